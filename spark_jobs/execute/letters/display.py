@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs import credentials
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute.letters import gather
+from spark_jobs.execute.letters import gather, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -92,6 +93,8 @@ class Shown:
 
         Unless all places are wanted, a validation has the rule's own words, and collateral names the row
         that failed, not its own. A build side's record names the driver's with which it failed.
+
+        What has all places is told beside the file: values of secrets are hidden in it.
         """
         plain = () if with_places else (Category.CORRELATED, Category.VALIDATION)
         is_plain = [why.category in plain for why in self._whys]
@@ -100,10 +103,26 @@ class Shown:
         place = pc.if_else(has_row, pc.binary_join_element_wise("row ", self.row_texts, ": ", ""), "")
         has_value = pa.array([why.after is not None for why in self._whys]).take(self._reason)
         value = pc.if_else(has_value, single(self._part.column("value")), "")
+        detail = single(self._part.column("detail"))
+        if with_places:
+            detail, value = self._guarded(detail, value)
         return pc.binary_join_element_wise(
-            place, pa.array(fields).take(self._reason), single(self._part.column("detail")),
+            place, pa.array(fields).take(self._reason), detail,
             self.each("before"), value, self.each("after"), self._drivers, "", null_handling="replace",
         )  # fmt: skip
+
+    def _guarded(self, details: pa.Array, said: pa.Array) -> tuple[pa.Array, pa.Array]:
+        """What is said of records, and the values within, without secrets."""
+        own = single(self._part.column("value")).to_pylist()
+        found, values = details.to_pylist(), said.to_pylist()
+        for row, reason in enumerate(self._reason.to_pylist()):
+            why = self._whys[reason]
+            if why.category == Category.CORRELATED:
+                values[row] = guarded.cause(values[row])
+            elif guarded.is_secret(why.field):
+                values[row] = values[row] and credentials.HIDDEN
+                found[row] = found[row] and guarded.detail(why.field, found[row], own[row])
+        return pa.array(found, pa.string()), pa.array(values, pa.string())
 
 
 def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:

@@ -10,7 +10,7 @@ from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute.letters import reread
+from spark_jobs.execute.letters import guarded, reread
 from spark_jobs.execute.tasks.report import FirstFailure
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records import columns
@@ -52,8 +52,10 @@ def first(entries: Entries, site: Site, data: pa.RecordBatch | None) -> FirstFai
     item, stage = entries.failing[number], site.stages[entries.failing.reason[number]]
     found, (expression, place) = item.failure, item.failure.expression or ("", "")
     record = None if data is None else at_hand(data, item.row)
+    value = None if found.value is None else values.text_of(found.value)
+    detail = guarded.detail(found.field, found.detail, value)
     return FirstFailure(
-        source, split, row, stage, found.detail, found.field, found.category, expression, place, record,
+        source, split, row, stage, detail, found.field, found.category, expression, place, record,
         number=site.number, at=int(at[number]),
     )  # fmt: skip
 

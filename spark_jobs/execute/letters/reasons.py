@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spark_jobs import credentials
 from spark_jobs.cxl.failure import Category
 from spark_jobs.diagnostics.visible import visible
+from spark_jobs.execute.letters import guarded
 from spark_jobs.execute.tasks import facts
 
 if TYPE_CHECKING:
@@ -117,9 +118,11 @@ def _firsts(places: Rows, reason: Rows, count: int) -> Rows:
 def _texts(entries: Mapping[str, Column], at: int, why: Why) -> tuple[str | None, str]:
     """The value of an entry, and what is said of it, without its place; bounded, and no credential."""
     value, detail = (_cut(entries[name].slice(at, 1), most) for name, most in _SHOWN.items())
-    if why.field and credentials.is_secret(why.field):
+    if guarded.is_secret(why.field):
+        detail = "" if detail is None else guarded.detail(why.field, detail, value)
         value = None if value is None else credentials.HIDDEN
-        detail = "" if detail is None else credentials.HIDDEN
+    elif value is not None and why.category == Category.CORRELATED:
+        value = guarded.cause(value)
     said = (detail, why.before, value if why.after is not None else None, why.after)
     text = "".join(each for each in said if each)
     is_good = why.category in (Category.CORRELATED, Category.GROUP_SIZE)
@@ -148,13 +151,17 @@ def told(
     source_of: Callable[[int], str],
     rows_before: Mapping[int, int],
     masked: Callable[[str], str],
+    columns_of: Callable[[int], Sequence[str]],
 ) -> Told:
-    """The reasons with the places of their examples; `masked` takes secrets of the run out of texts."""
+    """The reasons with the places of their examples; `masked` takes secrets of the run out of texts.
+
+    A record that could not be read is no example where one of its source's columns is called like a secret.
+    """
     others = known.known.get(_OTHERS, Reason(*_OTHERS))
     found = [each for each in known.known.values() if each.key != _OTHERS and each.count]
     found.sort(key=lambda each: (-each.count, each.place, each.key))
     rest = found[MOST_TOLD:]
-    shown = tuple(_shown(each, file_of, source_of, rows_before, masked) for each in found[:MOST_TOLD])
+    shown = tuple(_shown(each, file_of, source_of, rows_before, masked, columns_of) for each in found[:MOST_TOLD])
     return Told(shown, len(rest) + bool(others.count), sum(each.count for each in rest) + others.count)
 
 
@@ -164,14 +171,17 @@ def _shown(
     source_of: Callable[[int], str],
     rows_before: Mapping[int, int],
     masked: Callable[[str], str],
+    columns_of: Callable[[int], Sequence[str]],
 ) -> dict[str, Any]:
+    is_whole = reason.category == Category.MALFORMED and reason.value is not None
+    is_hidden = is_whole and guarded.has_secret(columns_of(reason.source))
     row = rows_before.get(reason.split, 0) + reason.row + 1
     example = {
         "file": file_of(reason.split, reason.source),
         "source": source_of(reason.source),
         "row": row if reason.split >= 0 and row > 0 else None,
         "is_aggregated": reason.is_made,
-        "value": reason.value,
+        "value": credentials.HIDDEN if is_hidden else reason.value,
         "detail": reason.detail,
     }
     both = {"stage": reason.stage, "field": reason.field, "category": reason.category, "count": reason.count}

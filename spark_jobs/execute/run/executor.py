@@ -106,7 +106,9 @@ class _Run:
         products = self.work.products
         here = products.inputs
         masked = masking.Secrets.of_run(self.options, self.plan).masked
-        return reasons.told(self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked)
+        return reasons.told(
+            self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked, here.column_names
+        )
 
     @property
     def promised(self) -> metrics.Outcome:

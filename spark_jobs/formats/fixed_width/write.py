@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs import credentials
 from spark_jobs.cxl import values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.engine import RowFailure
@@ -34,6 +35,7 @@ _LINE_ENDS = {LineSeparator.LF: "\n", LineSeparator.CR_LF: "\r\n", LineSeparator
 _NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
 _TIMES = (Kind.DATE, Kind.DATETIME)
 _TIME_HELP = "make the field wider, or give it a `format` that fits, such as '%Y%m%d'"
+_ARRAY_HELP = "make a record of each element with `emit each`, or emit its text (`.to_string()`)"
 _MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"
 
 
@@ -177,6 +179,7 @@ class FixedWidthWriter:
         if not long:
             return text
         cut: dict[int, str] = {}
+        is_secret = credentials.is_secret(field.name)
         texts = text.to_pylist()
         for row in long:
             shown = texts[row]
@@ -187,7 +190,7 @@ class FixedWidthWriter:
                 told.unfit.setdefault(row, Failure(detail, value=shown, field=field.name))
                 texts[row] = ""
                 continue
-            cut[row] = shown
+            cut[row] = credentials.HIDDEN if is_secret else shown
             texts[row] = self._widths.cut(shown, field.width)
         if cut and field.truncation != "silent":
             width = "1 byte" if field.width == 1 else f"{field.width} bytes"
@@ -241,18 +244,12 @@ class FixedWidthWriter:
         return cast("pa.StringArray", array) if column.type.kind is Kind.STRING else cell_text.texts(array, column.type)
 
     def _dynamic(self, field: Field, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:
-        """Texts of values that carry their kind; a map has no place in a field, an array leaves it empty."""
-        found = cell_text.texts(array, column.type)
-        containers = cell_text.containers(array, column.type)
-        for row, value in containers.items():
-            if isinstance(value, dict):
-                detail = f"column '{column.name}': a map cannot be written as fixed width; {_MAP_HELP}"
-                failed.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
-        if not containers:
-            return found
-        is_container = np.zeros(len(array), dtype=np.bool_)
-        is_container[list(containers)] = True
-        return cast("pa.StringArray", pc.if_else(pa.array(is_container), None, found))
+        """Texts of values that carry their kind; an array or a map has no place in a field."""
+        for row, value in cell_text.containers(array, column.type).items():
+            what, help_text = ("a map", _MAP_HELP) if isinstance(value, dict) else ("an array", _ARRAY_HELP)
+            detail = f"column '{column.name}': {what} cannot be written as fixed width; {help_text}"
+            failed.setdefault(row, Failure(detail, value=values.json_text(value), field=column.name))
+        return cell_text.texts(array, column.type)
 
 
 def open_writer(

@@ -173,6 +173,50 @@ nodes:
     assert record(tmp_path).dlq_reasons[0]["example"]["detail"]
 
 
+@pytest.mark.parametrize("options", [FILED, "{strategy: best_effort}", "{strategy: fail_fast}"])
+@pytest.mark.parametrize("rows", ["k,password\na,hunter2\na,1\n", "k,password\na,1,hunter2\na,1\n"])
+@pytest.mark.parametrize("key", ["", "correlation_key: k,"])
+def test_values_of_secret_columns_stand_in_no_log_summary_or_message(
+    key: str, rows: str, options: str, run: Ran, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Neither those of the record that failed, nor of its group, nor of a record that could not be read."""
+    text = f"""
+pipeline: {{name: secrets}}
+error_handling: ERRORS
+nodes:
+  - {{type: source, name: s, config: {{type: csv, path: in.csv, {key} schema: {{k: string, password: int}}}}}}
+  - {{type: output, name: o, input: s, config: {{type: csv, path: out/o.csv}}}}
+"""
+    run(options, "--work-dir", "work", rows=rows, text=text)
+    told = "".join(capfd.readouterr())
+    assert "in.csv" in told
+    assert "hunter2" not in told
+    assert "hunter2" not in (tmp_path / "work/e/result.json").read_text()
+    if options == FILED:
+        assert "hunter2" in (tmp_path / "out/dlq.csv").read_text()
+
+
+def test_the_warning_of_a_cut_value_shows_no_secret(run: Ran, capfd: pytest.CaptureFixture[str]) -> None:
+    text = """
+pipeline: {name: secrets}
+error_handling: ERRORS
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {k: string, password: string}}}
+  - type: output
+    name: o
+    input: s
+    config:
+      type: fixed_width
+      path: out/o.dat
+      schema:
+        fields: [{name: k, type: string, start: 0, width: 1}, {name: password, type: string, start: 1, width: 3}]
+"""
+    assert run(FILED, rows="k,password\nlong,hunter2\n", text=text) == 0
+    told = "".join(capfd.readouterr())
+    assert "field 'k': values cut to its 1 byte: 1; the first is 'long' of in.csv, row 1" in told
+    assert "field 'password': values cut to its 3 bytes: 1; the first is '***' of in.csv, row 1" in told
+
+
 @pytest.mark.parametrize(("kept", "shown"), [(1000, 3), (4, 3), (2, 3), (1000, 1)])
 def test_more_reasons_than_there_is_room_for_are_counted(
     kept: int, shown: int, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -182,6 +182,15 @@ def test_what_has_no_place_in_a_field_fails_alone() -> None:
     assert write({"a": columns["a"]}, layout({"name": "a", "start": 0, "width": 3}), line_separator=LineSeparator.NONE)
 
 
+@pytest.mark.parametrize("kind", [types.ANY, types.ARRAY])
+def test_an_array_is_not_left_out_of_a_field_without_a_word(kind: types.Type) -> None:
+    fields = layout({"name": "a", "start": 0, "width": 3})
+    data, failed = write({"a": (kind, [[1, 2], [], None])}, fields)
+    assert data == b"   \n"
+    assert [row for row, _ in failed] == [0, 1]
+    assert "column 'a': an array cannot be written as fixed width; make a record of each element" in failed[0][1]
+
+
 def test_fields_without_a_column_are_filled_and_columns_without_a_field_left_out() -> None:
     fields = layout({"name": "x", "start": 0, "width": 2, "pad": "-"}, {"name": "a", "start": 2, "width": 1})
     assert write({"a": (types.STRING, ["1"]), "b": (types.INT, [2])}, fields) == (b"--1\n", [])

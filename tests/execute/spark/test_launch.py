@@ -164,6 +164,31 @@ def test_where_there_is_no_spark_nothing_is_left(tmp_path: Path, monkeypatch: py
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_spark_that_may_not_be_started_leaves_nothing_either(
+    spark_home: Callable[[str], None], tmp_path: Path
+) -> None:
+    (tmp_path / "spark" / "bin" / "spark-submit").chmod(0o600)
+    with pytest.raises(PermissionError, match="spark-submit"):
+        launch.Launch(SETTINGS, str(tmp_path))
+    assert [each.name for each in tmp_path.iterdir()] == ["spark"]
+
+
+def test_no_python_runs_between_fork_and_exec(
+    spark_home: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with threads must not: what another thread holds is held for ever in the child."""
+    asked: list[Any] = []
+    real = subprocess.Popen
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        asked.append(kwargs)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(launch.subprocess, "Popen", noted)
+    launch.Launch(SETTINGS, str(tmp_path)).end()
+    assert [kwargs.get("preexec_fn") for kwargs in asked] == [None]
+
+
 def test_one_that_has_begun_is_taken_by_who_needs_the_same(spark_home: Callable[[str], None], tmp_path: Path) -> None:
     early = launch.Early()
     assert early.taken(SETTINGS) is None

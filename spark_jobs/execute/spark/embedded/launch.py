@@ -10,6 +10,7 @@ command lines.
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import shlex
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 PROPERTIES = "--properties-file"
+#: Ctrl-C is for this process, which ends the JVM in order; what is ignored stays so in the program that takes over.
+#: Python code between fork and exec would be another way. It is not safe in a process with threads, as this one is.
+_DEAF_TO_CTRL_C = ("/bin/sh", "-c", 'trap "" INT; exec "$0" "$@"')
 _LOOK_EVERY_S = 0.005
 #: A JVM starts in a second, and on a machine that others keep busy in many.
 _LIMIT_S = 180.0
@@ -74,7 +78,7 @@ class Launch:
     def __init__(self, settings: Mapping[str, str], folder: str | None = None, *, is_heard: bool = False) -> None:
         self.settings = dict(settings)
         home = str(class_archive.spark_home(os.environ))
-        command = [os.path.join(home, "bin", "spark-submit")]
+        command = [_executable(os.path.join(home, "bin", "spark-submit"))]
         theirs = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         self._folder = Path(tempfile.mkdtemp(dir=folder))
         secret = {key: value for key, value in self.settings.items() if masking.is_secret_setting(key, value)}
@@ -96,22 +100,16 @@ class Launch:
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
         }
 
-        def prepare() -> None:
-            # The JVM ends when its standard input does. Ctrl-C is for this process, which ends the JVM in order.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            if folder is None:
-                # The driver of a cluster keeps blocks in the system's temporary folder, and starts no worker that
-                # would write files of users.
-                os.umask(0o077)
-
         try:
             self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
+                [*_DEAF_TO_CTRL_C, *command],
+                stdin=subprocess.PIPE,  # the JVM ends when its standard input does
                 stdout=self._words,
                 stderr=self._words,
                 env=environment,
-                preexec_fn=prepare,
+                # The driver of a cluster keeps blocks in the system's temporary folder, and starts no worker that
+                # would write files of users.
+                umask=0o077 if folder is None else -1,
             )
         except OSError:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -169,6 +167,18 @@ class Launch:
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _executable(path: str) -> str:
+    """The path of a program.
+
+    Raises:
+        OSError: it is not there, or may not be started.
+    """
+    if not os.access(path, os.X_OK):
+        number = errno.EACCES if os.path.exists(path) else errno.ENOENT
+        raise OSError(number, os.strerror(number), path)
+    return path
 
 
 def _written(settings: Mapping[str, str], folder: Path) -> Path:

@@ -7,6 +7,7 @@ the environment is active. So the folder and the interpreters are named here. Wh
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,43 @@ def spark_submit(environ: Mapping[str, str], executable: str, *, installed: Path
     if installed:
         homes.append(installed / "bin")
     return next((str(home / BINARY) for home in homes if (home / BINARY).is_file()), BINARY)
+
+
+def setting(
+    name: str,
+    conf: Mapping[str, object],
+    environ: Mapping[str, str],
+    *,
+    properties_file: str | None = None,
+    binary: str = "",
+    installed: Path | None = None,
+) -> str | None:
+    """What a setting of Spark is, as far as this machine tells: in `conf`, else in the properties that Spark reads.
+
+    Args:
+        name: the setting.
+        conf: the settings on the command line.
+        environ: the environment of `spark-submit`.
+        properties_file: the file that is read instead of `spark-defaults.conf`.
+        binary: the `spark-submit` that is called.
+        installed: the folder of the installed pyspark, if any.
+    """
+    if name in conf:
+        return str(conf[name])
+    if properties_file:
+        return _property(Path(properties_file), name)
+    home = Path(environ["SPARK_HOME"]) if environ.get("SPARK_HOME") else installed or Path(binary).parent.parent
+    folder = environ.get("SPARK_CONF_DIR")
+    return _property((Path(folder) if folder else home / "conf") / "spark-defaults.conf", name)
+
+
+def _property(path: Path, name: str) -> str | None:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None  # Spark does without, or says itself that it cannot
+    found = re.findall(rf"^[ \t]*{re.escape(name)}(?:[ \t]*[=:][ \t]*|[ \t]+)(.*)$", text, re.MULTILINE)
+    return found[-1].strip() if found else None
 
 
 def environment(

@@ -83,7 +83,7 @@ _HEADLINES = {
 }
 #: What the job's own words call otherwise here.
 _ADVICE = {Verdict.EXISTS: "\nIn Airflow, `--force` is `force=True` of the operator"}
-#: What ends with exit 4 and is about no file, by the code of its diagnostic.
+#: What is about no pipeline and no file, by the code of its diagnostic.
 _HEADLINES_OF_CODES = {
     "E901": "Spark could not be started or reached",
     "E904": "Spark ended the work",
@@ -137,7 +137,7 @@ def decide(
 def _failure(verdict: Verdict, record: RunResult) -> str:
     cause = f": {record.error}" if record.error else ""
     headline = _HEADLINES[verdict]
-    if verdict is Verdict.IO and record.error:
+    if verdict in (Verdict.CONFIG, Verdict.IO) and record.error:
         headline = _HEADLINES_OF_CODES.get(record.error.code, headline)
     advice = _ADVICE.get(verdict, "")
     return f"{headline} (exit {record.exit_code}){cause}{advice}"

@@ -1,6 +1,7 @@
 """The XComs of a Clinker task: their keys, and what a run's record becomes. Pure, free of Airflow.
 
-Every key is pushed at the end of every run, failed ones included; what a run does not have is None.
+Those of `known_before` are pushed when a run is submitted, the application id as soon as Spark tells it. Every key is
+pushed at the end of every run, failed ones included; what a run does not have is None.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ DLQ_PATH = "dlq_path"
 DLQ_PATHS = "dlq_paths"
 #: The number of dead records.
 DLQ_COUNT = "dlq_count"
+#: Why records died: a list of dictionaries, the commonest reason first (`docs/dead_letters.md`).
+DLQ_REASONS = "dlq_reasons"
 #: A flat dictionary of scalars; the whole document is in the file at `metrics_path`.
 METRICS = "metrics"
 #: The run's metrics file, or None when no spool folder was configured.
 METRICS_PATH = "metrics_path"
 #: The name of this attempt, also in the metrics and in Spark's history.
 EXECUTION_ID = "execution_id"
+#: The Spark master, or None where the connection that names it is not there.
+MASTER = "master"
+#: The pipeline file.
+PIPELINE_PATH = "pipeline_path"
 #: Spark's name for the application, or None when Spark did not come that far.
 APPLICATION_ID = "application_id"
 #: The execution id of an earlier attempt that had published everything, so that this one did nothing; else None.
@@ -35,8 +42,19 @@ TAKEN_FROM = "taken_from"
 RETURN_VALUE = "return_value"
 
 
+def known_before(*, execution_id: str, master: str | None, pipeline_path: str | None) -> dict[str, Any]:
+    """The XComs of a run that is about to be submitted."""
+    return {EXECUTION_ID: execution_id, MASTER: master, PIPELINE_PATH: pipeline_path}
+
+
 def payload(
-    outcome: Outcome, record: RunResult | None, *, execution_id: str, application_id: str | None
+    outcome: Outcome,
+    record: RunResult | None,
+    *,
+    execution_id: str,
+    application_id: str | None,
+    master: str | None = None,
+    pipeline_path: str | None = None,
 ) -> dict[str, Any]:
     """All XComs of a run by their keys, plain JSON values."""
     status = outcome.status.value
@@ -48,9 +66,10 @@ def payload(
         DLQ_PATH: dlq_path,
         DLQ_PATHS: list(record.dlq_paths) or ([dlq_path] if dlq_path else []) if record else [],
         DLQ_COUNT: record.dlq_count if record else 0,
+        DLQ_REASONS: [dict(reason) for reason in record.dlq_reasons] if record else [],
         METRICS: dict(record.metrics) if record else {},
         METRICS_PATH: metrics_path,
-        EXECUTION_ID: execution_id,
+        **known_before(execution_id=execution_id, master=master, pipeline_path=pipeline_path),
         APPLICATION_ID: (record.application_id if record else None) or application_id,
         TAKEN_FROM: record.taken_from if record else None,
         RETURN_VALUE: {

@@ -28,11 +28,11 @@ RANKS = {
     "__main__": 9,
 }
 #: Standard library only; everybody may import them.
-FREE = {"contract", "discovery", "limits", "result", "bundle", "ownership", "spool", "credentials"}
+FREE = {"contract", "discovery", "limits", "result", "bundle", "ownership", "spool", "credentials", "reasons"}
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).
-PROVIDER_MAY = {"contract", "credentials", "result", "bundle", "spool", "plan", "diagnostics", "cli"}
+PROVIDER_MAY = {"contract", "credentials", "reasons", "result", "bundle", "spool", "plan", "diagnostics", "cli"}
 
 FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
 PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))

@@ -1,8 +1,8 @@
-"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with five differences.
+"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with six differences.
 
 A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
 environment; the log is read for the result record, and shows no secret that the run was given or that Airflow knows;
-and a kill ends every process of the run.
+what Spark reports while nothing is wrong goes to the debug log; and a kill ends every process of the run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINA
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
 
-from clinker_provider import launcher, process_tree
+from clinker_provider import launcher, output, process_tree
 from clinker_provider.exceptions import ClinkerConnectionError
 from spark_jobs import contract, credentials, result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 #: Airflow's supervisor kills a task about five seconds after it asked it to end; the run has to be gone before.
 DEFAULT_GRACE_S = 3.0
@@ -36,6 +36,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
     :param execution_id: name of this attempt; every process of the run carries it in its environment.
     :param master: Spark master to use instead of a connection.
     :param secrets: values that no log may show, beside those that the settings, variables and arguments tell.
+    :param on_application: called once with the application id, as soon as the log tells it.
     :param kill_grace_s: seconds a process gets to end by itself when the run is killed.
     :param kwargs: everything that `SparkSubmitHook` takes.
     """
@@ -46,6 +47,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         execution_id: str,
         master: str | None = None,
         secrets: Iterable[str] = (),
+        on_application: Callable[[str], object] | None = None,
         kill_grace_s: float = DEFAULT_GRACE_S,
         **kwargs: Any,
     ) -> None:
@@ -56,10 +58,13 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.record: result.RunResult | None = None
         self.application_id: str | None = None
         self.was_killed = False
+        self._is_ended = False
+        self._on_application = on_application
         super().__init__(**kwargs)
         self._secrets = credentials.Secrets.of([*secrets, *secrets_of({**kwargs, "master": self.master})])
         for secret in self._secrets.values:
             mask_secret(secret)
+        self._asked: Mapping[str, Any] = kwargs.get("conf") or {}
         if not self.is_cluster_mode:
             quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
             self._conf: dict[str, Any] = {**quick, **(kwargs.get("conf") or {})}
@@ -78,6 +83,29 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
     def log_tail(self) -> str:
         """The last lines of the output, without secrets; empty when there was none."""
         return str(self._submit_log_tail).strip()
+
+    @property
+    def shown_master(self) -> str:
+        """The master, without secrets."""
+        return self._without_secrets(self.master)
+
+    @property
+    def leaves_event_log(self) -> bool:
+        """Whether Spark leaves an event log, which is what a history server shows.
+
+        An embedded Spark does where a setting says so. A cluster may have settings that cannot be seen from here, so
+        there only a setting that says no counts.
+        """
+        written = launcher.setting(
+            "spark.eventLog.enabled",
+            self._conf,
+            self._process_environ(),
+            properties_file=self._properties_file,
+            binary=self._connection["spark_binary"],
+            installed=launcher.pyspark_home(),
+        )
+        default = "false" if self.master.startswith("local") else "true"
+        return (written or default).strip().lower() == "true"
 
     def run(self, application: str) -> int:
         """Run the application to its end and give the return code of `spark-submit`, whatever it is.
@@ -115,16 +143,21 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         return process_tree.end(pid, self._execution_id, grace_s=self._kill_grace_s)
 
     def on_kill(self) -> None:
-        """End the run: its processes here, then what the base class knows to end on YARN and Kubernetes."""
+        """End the run: its processes here, then what the base class knows to end on YARN and Kubernetes.
+
+        Airflow and the operator both call this after a time-out. The second call only looks for what is left.
+        """
         self.was_killed = True
-        cluster_side = self.is_cluster_mode
+        cluster_side = self.is_cluster_mode and not self._is_ended
         if cluster_side:
             # The base class asks the cluster only while its launcher is alive.
             super().on_kill()
         ended = self.end_processes()
-        self.log.info("Ended %d processes of %s", len(ended), self._execution_id)
-        if not cluster_side:
+        if ended:
+            self.log.info("Ended %d processes of %s", len(ended), self._execution_id)
+        if not cluster_side and not self._is_ended:
             super().on_kill()
+        self._is_ended = True
 
     def _embedded_conf(self) -> dict[str, str]:
         from spark_jobs.cli import starting
@@ -191,12 +224,25 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         super()._process_spark_submit_log(self._observed(itr))
 
     def _observed(self, lines: Iterator[str]) -> Iterator[str]:
+        """The lines for the log.
+
+        In cluster modes the base class reads Spark's reports, which are all that is heard of the driver. Whoever sets
+        `spark.log.level` or `verbose` wants to see them.
+        """
+        is_asked_for = bool(self._verbose) or "spark.log.level" in self._asked
+        noise = output.Noise(is_hidden=not (self.is_cluster_mode or is_asked_for))
         for line in lines:
             if line.startswith(contract.RESULT_SENTINEL) and self._is_record(line):
                 continue  # the operator logs what the record says; the line itself is long and for machines
             if self.application_id is None and (found := _APPLICATION_ID.search(line)):
                 self.application_id = found.group()
-            yield self._without_secrets(line)
+                if self._on_application:
+                    self._on_application(self.application_id)
+            text = self._without_secrets(line)
+            if noise.has(line):
+                self.log.debug("%s", text.rstrip())
+            else:
+                yield output.Indented(text)
 
     def _is_record(self, line: str) -> bool:
         """Keep the record of this execution that a line carries.

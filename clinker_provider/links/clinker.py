@@ -1,7 +1,8 @@
 """Links from a task to what its run left: Spark's history, the dead letters, the metrics.
 
 Browsers open no `file://` link from a page, so a link shows only where a URL template says how files and applications
-are reached: in the operator (`link_templates`) or in Airflow's configuration, section `clinker`.
+are reached: in the operator (`link_templates`) or in Airflow's configuration, section `clinker`, and only for what is
+there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink, conf
+from airflow.sdk.bases.xcom import BaseXCom
 
 from clinker_provider import xcoms
 
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.sdk import BaseOperator
-    from airflow.sdk.types import TaskInstanceKey
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol, TaskInstanceKey
 
 #: The section of Airflow's configuration with this provider's settings.
 CONFIG_SECTION = "clinker"
 
 
-class _TemplatedLink(BaseOperatorLink):
+class TemplatedLink(BaseOperatorLink):
     """A link made from a URL template and one XCom value of the run."""
 
     #: The key of the template, in `link_templates` and in Airflow's configuration.
@@ -32,21 +34,33 @@ class _TemplatedLink(BaseOperatorLink):
     needs: ClassVar[str]
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The URL, or an empty text when there is no template or no such thing."""
+        """The same, as Airflow asks for it."""
+        return self.url(operator)
+
+    def url(self, operator: BaseOperator) -> str:
+        """The URL, or an empty text when there is no template or no such thing.
+
+        Raises:
+            ValueError: when the template names a placeholder that no run has.
+        """
         templates: Mapping[str, str] = getattr(operator, "link_templates", None) or {}
         template = templates.get(self.template_key) or conf.get(CONFIG_SECTION, self.template_key, fallback="")
         return fill(template or "", getattr(operator, "link_values", {}), needs=self.needs)
 
 
-class SparkHistoryLink(_TemplatedLink):
+class SparkHistoryLink(TemplatedLink):
     """The application in Spark's history server; template key `history_url`, placeholder `{application_id}`."""
 
     name = "Spark history"
     template_key = "history_url"
     needs = xcoms.APPLICATION_ID
 
+    def url(self, operator: BaseOperator) -> str:
+        """The URL; an empty text also when Spark leaves no event log, so that there is nothing to show."""
+        return super().url(operator) if getattr(operator, "leaves_event_log", True) else ""
 
-class DeadLettersLink(_TemplatedLink):
+
+class DeadLettersLink(TemplatedLink):
     """The dead-letter file; template key `dlq_url`, placeholder `{dlq_path}`."""
 
     name = "Dead letters"
@@ -54,12 +68,27 @@ class DeadLettersLink(_TemplatedLink):
     needs = xcoms.DLQ_PATH
 
 
-class MetricsLink(_TemplatedLink):
+class MetricsLink(TemplatedLink):
     """The run's metrics file; template key `metrics_url`, placeholder `{metrics_path}`."""
 
     name = "Metrics"
     template_key = "metrics_url"
     needs = xcoms.METRICS_PATH
+
+
+def show(ti: RuntimeTaskInstanceProtocol, link: BaseOperatorLink, url: str) -> None:
+    """Let the page of a task that still runs show a link; Airflow does it at the end of the task only.
+
+    Airflow's pages read links from its own database, whatever keeps the other XComs.
+    """
+    BaseXCom.set(
+        key=link.xcom_key,
+        value=url,
+        dag_id=ti.dag_id,
+        task_id=ti.task_id,
+        run_id=ti.run_id,
+        map_index=-1 if ti.map_index is None else ti.map_index,
+    )
 
 
 def fill(template: str, values: Mapping[str, object], *, needs: str) -> str:

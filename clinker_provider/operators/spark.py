@@ -20,14 +20,14 @@ from clinker_provider.exceptions import (
     ClinkerResultMissing,
     ClinkerUnsharedError,
 )
-from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink
+from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink, TemplatedLink, show
 from clinker_provider.operators.submit import SubmittingOperator
-from spark_jobs import bundle, contract, result
+from spark_jobs import bundle, contract, reasons, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow.sdk import Context
+    from airflow.sdk import BaseOperatorLink, Context
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
 
@@ -46,7 +46,8 @@ class ClinkerSparkOperator(SubmittingOperator):
     """Check a pipeline, ship the engine, run it with `spark-submit`, and report what it did.
 
     Exit codes 0 and 2 succeed (2 with status `partial_success`), 1 and 3 fail without retry, 4 and interruptions may
-    be retried. The XComs (see `clinker_provider.xcoms`) are pushed before a failure is raised.
+    be retried. The XComs (see `clinker_provider.xcoms`) are pushed as soon as they are known, and all of them before a
+    failure is raised, a time-out included.
 
     Beside what `PipelineOperator` (the pipeline) and `SubmittingOperator` (Spark) take:
 
@@ -84,7 +85,7 @@ class ClinkerSparkOperator(SubmittingOperator):
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json", "env_vars": "json", "plan_text": "bash"}
     # The plan is known when the task runs; it is shown beside the rendered values afterwards.
     overwrite_rtif_after_execution = True
-    operator_extra_links = (SparkHistoryLink(), DeadLettersLink(), MetricsLink())
+    operator_extra_links: Sequence[BaseOperatorLink] = (SparkHistoryLink(), DeadLettersLink(), MetricsLink())
     ui_color = "#f4e3d3"
     custom_operator_name = "Clinker"
 
@@ -122,7 +123,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.link_templates = link_templates
         self.plan_text: str | None = None
         self.link_values: Mapping[str, object] = {}
+        #: Whether there is something for a history server to show.
+        self.leaves_event_log = False
         self._hook: ClinkerSparkSubmitHook | None = None
+        #: What became of a run that Airflow ended in the middle.
+        self._cut_off: tuple[outcome.Outcome, result.RunResult | None] | None = None
         self._check_options_when_parsed()
 
     def execute(self, context: Context) -> dict[str, Any] | None:
@@ -132,30 +137,30 @@ class ClinkerSparkOperator(SubmittingOperator):
             ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
         """
         self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
+        self._hook, self._cut_off, self.leaves_event_log = None, None, False
+        self._keep_links({})
         execution_id = _execution_id(context)
-        callback = self._callback()
-        subject = self.subject()
-        record = self._refused(subject, execution_id)
-        ended = outcome.decide(record.exit_code, record) if record else None
-        if ended is None:
-            ended, record = self._submit(context, subject, execution_id)
+        try:
+            callback = self._callback()
+            subject = self.subject()
+            record = self._refused(subject, execution_id)
+            ended = outcome.decide(record.exit_code, record) if record else None
+            if ended is None:
+                ended, record = self._submit(context, subject, execution_id)
+        except BaseException as error:
+            self._tell_of(error, context, execution_id)
+            raise
         if record and record.taken_from:
             self.log.warning(
                 "Nothing was done: the attempt %s had published all files, and they are unchanged", record.taken_from
             )
-        pushed = xcoms.payload(
-            ended,
-            record,
-            execution_id=execution_id,
-            application_id=self._hook.application_id if self._hook else None,
-        )
-        self.link_values = pushed
+        pushed = self._payload(ended, record, execution_id)
+        self._keep_links(pushed)
         failure = self._failure(ended, record)
         self._push(context, pushed, failure)
-        if record and record.dlq_count and ended.verdict.is_success:
-            self.log.warning("%d records died, see %s", record.dlq_count, record.dlq_path)
-            if callback:
-                _call_after_publishing("on_dlq", lambda: callback(context, record))
+        self._tell_reasons(record)
+        if callback and record and record.dlq_count and ended.verdict.is_success:
+            _call_after_publishing("on_dlq", lambda: callback(context, record))
         if failure:
             raise failure
         self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
@@ -165,6 +170,89 @@ class ClinkerSparkOperator(SubmittingOperator):
         """End everything that the run started."""
         if self._hook:
             self._hook.on_kill()
+
+    def _payload(self, ended: outcome.Outcome, record: result.RunResult | None, execution_id: str) -> dict[str, Any]:
+        pushed = xcoms.payload(
+            ended,
+            record,
+            execution_id=execution_id,
+            application_id=self._hook.application_id if self._hook else None,
+            master=self._known_master(),
+            pipeline_path=self._known_path(),
+        )
+        # What a server sends back as data may be the credential that it was sent.
+        return {**pushed, xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS])}
+
+    def _known_master(self) -> str | None:
+        if self._hook:
+            return self._hook.shown_master
+        return self.without_secrets(self.master) if self.master else None
+
+    def _known_path(self) -> str | None:
+        path = self._resolved_pipeline()
+        return str(path) if path else None
+
+    def _masked(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.without_secrets(value)
+            case dict():
+                return {key: self._masked(each) for key, each in value.items()}
+            case list():
+                return [self._masked(each) for each in value]
+            case _:
+                return value
+
+    def _tell_reasons(self, record: result.RunResult | None) -> None:
+        """Warn of dead letters, by reason."""
+        if record and (record.dlq_count or record.dlq_reasons):
+            where = f", see {', '.join(record.dlq_paths or filter(None, [record.dlq_path]))}" if record.dlq_path else ""
+            lines = [f"{record.dlq_count or record.records_dlq} records died{where}", *reasons.lines(record)]
+            self.log.warning("%s", self.without_secrets("\n".join(lines)))
+
+    def _tell_of(self, error: BaseException, context: Context, execution_id: str) -> None:
+        """Push the XComs of a run that did not come to its end, or could not begin."""
+        ended, record = self._cut_off or (_outcome_of(error), None)
+        try:
+            pushed = self._payload(ended, record, execution_id)
+        except Exception:
+            self.log.exception("The XComs of a failed run could not be made")
+            return
+        self._keep_links(pushed)
+        self._push(context, pushed, error)
+
+    def _keep_links(self, values: Mapping[str, object]) -> list[tuple[BaseOperatorLink, str]]:
+        """Leave those links for the task's page that lead somewhere, and give them with their addresses.
+
+        Airflow stores a link at the end of every task, an empty one as well.
+        """
+        self.link_values = values
+        kept: list[tuple[BaseOperatorLink, str]] = []
+        others = []
+        for link in type(self).operator_extra_links:
+            try:
+                url = link.url(self) if isinstance(link, TemplatedLink) else None
+            except ValueError:  # Airflow asks again at the end, and logs it
+                url = None
+            if url is None:
+                others.append(link)
+            elif url:
+                kept.append((link, url))
+        self.operator_extra_links = (*(link for link, _ in kept), *others)
+        return kept
+
+    def _tell_early(self, context: Context, values: Mapping[str, Any]) -> None:
+        """Push what is known while the run goes on; a run does not end for want of it, and all is pushed at its end."""
+        links = self._keep_links({**self.link_values, **values})
+        if not self.do_xcom_push:
+            return
+        try:
+            for key, value in values.items():
+                context["ti"].xcom_push(key=key, value=value)
+            for link, url in links:
+                show(context["ti"], link, url)
+        except Exception:
+            self.log.exception("XComs could not be pushed while the run goes on")
 
     def _refused(self, subject: validation.Subject, execution_id: str) -> result.RunResult | None:
         """A record of exit 1 when something is found wrong here; else None, and the plan is ready to be shown."""
@@ -201,7 +289,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
             arguments = self._arguments(subject, execution_id, str(folder), _once(context))
             self._hook = self.make_hook(
-                context, execution_id=execution_id, pipeline=subject.pipeline, package=package, arguments=arguments
+                context,
+                execution_id=execution_id,
+                pipeline=subject.pipeline,
+                package=package,
+                arguments=arguments,
+                on_application=lambda name: self._tell_early(context, {xcoms.APPLICATION_ID: name}),
             )
             if self._hook.is_cluster_mode and not self.work_dir:
                 raise ClinkerConfigError(
@@ -212,7 +305,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             if parent and self._hook.is_cluster_mode:
                 # The driver may be another user there: whoever may write in the folder that they share may write here.
                 folder.chmod(parent.stat().st_mode & 0o7777)
-            return_code = self._run_to_end(self._hook)
+            self.leaves_event_log = self._hook.leaves_event_log
+            known = xcoms.known_before(
+                execution_id=execution_id, master=self._hook.shown_master, pipeline_path=str(subject.pipeline)
+            )
+            self._tell_early(context, known)
+            return_code = self._run_to_end(self._hook, folder, execution_id)
             record = self._read_record(folder, execution_id) or self._hook.record
             ended = outcome.decide(
                 return_code,
@@ -227,13 +325,18 @@ class ClinkerSparkOperator(SubmittingOperator):
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _run_to_end(self, hook: ClinkerSparkSubmitHook) -> int:
+    def _run_to_end(self, hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> int:
         try:
             return hook.run(str(bundle.application()))
-        except BaseException:
+        except BaseException as error:
             # A timeout of the task arrives here as an exception that is no `Exception`. The files of the run must
             # not go before its processes.
             hook.on_kill()
+            if isinstance(error, ClinkerError):
+                raise
+            record = self._read_record(folder, execution_id) or hook.record
+            code = record.exit_code if record else contract.ExitCode.INTERRUPTED
+            self._cut_off = outcome.decide(code, record, was_killed=True), record
             raise
 
     def _arguments(
@@ -303,7 +406,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             reason = "\n".join(filter(None, [reason, self._hook.log_tail]))
         return _FAILURES[ended.verdict](self.without_secrets(reason), exit_code=ended.exit_code)
 
-    def _push(self, context: Context, pushed: Mapping[str, Any], failure: ClinkerError | None) -> None:
+    def _push(self, context: Context, pushed: Mapping[str, Any], failure: BaseException | None) -> None:
         if not self.do_xcom_push:
             return
         # What `execute` returns is pushed by Airflow; what it raises past is not.
@@ -336,6 +439,16 @@ def _call_after_publishing(what: str, act: Callable[[], object]) -> None:
     except Exception as error:
         reason = f"the run has succeeded and published its files, but {what} failed: {type(error).__name__}: {error}"
         raise ClinkerPublishedError(reason, exit_code=None) from error
+
+
+def _outcome_of(error: BaseException) -> outcome.Outcome:
+    """What becomes of a task whose run could not begin."""
+    if isinstance(error, ClinkerError):
+        code = contract.ExitCode.CONFIG if error.exit_code is None else error.exit_code
+        return outcome.Outcome(outcome.Verdict.CONFIG, code, str(error))
+    if isinstance(error, Exception):
+        return outcome.Outcome(outcome.Verdict.IO, contract.ExitCode.IO, str(error))
+    return outcome.Outcome(outcome.Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, str(error))
 
 
 def _no_list(run_args: str) -> str:

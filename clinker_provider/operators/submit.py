@@ -13,7 +13,7 @@ from clinker_provider.operators.pipeline import PipelineOperator
 from spark_jobs import contract
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from airflow.sdk import Context
@@ -168,7 +168,14 @@ class SubmittingOperator(PipelineOperator):
         self.kill_grace_s = kill_grace_s
 
     def make_hook(
-        self, context: Context, *, execution_id: str, pipeline: Path, package: Path, arguments: list[str]
+        self,
+        context: Context,
+        *,
+        execution_id: str,
+        pipeline: Path,
+        package: Path,
+        arguments: list[str],
+        on_application: Callable[[str], object] | None = None,
     ) -> ClinkerSparkSubmitHook:
         """The hook for one attempt, from rendered values.
 
@@ -178,11 +185,13 @@ class SubmittingOperator(PipelineOperator):
             pipeline: the pipeline file, for the application's name.
             package: the packed engine to ship.
             arguments: the job's command line.
+            on_application: called with the application id, as soon as it is known.
         """
         return ClinkerSparkSubmitHook(
             execution_id=execution_id,
             secrets=self.secrets(),
             master=self.master,
+            on_application=on_application,
             kill_grace_s=self.kill_grace_s,
             conn_id=self.conn_id,
             name=self.name or f"clinker.{pipeline.stem}",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import contract, result
+from spark_jobs import contract, reasons, result
 from spark_jobs.cli import report, streams
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.visible import visible
@@ -126,7 +126,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """
     outcome, nodes = ended.result, ended.nodes
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
-        yield from _reasons(outcome)
+        yield from reasons.told(outcome)
         return
     counts = outcome.records
     text = (
@@ -144,38 +144,12 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"  wrote {visible(path)}", {"event": "output", "path": visible(path)}
     for path in outcome.dlq_paths:
         yield f"  dead letters in {visible(path)}", {"event": "dead_letters", "path": visible(path)}
-    yield from _reasons(outcome)
+    yield from reasons.told(outcome)
+    if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
+        yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
         yield "=== Spill Volume (actual, per stage) ===", {}
         for name, size in spilled.items():
             yield f"  {name} → {size} bytes", {}
         text = f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)"
         yield text, {"event": "spilled", "bytes": sum(spilled.values())}
-
-
-def _reasons(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Why records died, the commonest reason first, each with its first record."""
-    if not outcome.dlq_reasons and not outcome.dlq_reasons_more:
-        return
-    yield "  reasons:", {}
-    width = len(str(max(each["count"] for each in outcome.dlq_reasons))) if outcome.dlq_reasons else 1
-    for each in outcome.dlq_reasons:
-        field, example = f", field '{each['field']}'" if each["field"] else "", each["example"]
-        text = f"  {each['count']:>{width + 2}}  {each['stage']}{field}, {each['category']}"
-        yield text, {"event": "reason", **each}
-        yield f"  {'':>{width + 2}}  {_example(example)}", {}
-    if outcome.dlq_reasons_more:
-        reasons = "1 more reason" if outcome.dlq_reasons_more == 1 else f"{outcome.dlq_reasons_more} more reasons"
-        facts = {"reasons": outcome.dlq_reasons_more, "count": outcome.dlq_reasons_more_count}
-        yield f"  {outcome.dlq_reasons_more_count:>{width + 2}}  {reasons}", {"event": "more_reasons", **facts}
-    if outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
-        yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
-
-
-def _example(example: Mapping[str, Any]) -> str:
-    """A record with a reason: where it was read, and what was wrong with it."""
-    made = "an aggregated row that begins with " if example["is_aggregated"] and example["row"] else ""
-    row = f", row {example['row']}" if example["row"] else ""
-    value, detail = example["value"], example["detail"]
-    shown = f" (value '{value}')" if value is not None and value not in detail else ""
-    return f"{made}{example['file']}{row}: {detail}{shown}"

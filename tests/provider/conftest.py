@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,10 +57,16 @@ def spark(tmp_path: Path) -> FakeSpark:
 
 
 @pytest.fixture
-def context() -> dict[str, Any]:
-    """A task context whose `ti` notes what is pushed in `pushed`."""
+def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """A task context whose `ti` notes what is pushed in `pushed`, links too.
+
+    Each has a run of its own: a run's processes are ended by its name, wherever on the machine they are.
+    """
+    from airflow.sdk.bases.xcom import BaseXCom
+
     pushed: dict[str, Any] = {}
-    ti = Mock(dag_id="d", task_id="run", run_id="manual__2026-01-01T00:00:00+00:00", map_index=-1, try_number=1)
+    ti = Mock(dag_id="d", task_id="run", run_id=f"manual__{uuid.uuid4()}", map_index=-1, try_number=1)
+    monkeypatch.setattr(BaseXCom, "set", lambda key, value, **where: pushed.update({key: value}))
     ti.max_tries = 2
     ti.xcom_push.side_effect = lambda key, value: pushed.update({key: value})
     ti.pushed = pushed

@@ -36,6 +36,18 @@ def test_configuration_gives_the_template_that_the_operator_does_not(monkeypatch
     assert link("DeadLettersLink", None, {"dlq_path": "/x.csv"}) == "https://files/x.csv"
 
 
+@pytest.mark.parametrize(("leaves_event_log", "url"), [(True, "http://h/app-1"), (False, "")])
+def test_without_an_event_log_there_is_no_history(leaves_event_log: bool, url: str) -> None:
+    from clinker_provider.links import clinker
+
+    operator: Any = SimpleNamespace(
+        link_templates={"history_url": "http://h/{application_id}"},
+        link_values=VALUES,
+        leaves_event_log=leaves_event_log,
+    )
+    assert clinker.SparkHistoryLink().url(operator) == url
+
+
 def test_unknown_placeholders_are_named() -> None:
     with pytest.raises(ValueError, match="names 'run'"):
         link("DeadLettersLink", {"dlq_url": "https://f/{run}"})

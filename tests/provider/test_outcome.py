@@ -114,6 +114,15 @@ def test_what_is_about_spark_is_not_said_of_files(code: str, headline: str) -> N
     assert ended.verdict.may_retry
 
 
+def test_a_spark_that_cannot_be_started_is_no_fault_of_the_pipeline() -> None:
+    ended = outcome.decide(1, record(1, error=result.RunError("E901", "Spark needs Java 17, and no java was found")))
+    assert (
+        ended.reason
+        == "Spark could not be started or reached (exit 1): E901 Spark needs Java 17, and no java was found"
+    )
+    assert not ended.verdict.may_retry
+
+
 def test_reason_starts_with_the_cause_that_the_job_gave() -> None:
     error = result.RunError("E304", "`qty` is not a column", "p.yaml:3:7")
     ended = outcome.decide(1, record(1, error=error))
@@ -143,8 +152,10 @@ def test_xcoms_of_a_run_with_dead_letters() -> None:
         output_files=("/o/a.csv",),
         metrics={"duration_ms": 12},
         application_id="local-1",
+        dlq_reasons=({"stage": "transform:t", "count": 2},),
     )
-    pushed = xcoms.payload(outcome.decide(2, found), found, execution_id="attempt", application_id=None)
+    names = {"execution_id": "attempt", "master": "local[2]", "pipeline_path": "/p.yaml"}
+    pushed = xcoms.payload(outcome.decide(2, found), found, application_id=None, **names)
     assert {key: value for key, value in pushed.items() if key != xcoms.RETURN_VALUE} == {
         "exit_code": 2,
         "status": "partial_success",
@@ -155,6 +166,9 @@ def test_xcoms_of_a_run_with_dead_letters() -> None:
         "execution_id": "attempt",
         "application_id": "local-1",
         "dlq_paths": ["/o/dead.csv"],
+        "dlq_reasons": [{"stage": "transform:t", "count": 2}],
+        "master": "local[2]",
+        "pipeline_path": "/p.yaml",
         "taken_from": None,
     }
     assert pushed[xcoms.RETURN_VALUE]["records"] == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from datetime import timedelta
@@ -117,6 +118,206 @@ def test_application_id_is_read_from_the_log_of_a_run_that_left_none(spark: Any,
     with pytest.raises(exceptions.ClinkerResultMissing):
         spark.operator({"exit": 1, "record": None, "print": lines}).execute(context)
     assert context["ti"].pushed["application_id"] == "app-20261121210000-0007"
+
+
+TEMPLATES = {
+    "history_url": "http://h/{application_id}",
+    "dlq_url": "http://d{dlq_path}",
+    "metrics_url": "http://m{metrics_path}",
+}
+APPLICATION = "26/11/24 22:01:02 INFO StandaloneSchedulerBackend: Connected with app ID app-20261121210000-0007"
+
+
+def test_what_is_known_of_a_run_is_there_while_it_runs(spark: Any, context: Any, tmp_path: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+    pushed, calls = context["ti"].pushed, spark.folder / "notes.json"
+
+    def push(key: str, value: Any) -> None:
+        pushed[key] = value
+        seen.append((key, (tmp_path / "ended").exists()))
+
+    context["ti"].xcom_push.side_effect = push
+    pids = tmp_path / "pids"
+    job = {"exit": 0, "hang": str(pids), "print": [APPLICATION]}
+    operator = spark.operator(
+        job, master="spark://u:PASSWORD9@h:7077", kill_grace_s=0.5, link_templates=TEMPLATES, env_vars={}
+    )
+
+    def execute() -> None:
+        with contextlib.suppress(exceptions.ClinkerInterrupted):
+            operator.execute(context)
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    try:
+        started(pids)
+        assert until(lambda: "_link_SparkHistoryLink" in pushed)
+        assert {key: pushed[key] for key in ("master", "pipeline_path", "application_id")} == {
+            "master": "spark://***@h:7077",
+            "pipeline_path": str(spark.pipeline),
+            "application_id": "app-20261121210000-0007",
+        }
+        assert pushed["execution_id"] in spark.notes["argv"]
+        assert pushed["_link_SparkHistoryLink"] == "http://h/app-20261121210000-0007"
+        assert "status" not in pushed
+        assert calls.exists()
+    finally:
+        operator.on_kill()
+        thread.join(20)
+    assert pushed["status"] == "failed"
+    assert pushed["application_id"] == "app-20261121210000-0007"
+
+
+def links_of(operator: Any) -> list[str]:
+    """The links that Airflow stores at the end of a task, by their names."""
+    return [link.name for link in operator.operator_extra_links]
+
+
+def test_links_that_lead_nowhere_are_not_left(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 3, "record": {}}, link_templates=TEMPLATES)
+    assert links_of(operator) == ["Spark history", "Dead letters", "Metrics"], "which the page offers"
+    with pytest.raises(exceptions.ClinkerEvaluationError):
+        operator.execute(context)
+    assert links_of(operator) == []
+    operator = spark.operator({"exit": 2, "record": DEAD}, link_templates=TEMPLATES)
+    operator.execute(context)
+    assert links_of(operator) == ["Dead letters"]
+
+
+def test_a_link_template_that_is_wrong_is_left_to_airflow_to_tell(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 2, "record": DEAD}, link_templates={"dlq_url": "http://{nothing}"})
+    assert operator.execute(context)["status"] == "partial_success"
+    assert links_of(operator) == ["Dead letters"]
+
+
+@pytest.mark.parametrize(
+    ("master", "conf", "defaults", "expected"),
+    [
+        ("local[1]", {}, None, False),
+        ("local[1]", {"spark.eventLog.enabled": "true"}, None, True),
+        ("local[1]", {}, "spark.eventLog.enabled   true\n", True),
+        ("local[1]", {"spark.eventLog.enabled": False}, "spark.eventLog.enabled true\n", False),
+        ("local[1]", {}, "# spark.eventLog.enabled true\nspark.eventLog.enabledx=true\n", False),
+        ("spark://h:7077", {}, None, True),
+        ("spark://h:7077", {}, "spark.eventLog.enabled=false\n", False),
+    ],
+)
+def test_the_history_is_linked_where_there_is_an_event_log(
+    master: str, conf: dict[str, Any], defaults: str | None, expected: bool, spark: Any, context: Any
+) -> None:
+    folder = spark.folder / "conf"
+    folder.mkdir()
+    if defaults:
+        (folder / "spark-defaults.conf").write_text(defaults)
+    operator = spark.operator(
+        {"exit": 0, "record": {"application_id": "app-1"}},
+        master=master,
+        conf=conf,
+        link_templates=TEMPLATES,
+        env_vars={"SPARK_CONF_DIR": str(folder)},
+    )
+    operator.execute(context)
+    assert links_of(operator) == (["Spark history"] if expected else [])
+
+
+def test_a_missing_connection_leaves_xcoms(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 0}, conn_id="nowhere", master=None)
+    with pytest.raises(exceptions.ClinkerConnectionError):
+        operator.execute(context)
+    pushed = context["ti"].pushed
+    assert (pushed["status"], pushed["exit_code"], pushed["master"]) == ("failed", 1, None)
+    assert pushed["pipeline_path"] == str(spark.pipeline)
+    assert pushed["return_value"]["execution_id"] == pushed["execution_id"]
+
+
+def test_xcoms_that_cannot_be_pushed_early_do_not_stop_the_run(spark: Any, context: Any) -> None:
+    pushed = context["ti"].pushed
+    answers = iter([RuntimeError("no API")])
+
+    def push(key: str, value: Any) -> None:
+        for error in answers:
+            raise error
+        pushed[key] = value
+
+    context["ti"].xcom_push.side_effect = push
+    assert spark.operator({"exit": 0, "record": {}}).execute(context)["status"] == "success"
+    assert {"execution_id", "master", "status"} <= pushed.keys()
+
+
+class Heard:
+    """A log that keeps what it is told, with the level."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def __getattr__(self, level: str) -> Any:
+        return lambda text, *values, **more: self.lines.append((level, text % values if values else text))
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """What the hook logs."""
+    from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+
+    found = Heard()
+    monkeypatch.setattr(ClinkerSparkSubmitHook, "log", found)
+    return found
+
+
+def test_the_log_is_ours_and_its_carets_stay_in_their_columns(spark: Any, context: Any, heard: Heard) -> None:
+    noise = [
+        "WARNING: Using incubator modules: jdk.incubator.vector",
+        "26/11/24 22:01:02 INFO MemoryStore: Block broadcast_0 stored as values in memory",
+    ]
+    kept = ["26/11/24 22:01:02 WARN TaskSetManager: Lost task 0.0", "  3 | let a = b", "    |         ^ no column"]
+    job = {"exit": 0, "record": {}, "print": [*noise, *kept]}
+
+    def told(level: str) -> list[str]:
+        return [line for at, line in heard.lines if at == level and line in (*noise, *kept)]
+
+    spark.operator(job, master="spark://h:7077").execute(context)
+    assert (told("info"), told("debug")) == (kept, noise)
+    heard.lines.clear()
+    spark.operator(job, conf={"spark.log.level": "INFO"}).execute(context)
+    assert told("info") == [*noise, *kept], "it was asked for"
+
+
+REASONS = [
+    {
+        "stage": "transform:t", "field": "qty", "category": "type_coercion_failure", "count": 901,
+        "example": {
+            "file": "in.csv", "source": "rows", "row": 6, "is_aggregated": False, "value": "LEAK-sent-back",
+            "detail": "cannot convert 'LEAK-sent-back' to Int",
+        },
+    },
+    {"stage": "source:rows", "count": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_dead_letters_are_told_by_reason(
+    code: int, spark: Any, context: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"exit": code, "record": {**DEAD, "dlq_count": 902, "dlq_reasons": REASONS, "dlq_reasons_more": 2}}
+    operator = spark.operator(job, env_vars={"MY_TOKEN": "LEAK-sent-back"})
+    if code == 2:
+        operator.execute(context)
+    else:
+        with pytest.raises(exceptions.ClinkerEvaluationError):
+            operator.execute(context)
+    told = capsys.readouterr().out
+    assert told.count("records died") == 1
+    lines = told[told.index("902 records") :].splitlines()
+    assert lines[:4] == [
+        "902 records died, see /o/dead.csv",
+        "  reasons:",
+        "    901  transform:t, field 'qty', type_coercion_failure",
+        "         in.csv, row 6: cannot convert '***' to Int",
+    ]
+    pushed = context["ti"].pushed["dlq_reasons"]
+    assert [each["count"] for each in pushed] == [901, 1]
+    assert pushed[0]["example"]["row"] == 6
+    assert "LEAK" not in json.dumps(pushed)
 
 
 def test_nothing_is_left_in_the_work_folder(spark: Any, context: Any) -> None:
@@ -336,7 +537,7 @@ def test_kill_ends_every_process_of_the_run(spark: Any, context: Any, tmp_path: 
 
 
 def test_timeout_ends_every_process_of_the_run(
-    spark: Any, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, heard: Heard
 ) -> None:
     operator = spark.operator(
         {"exit": 0, "hang": str(tmp_path / "pids"), "print": ["ready"]},
@@ -357,6 +558,13 @@ def test_timeout_ends_every_process_of_the_run(
     monkeypatch.setattr(ClinkerSparkSubmitHook, "_process_spark_submit_log", time_out)
     with pytest.raises(AirflowTaskTimeout):
         operator.execute(context)
+    operator.on_kill()  # as Airflow does
     assert len(pids) == 5
     assert alive(pids) == []
     assert list(spark.work.iterdir()) == []
+    pushed = context["ti"].pushed
+    assert (pushed["exit_code"], pushed["status"], pushed["master"]) == (130, "failed", "local[1]")
+    assert pushed["return_value"]["exit_code"] == 130
+    assert [line for _, line in heard.lines if line.startswith("Ended ")] == [
+        f"Ended 5 processes of {pushed['execution_id']}"
+    ]

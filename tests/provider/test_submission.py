@@ -32,13 +32,14 @@ def test_command_line_ships_the_engine_and_names_the_attempt(spark: Any, context
     run = argv[argv.index(str(spark.pipeline)) :]
     execution_id = run[run.index("--execution-id") + 1]
     work_dir = run[run.index("--work-dir") + 1]
+    run_id = context["ti"].run_id
     assert run == [
         str(spark.pipeline),
         *("--batch-id", "b1", "--metrics-spool-dir", "/spool", "--force"),
-        *("--once", "airflow.d.run", "run.manual__2026-01-01T00:00:00+00:00.2026-01-01 00:00:01+00:00.0.2"),
+        *("--once", "airflow.d.run", f"run.{run_id}.2026-01-01 00:00:01+00:00.0.2"),
         *("--execution-id", execution_id, "--work-dir", work_dir),
     ]
-    assert execution_id.startswith("d.run.manual__2026-01-01T00-00-00-00-00.1-")
+    assert execution_id.startswith(f"d.run.{run_id}.1-")
     assert argv[argv.index("--py-files") + 1] == f"{work_dir}/spark_jobs.zip,/more.zip"
     assert argv[argv.index("--master") + 1] == "local[1]"
     assert argv[argv.index("--executor-memory") + 1] == "2g"

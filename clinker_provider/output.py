@@ -1,0 +1,50 @@
+"""The lines that `spark-submit` prints: which of them are noise, and how they keep their form. Free of Airflow."""
+
+from __future__ import annotations
+
+import re
+
+#: A line of Spark's log below a warning, in the layouts that Spark comes with.
+_REPORT = re.compile(r"\d\d(?:\d\d)?[/-]\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})? (?:INFO|DEBUG|TRACE) +[A-Z]\w*\$?: ")
+#: What every start of Spark says on a machine where nothing is wrong.
+_BANNER = re.compile(
+    r"WARNING: Using incubator modules: jdk\.incubator\.vector\s*$"
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN NativeCodeLoader: Unable to load native-hadoop library"
+    r"|Using Spark's default log4j profile: "
+    r"|Setting default log level to \"|To adjust logging level use sc\.setLogLevel"
+)
+
+
+class Noise:
+    """Tells Spark's reports from what people want to read: warnings, errors, and everything that the job prints.
+
+    Args:
+        is_hidden: whether there is noise at all; else every line is wanted.
+    """
+
+    def __init__(self, *, is_hidden: bool = True) -> None:
+        self._is_hidden = is_hidden
+        self._is_inside = False
+
+    def has(self, line: str) -> bool:
+        """Whether the next line is noise. A report goes on in lines that begin with a tab."""
+        if not self._is_hidden:
+            return False
+        if _BANNER.match(line):
+            return True
+        self._is_inside = bool(_REPORT.match(line)) or (self._is_inside and line.startswith("\t"))
+        return self._is_inside
+
+
+class Indented(str):
+    r"""A line whose blanks in front stay, for a caret points at a column; the Spark provider strips what it logs.
+
+    >>> Indented("   ^ here \n").strip()
+    '   ^ here'
+    """
+
+    __slots__ = ()
+
+    def strip(self, chars: str | None = None, /) -> str:
+        """The text without the blanks behind it."""
+        return self.rstrip(chars)

@@ -204,7 +204,9 @@ def test_a_row_that_cannot_be_written_ends_the_passes(ran: Any, policy: str, sor
     ("{hopping: {size: 20m, slide: 10m}}", ["7", "7", "8", "8", "9", "9"]),
     ("{session: {gap: 5m}}", ["7", "8", "9"]),
 ])  # fmt: skip
-def test_other_windows_stay_when_one_fails_unless_the_row_stands_for_its_group(ran: Any, window: str, keys: str, good: list[str]) -> None:
+def test_other_windows_stay_unless_the_row_stands_for_its_group(
+    ran: Any, window: str, keys: str, good: list[str]
+) -> None:
     head = HEAD.replace("v: int}", "v: int, at: date_time}, watermark: {column: at}")
     timed = f"{{group_by: [{keys}], time_window: {window}, cxl: emit t = sum(v)}}"
     stages = f"      - {{type: aggregate, name: x, input: s, config: {timed}}}\n" + refusing("c", "x", 5)

@@ -37,10 +37,10 @@ class Documents:
         self._last: tuple[Sequence[str], Mapping[str, Any]] | None = None
 
     def check(self, header: Header) -> None:
-        """Refuse an interchange whose header has not what is declared, whether it has records or not.
+        """Refuse an interchange whose header has values that do not convert, even if it has no records.
 
         Raises:
-            BrokenFile: a value there does not convert.
+            BrokenFile: a value does not convert.
         """
         try:
             self._of_header(header.segment)
@@ -57,12 +57,12 @@ class Documents:
         return self._last[1]
 
     def around(self, portion: Portion) -> dict[str, pa.Array]:
-        """What is wanted around the records of a portion, by path."""
+        """The wanted values around the records of a portion, by path."""
         owners = pa.array(portion.owners)
         return {path: self._of_each(path, portion.messages).take(owners) for path in self._wanted}
 
     def _of_each(self, path: str, messages: Sequence[Message]) -> pa.Array:
-        """A field for each message; outside of messages there is none."""
+        """The value of a field for each message; null outside messages."""
         name, _, field = path.removeprefix(format.DOCUMENT).partition(".")
         if name in self._levels:
             level = self._levels.index(name) + 1

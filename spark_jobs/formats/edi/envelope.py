@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.edi.segments import Signs
 
-#: What is enough to know the delimiters of an interchange; shorter ones end the file.
+#: Enough bytes to know the delimiters of an interchange; fewer only at the end of a file.
 HEAD_BYTES = 1024
 
 
@@ -72,7 +72,7 @@ class Envelope(ABC):
         self._warnings: list[str] = []
 
     def taken(self) -> list[str]:
-        """What was found wrong with the last service segment without ending the file."""
+        """The problems of the last service segment that did not end the reading."""
         found, self._warnings = self._warnings, []
         return found
 
@@ -80,7 +80,7 @@ class Envelope(ABC):
         """Check a count or a reference of a trailer.
 
         Raises:
-            Broken: it does not fit, which ends the file.
+            Broken: it is wrong, which ends the reading.
         """
         try:
             check(*about)
@@ -91,7 +91,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def signs(self, head: bytes) -> tuple[Signs, int]:
-        """The delimiters of the interchange that begins here, and how many bytes say nothing else.
+        """The delimiters of the interchange that begins here, and how many bytes only define them.
 
         Raises:
             Broken: none begins here.
@@ -99,7 +99,7 @@ class Envelope(ABC):
 
     @abstractmethod
     def goes_on(self, signs: Signs, segment: Sequence[str]) -> bool:
-        """Whether a segment behind an interchange begins another one with the same delimiters."""
+        """Whether a segment after an interchange begins another one with the same delimiters."""
 
     @abstractmethod
     def take(self, segment: Sequence[str], number: int) -> None:
@@ -116,7 +116,7 @@ def element(segment: Sequence[str], number: int) -> str:
 
 
 def check_count(segment: Sequence[str], actual: int, what: str, allowed: int | None = None) -> None:
-    """The first element of a trailer is how many there are of something, or another number that stands for it.
+    """Check that the first element of a trailer counts something correctly, or is another allowed number.
 
     Raises:
         Broken: it is not.

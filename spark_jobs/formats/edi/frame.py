@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.edi.settings import InterchangeWrite
 
-#: What is known of a record: the reference and the type of its message, whether it opens one, its document's header
-#: as a JSON array, and of one that opens a message the elements behind reference and type, as they are written.
+#: The facts about a record: the reference and type of its message, whether it opens one, the header of its document as
+#: a JSON array and, if it opens a message, the elements after reference and type, as they are written.
 MARKS = pa.struct(
     [
         ("reference", pa.string()),
@@ -41,19 +41,19 @@ _NOTHING = pa.scalar(b"", pa.large_binary())
 
 @dataclass
 class Note:
-    """What a task notes of a part: its records are the leading ones, those of a first message, and the rest.
+    """A task's note about a part, which has leading records, the records of a first message, and the rest.
 
     Args:
         header: the header of the first record's document.
         kind: the type of its message.
-        rest: what its segment has behind that, where it opens the message.
+        rest: the elements after that in its segment, if the segment opens the message.
         leading: how many records come before the first one with a reference; how many segments and bytes they are.
         reference: the first reference; None where there is none.
         first_kind: the type of the message there.
-        first_rest: what the segment that opens it has behind that.
+        first_rest: the elements after that in the segment that opens it.
         opens: whether a message surely begins there.
         first_segments: how many segments of that message are in the part, and how many bytes.
-        second: the reference of the message behind that; its type and the rest of its segment.
+        second: the reference of the next message; its type and the rest of its segment follow.
         messages: how many messages there are from the first reference on.
         last: the reference of the last one, and how many of its segments are in the part.
     """
@@ -143,7 +143,7 @@ class InterchangeFrame(ABC):
 
     @abstractmethod
     def safe(self, texts: pa.StringArray) -> pa.StringArray:
-        """Texts as they stand in a segment, those that `problem` has nothing against."""
+        """Texts as they are written into a segment; `problem` has accepted them."""
 
     def problem(self, text: str) -> str | None:
         """Why a text cannot stand in a segment; None where it can."""
@@ -172,7 +172,7 @@ class InterchangeFrame(ABC):
 
     @property
     def end_of_segment(self) -> str:
-        """What stands behind each segment."""
+        """The characters after each segment: terminator and line end."""
         return self.terminator + ("\n" if self.options.segment_newline else "")
 
     def segment(self, *elements: str) -> str:
@@ -284,7 +284,7 @@ class InterchangeFrame(ABC):
     # ---- where parts are joined
 
     def joined(self, notes: Sequence[str]) -> Joined:
-        """What stands before, between and behind parts.
+        """The text before, between and after the parts.
 
         Raises:
             Unfit: a header or a type is missing.
@@ -302,7 +302,7 @@ class InterchangeFrame(ABC):
         return "".join(self.opened(reference, self._kind(kind, reference), rest))
 
     def _elements(self, header: str | None) -> tuple[str, ...]:
-        """The elements of the header: those of `options:`, else those of the first record's document."""
+        """The elements of the header: from `options:`, else from the document of the first record."""
         if self.options.interchange is not None:
             return tuple(self.options.interchange)
         if header is None:
@@ -355,7 +355,7 @@ def _texts(found: Sequence[str]) -> pa.StringArray:
 
 
 def _begins(marks: pa.StructArray, places: np.ndarray, last: str) -> np.ndarray:
-    """The records that begin a message, of those with a reference behind a message of another one."""
+    """The records that begin a message, among the records with a reference that follow a message."""
     chosen = pa.array(places)
     found = marks.field("reference").take(chosen)
     before = pa.concat_arrays([pa.array([last], pa.string()), found])[: len(found)]

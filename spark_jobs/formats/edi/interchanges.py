@@ -39,17 +39,17 @@ if TYPE_CHECKING:
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
-#: What shows how a file is wrapped: two lines, and a header that they may cut in many.
+#: Enough bytes to see whether a file is wrapped: two lines, and a header that may be cut into many.
 _LOOKED_AT_BYTES = 2 * wrapped.MOST_LINE_BYTES + 8
 _HEAD_LINES = 3
 _READ_BYTES = 1 << 20
-#: So many warnings are told of one file.
+#: The most warnings that are shown for one file.
 _MOST_WARNINGS = 20
 
 
 @dataclass(frozen=True)
 class InterchangeReader(reader.Reader):
-    """Reads files of interchanges; a format says how its envelope is, and what its columns are called."""
+    """Reads files of interchanges; a format defines the envelope and the names of the columns."""
 
     title: ClassVar[str]
     reference: ClassVar[tuple[str, str]]
@@ -57,7 +57,7 @@ class InterchangeReader(reader.Reader):
 
     @abstractmethod
     def envelope(self) -> Envelope:
-        """What follows the envelope of a file."""
+        """A new envelope, which follows the service segments of a file."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ class InterchangeReader(reader.Reader):
         return None
 
     def _text(self, file: InputFile, raw: Stream) -> _Text:
-        """How the text of a file is had, by its beginning, where `raw` stands; the whole is read where that counts.
+        """How to get the text of a file, judged by its beginning, to which `raw` points; the whole file if needed.
 
         Raises:
             FormatError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Takes a file of interchanges apart: its segments by portions, with the message that each belongs to.
+"""Splits a file of interchanges into portions of segments, each segment with the message that it belongs to.
 
 Segments are found many at a time (`segments.py`); the envelope sees the service segments one by one. Where the
 delimiters change, the rest of what was found is thrown away and found again.
@@ -45,14 +45,14 @@ class Header:
 
 @dataclass(frozen=True)
 class Portion:
-    """Segments of which some are records.
+    """Segments, some of which are records.
 
     Args:
         segments: the segments.
-        which: those that are records.
-        owners: for each of them its message, by its place in `messages`.
-        messages: what wraps them.
-        headers: those that are among the segments.
+        which: the segments that are records.
+        owners: the message of each record, by its index in `messages`.
+        messages: the messages around the records.
+        headers: the headers among the segments.
         warnings: what is wrong with some segments and does not end the run.
     """
 
@@ -93,7 +93,7 @@ class Window:
         return self._before + self._at
 
     def look(self, size: int) -> bytes:
-        """The next bytes, fewer at the end of the file alone."""
+        """The next bytes; fewer only at the end of the file."""
         while len(self._data) - self._at < size and not self.at_end:
             chunk = self._stream.read(max(size - len(self._data) + self._at, _WINDOW_BYTES))
             self.at_end = not chunk
@@ -103,7 +103,7 @@ class Window:
         return self._data[self._at : self._at + size]
 
     def take(self, size: int) -> None:
-        """Go on behind some bytes."""
+        """Skip some bytes."""
         self._at += size
 
     def next_head(self) -> bytes:
@@ -137,7 +137,7 @@ class InterchangeFile:
         self._codes = np.array([segments.code(tag) for tag in envelope.services], dtype=np.int64)
         self._opening = segments.code(envelope.opening)
         self._full = max(1, min(window, _WINDOW_BYTES))
-        #: How many segments there were before the window, and where the last of them is over.
+        #: How many segments there were before the window, and where the last of them ends.
         self._number = 0
         self._behind = offset
 
@@ -180,7 +180,7 @@ class InterchangeFile:
             raise self._here(f"the file has no interchange: no {self._envelope.header} segment was found")
 
     def _begin(self, head: bytes) -> Signs:
-        """Take what says the delimiters of the next interchange."""
+        """Take the beginning of the next interchange, which defines its delimiters."""
         try:
             signs, size = self._envelope.signs(head)
         except Broken as problem:
@@ -190,7 +190,7 @@ class InterchangeFile:
         return signs
 
     def _grown(self, data: bytes, found: Segments, size: int) -> int:
-        """How many bytes to look at where the last ones had no segment."""
+        """How many bytes to look at after bytes without a whole segment."""
         if found.size:
             self._bytes.take(found.size)
             return size
@@ -209,7 +209,7 @@ class InterchangeFile:
         return BrokenFile(message, self._number + 1, "", self._bytes.offset + after)
 
     def _walk(self, found: Segments, signs: Signs) -> tuple[Portion, BrokenFile | None, int]:
-        """The records among segments, what is wrong with the first one behind them, and how many segments count."""
+        """The records among segments, the problem of the first segment after them, and how many segments count."""
         envelope = self._envelope
         is_service = np.isin(found.codes, self._codes)
         messages = [envelope.message or Message()]
@@ -241,7 +241,7 @@ class InterchangeFile:
         headers: list[Header],
         warnings: list[BrokenFile],
     ) -> tuple[int, str | None]:
-        """Follow the envelope; up to which segment it and the delimiters hold, and what is wrong with that one.
+        """Follow the envelope; gives the segment up to which it and the delimiters are valid, and the problem there.
 
         Notes the messages, headers and warnings on the way.
         """
@@ -274,7 +274,7 @@ class InterchangeFile:
         return f"the segment is outside of {envelope.wrapper}, which {envelope.opening} opens"
 
     def _wrong_segment(self, found: Segments, is_record: Mask) -> tuple[int, str] | None:
-        """The first segment that is none, and why."""
+        """The first text that is not a valid segment, and why."""
         wrong: list[tuple[int, str]] = []
         most, longest = self._most_elements, segments.MOST_SEGMENT_BYTES
         for is_wrong, why in (
@@ -304,7 +304,7 @@ class InterchangeFile:
         return []
 
     def _has_no_tag(self, found: Segments) -> Mask:
-        """Which segments begin with something else than a tag."""
+        """Which segments do not begin with a tag."""
         lengths = np.minimum(found.lengths[found.first], segments.MOST_TAG_BYTES + 1)
         kinds, which = np.unique(found.codes * 8 + lengths, return_inverse=True)
         is_tag = self._envelope.tag.fullmatch
@@ -320,7 +320,7 @@ def _shown(found: Segments, place: int) -> str:
 
 
 def _undecodable(found: Segments, data: bytes) -> int | None:
-    """The first segment that is no UTF-8."""
+    """The first segment that is not UTF-8."""
     if data.isascii():
         return None
     try:

@@ -1,9 +1,8 @@
 """Takes bytes apart into segments and their elements, as EDIFACT and X12 have them; many at once.
 
-A segment ends with a terminator, and a separator stands between its tag and its elements. A release character makes the
-one behind it data. White space before a tag and line ends before a terminator count for nothing. All delimiters are
-found in a few passes over the bytes; without them the elements stand one behind the other, which is what a text column
-is.
+A segment ends with a terminator, and a separator stands between its tag and its elements. The character after a release
+character is data. White space before a tag and line ends before a terminator are ignored. All delimiters are found in a
+few passes over the bytes; once they are removed, the elements follow each other directly, as a text column stores them.
 """
 
 from __future__ import annotations
@@ -53,10 +52,10 @@ class Segments:
     Args:
         size: how many bytes they are, the last terminator included.
         starts: where each begins, white space before it left out.
-        behind: where each is over, its terminator included.
+        behind: where each ends, its terminator included.
         elements: the tags and elements of all of them, one after the other.
         first: where each segment's tag is among `elements`.
-        counts: how many elements each has behind its tag.
+        counts: how many elements each has after its tag.
         lengths: how long the tags and elements are, in bytes.
         codes: the tags as numbers, as `code` gives them; 0 for tags that are longer than three bytes.
     """
@@ -98,7 +97,7 @@ def code(tag: str) -> int:
 def find(
     data: bytes, signs: Signs, sized: Mapping[bytes, int] = MappingProxyType({}), *, wide: bool = False
 ) -> Segments:
-    """The whole segments of some bytes, which begin with one; those behind the last terminator are left.
+    """The whole segments of some bytes, which begin with one; bytes after the last terminator are left.
 
     Args:
         data: the bytes.
@@ -206,7 +205,7 @@ def _releases(data: bytes, characters: np.ndarray, signs: Signs) -> Places:
 
 
 def _begun(data: bytes, characters: np.ndarray, is_kept: Mask, starts: Places, white: bytes) -> Places:
-    """Where segments begin behind the white space before them, which is no longer kept."""
+    """Where segments begin after the white space before them, which is no longer kept."""
     starts = starts.copy()
     left = np.arange(len(starts))
     for _ in range(_MOST_STEPS):

@@ -85,12 +85,12 @@ class InterchangeWrite(Options):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The columns beside those of elements."""
+        """The columns that are not elements: tag, reference and type."""
         return TAG, self.reference, self.kind
 
     @property
     def _segments(self) -> Iterator[tuple[str, str]]:
-        """What stands in segments around the records: options and their texts."""
+        """The texts that options put into segments around the records, each with its option."""
         yield from (("interchange", text) for text in self.interchange or ())
         if (kind := getattr(self, self.default_kind)) is not None:
             yield self.default_kind, kind

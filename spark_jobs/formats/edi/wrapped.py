@@ -1,7 +1,7 @@
-"""Files whose lines are all of one width, wherever segments end: their line ends are no part of the text.
+"""Wrapped files: all lines have one width, wherever segments end, and the line ends are not part of the text.
 
-Systems that send interchanges by lines of 80 characters, say, cut segments, elements and even tags in two. Such a file
-is known by its lines: all have the same length but the last, which may be shorter.
+Systems that send interchanges in lines of, say, 80 characters cut segments, elements and even tags in two. Such a file
+is recognized by its lines: all have the same length, except that the last may be shorter.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Wrap:
 
     @property
     def period(self) -> int:
-        """How far lines begin from each other."""
+        """The distance between the beginnings of two lines."""
         return self.line + self.end
 
     def offset(self, place: int) -> int:
-        """Where a byte of the text stands in the file."""
+        """The offset in the file of a byte of the text."""
         return place + place // self.line * self.end
 
     def text(self, data: bytes, at: int = 0) -> bytes:
-        """Bytes without the line ends among them; they stand at a place of the file."""
+        """Bytes without their line ends; the bytes begin at an offset of the file."""
         first = at % self.period
         count = -(-(first + len(data)) // self.period) * self.period
         rows = np.zeros(count, dtype=np.uint8)
@@ -56,7 +56,7 @@ class Wrap:
     def lines(self, stream: ByteStream) -> int:
         """How many whole lines a file has before its last one; 0 where a line end stands elsewhere, or one is missing.
 
-        Those behind the last line do not count.
+        Line ends after the last line do not count.
         """
         at = ends = before = 0
         last, misplaced = -1, None

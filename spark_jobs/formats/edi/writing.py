@@ -75,9 +75,9 @@ class InterchangeWriter:
         return dict(sorted(found.items()))
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
-        """The segments of a batch that has the writer's columns, in their order; those of the frame have no bytes.
+        """The segments of a batch that has the writer's columns, in their order; frame segments get no bytes here.
 
-        Records that X12 and EDIFACT cannot hold are unfit.
+        Records that the format cannot hold are unfit.
         """
         failed: dict[int, Failure] = {}
         texts = {place: self._texts(self._columns[place], batch.column(place), failed) for place in self._read}
@@ -246,7 +246,7 @@ class InterchangeWriter:
 
 
 def _header(numbers: list[int], joined: str) -> str | None:
-    """The elements of a header from the first on until one is absent; None where there is none."""
+    """The elements of a header up to the first absent one; None if there are none."""
     found: list[str] = []
     for number, text in zip(numbers, joined.split(_BETWEEN), strict=True):
         if number != len(found) + 1 or text == _ABSENT:
@@ -256,7 +256,7 @@ def _header(numbers: list[int], joined: str) -> str | None:
 
 
 def _tag_problem(frame: InterchangeFrame, tag: str) -> str | None:
-    """Why a record cannot have a tag; None where it can, or has none."""
+    """Why a record cannot have a tag; None if it can, or if it has no tag."""
     if not tag or frame.tag.fullmatch(tag) is None:
         return f"'{tag}' is no tag of a segment, which has {frame.tags}" if tag else None
     return f"segment {tag} stands outside of messages, and cannot be a record" if tag in frame.elsewhere else None
@@ -277,7 +277,7 @@ def _is_filled(cell: pa.StringArray) -> np.ndarray:
 
 
 def _separators(separator: str, last: np.ndarray, after: int, number: int) -> pa.StringArray:
-    """The separators behind one element up to another, as far as a segment goes."""
+    """The separators between one element and another, as far as the segment reaches."""
     counts = np.clip(np.minimum(last, number) - after, 0, None)
     choices = pa.array([separator * count for count in range(int(counts.max(initial=0)) + 1)])
     return cast("pa.StringArray", choices.take(pa.array(counts)))

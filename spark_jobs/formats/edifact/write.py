@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.edifact.options import EdifactWrite
 
 _RELEASE = "?"
-#: What is data only behind a release character; components and repetitions are parts of an element's text.
+#: Characters that are data only after a release character; components and repetitions are part of an element's text.
 _RELEASED = (_RELEASE, "+", "'")
 _ADVICE = "UNA:+.? "
 #: Syntax, sender, recipient and time stand before the reference of the interchange.

@@ -16,7 +16,7 @@ NUMBERS = frozenset({"integer", "int", "float", "decimal", "number"})
 TIMES = frozenset({"date", "datetime", "date_time"})
 #: Those whose fields hold truth values.
 FLAGS = frozenset({"boolean", "bool"})
-#: Those that can have digits behind a point.
+#: Types that can have digits after a decimal point.
 _SCALED = frozenset({"float", "decimal", "number"})
 #: What fields of one name have to say alike in all kinds of records: they are one column.
 _OF_COLUMNS = ("type", "alias", "format", "enum", "precision")
@@ -38,7 +38,7 @@ class Field:
         truncation: what happens to a text that is too long on writing; None where nothing is said.
         format: the form of its dates.
         default: the text that stands for nothing; None where nothing does.
-        scale: how many of its digits stand behind a decimal point that is not written.
+        scale: how many of its digits stand after a decimal point that is not written.
     """
 
     name: str

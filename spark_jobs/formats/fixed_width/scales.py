@@ -1,4 +1,4 @@
-"""Numbers whose decimal point is not written: `0012345` with two digits behind it is 123.45."""
+"""Numbers whose decimal point is not written: `0012345` with two digits after it is 123.45."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def with_point(text: pa.StringArray, scale: int) -> pa.StringArray:
 
 
 def without_point(text: pa.StringArray, scale: int) -> tuple[pa.StringArray, list[int]]:
-    """Numbers as digits, the last `scale` of them behind the point, and the rows that have none.
+    """Numbers as digits, the last `scale` of them after the point, and the rows that are not numbers.
 
-    Where there are more digits behind the point, the number is rounded, a half away from zero.
+    If there are more digits after the point, the number is rounded, a half away from zero.
     """
     is_short = pc.fill_null(pc.match_substring_regex(text, rf"^-?[0-9]+(\.[0-9]{{1,{scale}}})?$"), True)
     whole = pc.replace_substring_regex(text, r"\..*$", "")

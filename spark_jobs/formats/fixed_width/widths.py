@@ -1,4 +1,4 @@
-"""How wide texts are in a file: in bytes of its encoding, whatever these are as characters."""
+"""The width of texts in a file: in bytes of its encoding, however many characters they are."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What format schemas ask of the values of columns."""
+"""The rules of format schemas for the values of columns."""

@@ -1,4 +1,4 @@
-"""The rules of a format schema on whole columns: what stands for nothing, which values fit, how many digits."""
+"""The rules of a format schema on whole columns: defaults, allowed values, numbers of digits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rule:
 
     Args:
         bad: whether each value fails it; nulls fail none.
-        says: what is wrong with one, behind the value.
+        says: what is wrong, in words that follow the value.
     """
 
     bad: pa.Array
@@ -117,7 +117,7 @@ def checked(block: Block, wanted: Reading, *, blanks: bool) -> Block:
 
 
 def _without(block: Block, first: Rows, reasons: list[tuple[Reason, pa.StringArray]], wanted: Reading) -> Block:
-    """A block whose records that fail some rule, the number of which `first` has, are failures."""
+    """A block in which the records that fail a rule are failures; `first` has the number of the rule."""
     size = block.batch.num_rows
     places = np.arange(block.first_row, block.first_row + size) if block.rows is None else block.rows.to_numpy()
     found: list[Failures] = [block.failures]

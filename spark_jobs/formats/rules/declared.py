@@ -1,6 +1,6 @@
-"""What a format schema asks of the values of a column, beside their type: defaults, lists of values, digits.
+"""The rules of a format schema for the values of a column, in addition to its type: defaults, value lists, digits.
 
-Plans say here what cannot be; `spark_jobs/formats/rules/applied.py` applies the rules. No Arrow here.
+Plans check the rules here; `spark_jobs/formats/rules/applied.py` applies the rules. No Arrow here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Rules:
         default: the text of what stands for nothing; None where nothing does.
         enum: the texts of the values that there may be; none allow all.
         whole: how many digits there may be before the point; None allows any number of them.
-        behind: how many there may be behind it.
+        behind: how many there may be after it.
     """
 
     default: str | None = None

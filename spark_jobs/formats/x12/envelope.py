@@ -47,7 +47,7 @@ class X12Envelope(envelope.Envelope):
         self._acknowledgments = 0
 
     def signs(self, head: bytes) -> tuple[Signs, int]:
-        """The header tells them by its elements: what is behind the tag, and what is behind the sixteenth element."""
+        """The header defines them: the character after the tag, and the one after the sixteenth element."""
         if not head.startswith(_TAG):
             raise Broken(f"expected ISA, found {head[:3].decode('ascii', 'backslashreplace')!r}")
         separator = head[len(_TAG) : len(_TAG) + 1]
@@ -97,7 +97,7 @@ class X12Envelope(envelope.Envelope):
         self._before = tag
 
     def _stand_beside(self, tag: str) -> None:
-        """Segments beside the groups, which are about the interchange or others, and no data of it."""
+        """Segments outside groups, which describe this interchange or others and are not its data."""
         if self._before not in _BESIDE[tag]:
             raise Broken(f"{tag} stands behind {_joined(_BESIDE[tag])}, and before the functional groups")
         self._acknowledgments += tag == "TA1"

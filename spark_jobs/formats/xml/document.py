@@ -1,8 +1,8 @@
-"""A document's elements from its first byte on: records to who makes them, everything else passed over.
+"""Reads the elements of a document from its first byte on: records go to a builder, everything else is skipped.
 
-Expat parses, and checks namespaces; nothing but the elements that are open is kept. A document type is checked and
-passed over: nothing is fetched, and what it declares has no effect. A declaration of an entity is refused where it
-stands, so there are no entities but the five of XML.
+Expat parses, and checks namespaces; only the elements that are open are kept. A document type is checked and
+skipped: nothing is fetched, and its declarations have no effect. A declaration of an entity is refused on the spot, so
+the only entities are the five that XML predefines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.formats.xml.options import XmlRead
 
-#: Elements can stand in each other so deep, in a record and around it.
+#: Elements can be nested so deep, in a record and around it.
 MOST_DEPTH = 256
 #: White space of XML; other blanks are part of a text.
 BLANKS = " \t\r\n"
@@ -36,15 +36,15 @@ _SEPARATOR = "\x0c"
 
 
 class Broken(Exception):
-    """A document is refused; the place is known to who parses it."""
+    """A document is refused; the parser knows the place."""
 
 
 class _DoctypeEnded(Exception):
-    """A document type has ended: what follows is for a parser that does not know it."""
+    """A document type has ended: the rest goes to a parser that does not know it."""
 
 
 class Records(Protocol):
-    """What makes records of the elements that a document gives: these are Expat's handlers.
+    """Builds records from the elements of a document; the methods are Expat's handlers.
 
     `ended` is to be called at the end of a record.
     """
@@ -71,29 +71,29 @@ class Records(Protocol):
 
 
 class Way(ABC):
-    """From the root to what is looked for."""
+    """The way from the root to the wanted elements."""
 
     def __init__(self) -> None:
         #: The elements around the place where the document is, and the last of them, by their names.
         self.open: list[str] = []
 
     def enter(self, name: str) -> Records | None:
-        """Go into an element; what takes it and all that is in it, None where it is passed over."""
+        """Enter an element; gives the builder that takes it with its content, None if it is skipped."""
         if len(self.open) == MOST_DEPTH:
             raise Broken(f"elements stand in each other more than {MOST_DEPTH} levels deep")
         self.open.append(name)
         return self.taker()
 
     def leave(self) -> None:
-        """Go out of the last element."""
+        """Leave the last element."""
         self.open.pop()
 
     @abstractmethod
     def taker(self) -> Records | None:
-        """What takes the last element that was entered."""
+        """The builder that takes the last element that was entered."""
 
     def problem(self) -> str | None:
-        """What is wrong if all was seen."""
+        """The problem that shows at the end of the document, if any."""
         return None
 
 
@@ -151,7 +151,7 @@ class Document:
         parser.buffer_text = True
         parser.buffer_size = _TEXT_BYTES
         parser.ordered_attributes = True
-        # Without this, declarations behind a reference to a parameter entity are not told.
+        # Without this, Expat does not report declarations after a reference to a parameter entity.
         parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
         parser.XmlDeclHandler = _check_version
         parser.StartDoctypeDeclHandler = self._doctype
@@ -165,8 +165,8 @@ class Document:
     def pieces(self, stream: ByteStream, size: int) -> Iterator[Piece]:
         """The pieces of a stream, of about a size, cut before records where that can be.
 
-        They are to be fed; a piece that has whole records may be read by other means and passed over. Expat begins
-        anew with a tag or comment that is not whole, so as much is read again as there is of it.
+        They are to be fed; a piece with whole records may be read by other means and skipped. Expat starts again with a
+        tag or comment that is not whole, so each read at least doubles what there is of it.
 
         Raises:
             FormatError: a tag or comment is longer than records may be.
@@ -184,19 +184,19 @@ class Document:
         yield Piece(rest, is_last=True)
 
     def _before_record(self, data: bytes) -> int:
-        """Where the last record of these bytes begins, or what looks like it; not above 0 when nothing does."""
+        """Where the last record of these bytes seems to begin; at most 0 if none does."""
         tag = b"<" + self.record.encode()
         return max(data.rfind(tag + b">"), data.rfind(tag + b" ")) if self.record else 0
 
     def passed_over(self) -> None:
-        """A piece was read by other means: it had whole records."""
+        """Note that a piece with whole records was read by other means."""
         self.has_gaps = True
 
     def feed(self, data: bytes, *, is_last: bool = False) -> None:
         """Go on.
 
         Raises:
-            FormatError: the document is broken, or refused, or has not what `record_path` leads to.
+            FormatError: the document is broken or refused, or lacks the target of `record_path`.
         """
         self._fed += len(data)
         self._piece = data
@@ -229,7 +229,7 @@ class Document:
         raise _DoctypeEnded
 
     def _parse_behind_doctype(self, data: bytes, is_last: bool) -> None:
-        """Go on as if there had been nothing but blanks before: else attributes would get defaults, or lose blanks."""
+        """Go on as if only blanks came before: otherwise attributes would get defaults or lose blanks."""
         assert self._doctype_end is not None
         known = self._parser
         blanks = "\n" * (known.CurrentLineNumber - 1) + " " * (known.CurrentColumnNumber + 1)
@@ -256,7 +256,7 @@ class Document:
 
     @property
     def _is_between_records(self) -> bool:
-        """Whether the last piece ended behind a record, with nothing but blanks between."""
+        """Whether the last piece ended after a record, with nothing but blanks between."""
         begun = self._fed - len(self._piece)
         if self.is_in_record or self._ended_at < begun:
             return False
@@ -265,7 +265,7 @@ class Document:
 
     @property
     def waiting(self) -> int:
-        """How many bytes there are that are no whole tag or text yet."""
+        """How many bytes wait for the end of their tag or text."""
         return self._fed - max(self._index, 0)
 
     def _error(self, message: str, line: int, column: int) -> FormatError:
@@ -353,7 +353,7 @@ class RecordWay(Way):
         self._is_found = self._path is None or self._is_anywhere
 
     def taker(self) -> Records | None:
-        """What makes records, where the element is one."""
+        """The builder of records, if the element is a record."""
         if len(self.open) == 1:
             self._root = self.open[0]
         if self._strips:
@@ -383,7 +383,7 @@ def local(name: str) -> str:
 
 
 def written(name: str) -> str:
-    """A name as it is written, from how Expat gives it."""
+    """A name as it is written in the document, from the form that Expat gives."""
     if _SEPARATOR not in name:
         return name
     _, own, *prefix = name.split(_SEPARATOR)

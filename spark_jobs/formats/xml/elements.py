@@ -1,4 +1,4 @@
-"""The columns of an output as elements: which stand in which, and which are attributes."""
+"""The columns of an output as elements: how they are nested, and which are attributes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_text(column: str) -> bool:
 
 
 def _holder(path: str, holders: dict[str, Element]) -> Element:
-    """The element that others stand in."""
+    """The element that contains others."""
     if path not in holders:
         parent, _, name = path.rpartition(".")
         holders[path] = Element(name)
@@ -74,7 +74,7 @@ def places_in(element: Element) -> Iterator[int]:
 
 
 def repeated(element: Element) -> Iterator[Element]:
-    """The elements of which an array makes several: those in an element that are a column and have others in them."""
+    """The elements that an array repeats: they are a column, and other columns stand in them."""
     for child in element.children:
         if child.text is not None and (child.attributes or child.children):
             yield child

@@ -50,7 +50,7 @@ class Column:
         self.values.append(value)
 
     def take(self, count: int) -> tuple[array[int], list[Any]]:
-        """What the first records have; the others are counted from them on."""
+        """Take out the values of the first records; the others are then counted from there."""
         at = bisect.bisect_left(self.rows, count)
         taken = self.rows[:at], self.values[:at]
         self.rows = array("i", [row - count for row in self.rows[at:]])
@@ -64,7 +64,7 @@ class Column:
 
 
 class Wanted:
-    """What is wanted of an element: its text, its attributes, and elements in it."""
+    """The wanted parts of an element: its text, its attributes, and its children."""
 
     __slots__ = ("attributes", "children", "column")
 
@@ -242,7 +242,7 @@ class FlatRecords:
         self._is_verbatim = False
 
     def _keep_before_child(self) -> None:
-        """The text of an element goes on behind its children."""
+        """The text of an element continues after its children."""
         if len(self._stack) in self._kept or self._text.strip(BLANKS):
             self._keep()
         self._text = ""

@@ -1,4 +1,4 @@
-"""The elements of an array: one for each of its values, maps with all that is in them."""
+"""The elements of an array: one for each of its values; a map becomes an element with everything in it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _scalar(key: str, value: Any) -> Any:
 
 
 def _plain(items: list[Any]) -> list[Any]:
-    """An array in an array, which is its text: maps have no place in it."""
+    """An array inside an array, which is written as its JSON text; maps in it are refused."""
     if any(isinstance(item, dict) for item in _all_of(items)):
         raise Unwritable("a map in an array of an array cannot be written as XML")
     return items

@@ -1,7 +1,7 @@
 """The XML files of a source: undeclared names found, records read.
 
 A file is one split: where an element begins is known only from its beginning on. As in JSON, records bring their names
-along, so where undeclared columns are carried or rejected, files are read once for their names alone.
+along, so files are read once for their names alone if undeclared columns are carried or rejected.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class XmlReader(reader.Reader):
                     yield _counted(found.block_of(stretch, outcome.records), outcome)
 
     def _feed(self, document: Document, piece: Piece, file_plan: FilePlan) -> None:
-        """Go on with a document. Where it is broken behind records that it has not seen, the place is looked for."""
+        """Go on with a document. If it is broken after records that the parser has skipped, the place is looked for."""
         try:
             document.feed(piece.data, is_last=piece.is_last)
         except FormatError:
@@ -196,7 +196,7 @@ class XmlReader(reader.Reader):
         alone.feed(f"<_{around}>".encode() + data + b"</_>", is_last=True)
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
-        """What the sections of a file say; it is read for them alone, for they may stand behind its records."""
+        """The values of a file's sections; the file is read for them alone, as they may stand after its records."""
         found = sections.Sections(wanted, self.options)
         for way in found.ways:
             document = Document(file_plan.file.name, way)

@@ -23,7 +23,7 @@ _NAME = rb"[A-Za-z_:][A-Za-z0-9_:.\-]*"
 _BLANK = rb"[ \t\n]"
 #: A name without a prefix.
 _OWN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-#: A tag is one piece, or one before each value of an attribute and one behind the last.
+#: A tag is one piece, or has one piece before each attribute value and one after the last.
 _PIECE = re.compile(
     rb"<(?P<start>%(name)s)(?:%(blank)s*(?P<empty>/)?>|%(blank)s+(?P<first>%(name)s)%(blank)s*=%(blank)s*\")"
     rb"|</(?P<end>%(name)s)%(blank)s*>"
@@ -239,7 +239,7 @@ class Tags:
         #: Whether an element has no elements in it.
         self.is_leaf = np.zeros(len(self.starts), dtype=np.bool_)
         self.is_leaf[:-1] = is_open[:-1] & self.is_end[1:]
-        #: Where the texts behind tags end.
+        #: Where the texts after tags end.
         self.text_ends = np.append(self.starts[1:], len(self.data))
         begins = self.ends + 1
         #: Whether an element has a text that is not only blanks.

@@ -210,7 +210,7 @@ class Undeclared:
 
     Args:
         declared: the declared columns.
-        ways: the names around a text and its own, with `STEP` between them; with `STEP` behind, those of an array.
+        ways: the names around a text and its own, joined with `STEP`; those of an array end with `STEP`.
     """
 
     def __init__(self, declared: Collection[str], ways: Iterable[str]) -> None:
@@ -233,7 +233,7 @@ class Undeclared:
 
 
 def present(tree: Tree, prefix: str = "") -> Iterator[str]:
-    """The names of all that a record has."""
+    """The names of everything in a record."""
     for key, value in tree.items():
         yield prefix + key
         for item in items_of(value):

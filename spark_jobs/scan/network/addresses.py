@@ -1,4 +1,4 @@
-"""Addresses of pages: what is asked, and what of it may be shown.
+"""Addresses of pages: how they are built, and which parts of them may be shown.
 
 An address is shown in messages, dead letters, metrics and `$source.path`. What looks like a secret in it is replaced
 by `***`: user names and passwords, the values of parameters that are called like one, long opaque values, and the
@@ -27,7 +27,7 @@ _NAME_SAFE = "-._~[]$"
 
 
 def problem(url: str) -> str | None:
-    """Why an address cannot be that of a source, in words that leave it out; None when it can."""
+    """Why an address is unusable for a source, in words that do not repeat it; None if it is usable."""
     if any(character.isspace() or not character.isprintable() for character in url):
         return "has white space or control characters"
     try:
@@ -45,7 +45,7 @@ def problem(url: str) -> str | None:
 
 
 def with_parameters(url: str, parameters: Iterable[tuple[str, str]]) -> str:
-    """The address with further parameters behind those that it has; values are percent-encoded."""
+    """The address with further parameters after its own; values are percent-encoded."""
     base = url.partition("#")[0]
     added = "&".join(f"{quote(name, safe=_NAME_SAFE)}={quote(value, safe='')}" for name, value in parameters)
     if "?" not in base:
@@ -119,7 +119,7 @@ def _shown_pair(pair: str) -> str:
 
 
 def secrets_in(url: str) -> tuple[str, ...]:
-    """The texts in an address that nobody may see, as they are written and as a server reads them."""
+    """The secret texts in an address, as they are written and as a server reads them."""
     base, _, query = url.partition("#")[0].partition("?")
     user = base.partition("//")[2].partition("/")[0].rpartition("@")[0]
     found = [*user.split(":")]

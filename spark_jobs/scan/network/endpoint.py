@@ -16,7 +16,7 @@ MAX_TIMEOUT_S = 86_400
 
 
 class Strategy(StrEnum):
-    """How the next page is asked for."""
+    """How the next page is requested."""
 
     NONE = "none"
     OFFSET = "offset"
@@ -47,14 +47,14 @@ class Pagination:
 
 @dataclass(frozen=True)
 class Credential:
-    """The header that says who asks."""
+    """The header that authenticates the request."""
 
     header: str
     value: str = field(repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that nobody may see, longest first: the value, and what follows its scheme (`Bearer …`)."""
+        """The secret texts, longest first: the value, and the part after its scheme (`Bearer …`)."""
         return tuple(dict.fromkeys(text for text in (self.value, self.value.partition(" ")[2]) if text))
 
 
@@ -69,7 +69,7 @@ class Endpoint:
         retries: how often a request that failed for a passing reason is repeated.
         timeout_s: how long an answer may take, in seconds: until its next bytes, and as a whole.
         pagination: how the pull goes from page to page.
-        credential: who asks; None for anybody.
+        credential: the header that authenticates requests; None for none.
         hosts: where redirects and links may lead beside the place of `url`, as `host` or `host:port`.
     """
 
@@ -84,7 +84,7 @@ class Endpoint:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The texts that nobody may see."""
+        """The secret texts of the endpoint."""
         return (*(self.credential.secrets if self.credential else ()), *addresses.secrets_in(self.url))
 
     def refusal(self, url: str) -> str | None:

@@ -42,7 +42,7 @@ LONGEST_PAUSE_S = 300
 FIRST_PAUSE_S = 1.0
 LONGEST_BACKOFF_S = 30.0
 
-#: What is read of an answer that is no page, and what is shown: where the reading cuts a secret, nobody sees it.
+#: How much is read of an answer that is not a page, and how much is shown: a secret cut by the reading is never shown.
 _EXCERPT_BYTES = 16 << 10
 _EXCERPT_CHARACTERS = 200
 _CHUNK_BYTES = 64 << 10
@@ -51,7 +51,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @contextlib.contextmanager
 def silenced() -> Iterator[None]:
-    """Within, urllib3 logs nothing, for its lines have addresses with all that is in them."""
+    """Silence urllib3, whose log lines contain whole addresses."""
     library = logging.getLogger("urllib3")
     propagate, library.propagate = library.propagate, False
     try:
@@ -104,7 +104,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Reply:
-    """A page that was got: the address that it came from after redirects, and its `Link` header."""
+    """A fetched page: the address that it came from after redirects, and its `Link` header."""
 
     url: str
     link: str
@@ -202,7 +202,7 @@ class Client:
             response.close()  # one that was read to its end has given its connection back already
 
     def _request(self, url: str) -> urllib3.BaseHTTPResponse:
-        """Ask, and get the answer's head."""
+        """Send the request and read the head of the answer."""
         timeout = self._endpoint.timeout_s
         try:
             return self._pool(url).request(
@@ -256,7 +256,7 @@ class Client:
         raise _Final(reason)
 
     def _excerpt(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> str:
-        """The beginning of an answer that is no page, as one line."""
+        """The beginning of an answer that is not a page, as one line."""
         data = b""
         # What the server says about its error is welcome, but the error is known without it.
         with contextlib.suppress(exceptions.HTTPError, OSError):
@@ -304,7 +304,7 @@ class Client:
         return f"no complete answer within {self._endpoint.timeout_s:g} s"
 
     def _failure(self, error: exceptions.HTTPError | OSError) -> _Passing | _Final:
-        """What went wrong with a connection, in words without addresses."""
+        """The problem with a connection, in words without addresses."""
         self._patience.check()
         if self._deadlines.is_over:
             return _Passing(self._too_late())

@@ -1,8 +1,8 @@
 """Pulls a REST source: page after page into files, which are then read like any other files.
 
-A pull is finite: it ends with the last page, or at `max_pages` or `max_records`, and asks no address twice. The pages
-come one after the other, because each may say where the next one is. A page goes to its file as it arrives; where it
-must be looked into, it is the only one in memory, however many pulls there are.
+A pull is finite: it ends with the last page, or at `max_pages` or `max_records`, and requests no address twice. Pages
+come one after the other, because each may say where the next one is. A page goes to its file as it arrives. If it must
+be examined, it is the only one in memory, however many pulls there are.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.network.endpoint import Endpoint
 
-#: Held by who looks into a page.
+#: Held while a page is examined.
 _LOOKING = threading.Lock()
 
 
 class Pages(Protocol):
-    """What a pull asks about its pages; whoever knows their format tells it."""
+    """Answers the questions of a pull about its pages, with knowledge of their format."""
 
     @property
     def is_spread(self) -> bool:
@@ -45,7 +45,7 @@ class Pages(Protocol):
 
 @dataclass(frozen=True)
 class Pull:
-    """What is wanted of an endpoint.
+    """A request for the records of an endpoint.
 
     Args:
         source: the source's name.
@@ -64,8 +64,8 @@ def pull(wanted: Pull, folder: Path, prefix: str, patience: http.Patience) -> Ma
     """The pages of a source as files of a folder, in their order; `prefix` begins their names there.
 
     Raises:
-        FormatError: a page cannot be had, or the next one cannot be told from it or was had before (code `E221`), or
-            its records cannot be counted where that decides about the next one.
+        FormatError: a page cannot be fetched, or the next one cannot be found or was fetched before (code `E221`), or
+            records cannot be counted although the next page depends on their number.
         Stopped: the run ends.
         OSError: a file cannot be written.
     """
@@ -77,14 +77,14 @@ def pull(wanted: Pull, folder: Path, prefix: str, patience: http.Patience) -> Ma
 
 
 class _Walk:
-    """A pull on its way."""
+    """A pull in progress."""
 
     def __init__(self, wanted: Pull, client: http.Client) -> None:
         self._wanted = wanted
         self._endpoint = wanted.endpoint
         self._client = client
         self._counted: dict[tuple[str, bool], int] = {}
-        #: The addresses that were asked, with the numbers of their pages.
+        #: The requested addresses, with the numbers of their pages.
         self._asked: dict[str, int] = {}
 
     def pages(self, folder: Path, prefix: str) -> Matched:
@@ -122,7 +122,7 @@ class _Walk:
         raise FormatError(reason, name, "E221")
 
     def _name(self, url: str, number: int) -> str:
-        """What a page is called; those of one source differ by their numbers where their addresses do not."""
+        """The name of a page; the pages of one source differ by number where their addresses do not."""
         shown = addresses.shown(url, self._endpoint.secrets)
         return shown if self._endpoint.pagination.strategy is Strategy.NONE else f"{shown}#page={number}"
 
@@ -137,7 +137,7 @@ class _Walk:
         )
 
     def _next(self, file: InputFile, path: Path, reply: http.Reply, number: int) -> str | None:
-        """The address of the page behind one, None when that is the last."""
+        """The address of the next page, None after the last."""
         paging = self._endpoint.pagination
         match paging.strategy:
             case Strategy.NONE:
@@ -171,7 +171,7 @@ class _Walk:
         return self._counted[key]
 
     def _token(self, file: InputFile, path: Path) -> str | None:
-        """The text of the token for the next page; None at the end, which is also told by an empty text or false."""
+        """The token for the next page; None at the end, which an empty text or false also marks."""
         with _LOOKING:
             return self._token_in(path.read_bytes(), file.name)
 

@@ -145,7 +145,7 @@ def elements(draw: st.DrawFn, name: str, other: str, depth: int = 0) -> Any:
 
 
 def grown(element: Any, named: Callable[[Any], str]) -> Any:
-    """What is in an element, as docs/semantics/README.md has it: its text, or a map of all that it has."""
+    """What is in an element, as docs/semantics/xml.md has it: its text, or a map of all that it has."""
     children = [*element.iterchildren(tag=etree.Element)]
     text = "".join(element.xpath("text()"))
     # lxml does not tell sections of CDATA, but writes them again.

@@ -48,6 +48,6 @@ def of_kind(hints: tuple[Hint, ...], kind: Kind) -> tuple[Hint, ...]:
 
 
 def of_text(hints: tuple[Hint, ...], kind: Kind, text: str) -> str:
-    """The words for a text, empty where there are none."""
+    """The hint for a text, empty if there is nothing to say."""
     found = (hint.words for hint in of_kind(hints, kind) if re.search(hint.pattern, text, re.ASCII))
     return next(found, "")

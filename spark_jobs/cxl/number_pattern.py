@@ -114,7 +114,7 @@ def write(number: float, pattern: str) -> str:
 
 @lru_cache(maxsize=512)
 def compiled(pattern: str) -> Pattern | None:
-    """The compiled pattern, None for the empty one. `ValueError` says what is wrong with it."""
+    """The compiled pattern, None for the empty one. Raises `ValueError` with the reason if it is malformed."""
     if not pattern:
         return None
     positive, negative = _halves(pattern)
@@ -139,7 +139,7 @@ class _Affix:
 
 
 def _halves(pattern: str) -> tuple[str, str | None]:
-    """The pattern of all numbers, and that of negative ones, which stands behind a `;` that is not quoted."""
+    """The pattern of all numbers, and the pattern of negative ones, which follows an unquoted `;`."""
     quoted, at = False, []
     for position, character in enumerate(pattern):
         if character == "'":
@@ -186,7 +186,7 @@ def _parts(half: str) -> tuple[_Affix, str, _Affix]:
 
 
 def _number(number: str) -> tuple[int, int, int, tuple[int, int]]:
-    """Digits before the point at least; behind it at least and at most; the sizes of groups."""
+    """The least number of digits before the point, the least and most after it, and the sizes of groups."""
     whole, point, fraction = number.partition(".")
     if "." in fraction:
         raise ValueError("there is more than one decimal point; `.` is the point, `,` stands between groups")

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-#: Bytes that are looked at together: what is found in them stays in the cache.
+#: Bytes that are looked at together: their matches stay in the cache.
 _STRETCH = 1 << 16
 _EMPTY = len("[]")
 
 
 def lengths(arrays: pa.Array) -> pa.Array:
-    """How many elements each array has; null where there is none."""
+    """How many elements each array has; null for a null array."""
     import numpy as np
     import pyarrow as pa
 

@@ -164,7 +164,7 @@ class Match(Expression):
 
 @dataclass(frozen=True)
 class Index(Expression):
-    """`base[index]` and every step of a dotted path: an element, a map's value, or null where there is none."""
+    """`base[index]` and every step of a dotted path: an element, a map's value, or null if there is no such element."""
 
     base: Expression
     index: Expression

@@ -101,7 +101,7 @@ def array_of(element: Type) -> Type:
 
 
 def unify(left: Type, right: Type) -> Type | None:
-    """The type that holds the values of both, or None where there is none but `Any`.
+    """The type that holds the values of both, or None if only `Any` does.
 
     Int and Float meet in Float, Null makes the other nullable, `Any` stays `Any`.
     """

@@ -169,7 +169,7 @@ def key_of(value: Any) -> Hashable:
 
 
 def kind_name(value: Any) -> str:
-    """The name of a value's kind as `type_of` prints it, `NaN` for the number that is none."""
+    """The name of a value's kind as `type_of` prints it, `NaN` for NaN."""
     return "NaN" if value.__class__ is float and value != value else str(kind_of(value))
 
 

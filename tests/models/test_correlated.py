@@ -1,4 +1,4 @@
-"""The model of correlation, on pipelines whose outcomes were worked out by hand from the rulings."""
+"""The model of correlation, on pipelines whose outcomes were worked out by hand from the rules."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def _is_number(value: Any) -> bool:
 
 
 class Total:
-    """An exact sum: Ints and finite Floats as fractions, what is not finite beside it."""
+    """An exact sum: Ints and finite Floats as fractions; infinities and NaN are kept apart."""
 
     __slots__ = ("exact", "has_floats", "special", "terms")
 

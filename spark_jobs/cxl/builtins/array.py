@@ -77,7 +77,7 @@ def map_(items: Array, transform: ClosureOf) -> Array:
 
 @method(name="find", arrow=ELEMENTWISE, result=lambda arguments: _element(arguments[0]).or_null())
 def find_(items: Array, predicate: ClosureOf) -> Anything:
-    """The first element for which the closure is true, null where there is none; later ones are not looked at.
+    """The first element for which the closure is true, or null; later elements are not looked at.
 
     >>> "a,bb,cc".split(",").find(it => it.length() > 1)
     "bb"
@@ -121,7 +121,7 @@ def flat_map(items: Array, transform: ClosureOf) -> Array:
 
 @method(arrow=INTERPRETED("Arrow has no list slicing by position"), result=_same)
 def remove(items: Array, index: ExactInt) -> Array:
-    """The array without the element at a 0-based position; unchanged where there is none.
+    """The array without the element at a 0-based position; unchanged if there is no such position.
 
     >>> "a,b,c".split(",").remove(1)
     ["a","c"]

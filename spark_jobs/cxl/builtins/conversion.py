@@ -41,7 +41,7 @@ _BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def int_of(value: Any) -> int | None:
-    """A value as an Int, None where it is none: whole texts, Floats cut toward zero within 64 bits, Bools."""
+    """A value as an Int, or None: from texts of digits, Floats (truncated toward zero, within 64 bits) and Bools."""
     kind = value.__class__
     if kind is int:
         return value  # type: ignore[no-any-return]
@@ -56,7 +56,7 @@ def int_of(value: Any) -> int | None:
 
 
 def float_of(value: Any) -> float | None:
-    """A value as a Float, None where it is none; texts as Rust reads them, without spaces and underscores."""
+    """A value as a Float, or None; texts may not have spaces or underscores."""
     kind = value.__class__
     if kind is float or kind is int:
         return float(value)
@@ -64,7 +64,7 @@ def float_of(value: Any) -> float | None:
 
 
 def bool_of(value: Any) -> bool | None:
-    """A value as a Bool, None where it is none: true, 1, yes and false, 0, no in any case, Ints by being not 0."""
+    """A value as a Bool, or None: `true`, `1`, `yes`, `false`, `0`, `no` in any case; an Int is true unless it is 0."""
     kind = value.__class__
     if kind is bool:
         return value  # type: ignore[no-any-return]
@@ -74,7 +74,7 @@ def bool_of(value: Any) -> bool | None:
 
 
 def date_of(value: Any, form: str | None = None) -> date | None:
-    """A value as a Date, None where it is none; a DateTime gives its day."""
+    """A value as a Date, or None; a DateTime gives its day."""
     kind = value.__class__
     if kind is date:
         return value  # type: ignore[no-any-return]
@@ -86,7 +86,7 @@ def date_of(value: Any, form: str | None = None) -> date | None:
 
 
 def datetime_of(value: Any, form: str | None = None) -> datetime | None:
-    """A value as a DateTime, None where it is none; a Date gives its midnight."""
+    """A value as a DateTime, or None; a Date gives its midnight."""
     kind = value.__class__
     if kind is datetime:
         return value  # type: ignore[no-any-return]

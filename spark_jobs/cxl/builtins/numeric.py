@@ -142,7 +142,7 @@ def _clamp(pc: Any, number: Any, low: Any, high: Any) -> Any:
 
 @method(arrow=_clamp, nulls="receiver", result=_kind_of_all)
 def clamp(number: Numeric, low: Numeric, high: Numeric) -> Numeric:
-    """The number, or the bound it lies beyond. The low bound is checked first, a null bound is none.
+    """The number, or the bound that it lies beyond. The low bound is checked first; a null bound does not limit.
 
     >>> 150.clamp(0, 100)
     100

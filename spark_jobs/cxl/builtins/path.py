@@ -95,7 +95,7 @@ def parent(path: String) -> String:
 
 @method(arrow=BY_VALUE, result=_nullable)
 def parent_name(path: String) -> String:
-    """The last component of the parent; null where there is none.
+    """The last component of the parent, or null if there is no parent.
 
     >>> "/data/reports/sales.csv".parent_name()
     "reports"

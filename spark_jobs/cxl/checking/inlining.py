@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def use(session: Session, statement: ast.Use) -> None:
-    """Import a module under its alias; what is wrong with it is reported in its own file."""
+    """Import a module under its alias; its errors are reported in its own file."""
     try:
         module = session.scope.library.load(statement.path)
     except modules.ModuleError as error:

@@ -37,7 +37,7 @@ _NOT_ALLOWED = {
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """A module's functions and constants by name, what it imports by alias, and what is wrong with that alone.
+    """A module's functions and constants by name, its imports by alias, and the errors found in the module itself.
 
     Whether its functions and constants have meaning is `inlining.findings`.
     """
@@ -113,7 +113,7 @@ class Library:
 def _import(
     library: Library, statement: ast.Use, importing: tuple[str, ...], imports: dict[str, Module]
 ) -> Iterator[tuple[str, Place, str | None, Code]]:
-    """Add what a statement imports; gives what is wrong with it."""
+    """Add the module that a statement imports; yields errors."""
     try:
         module = library.load(statement.path, importing)
     except ModuleError as error:
@@ -165,7 +165,7 @@ def parsed(source: str) -> parser.Parsed:
 
 @lru_cache(maxsize=256)
 def _module(name: str, text: Text, imports: tuple[tuple[str, Module], ...], wrong: tuple[Finding, ...]) -> Module:
-    """A module, and what is wrong with the statements that it consists of."""
+    """A module, with the errors in its statements."""
     tree = parsed(text.value)
     findings = [Finding(Stage.PARSE, one.message, one.place, one.help, text=text) for one in tree.problems]
     module = Module(name, text, imports=dict(imports))

@@ -1,4 +1,4 @@
-"""Binds what is read by name: bare names, dotted paths, fields of inputs, `$…` values, members of modules."""
+"""Binds names: bare names, dotted paths, fields of inputs, `$…` values, members of modules."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A name that means nothing, kept to see what is read from it before it is reported."""
+    """An unknown name, not reported until it is clear which members are read from it."""
 
     place: Place
     name: str

@@ -1,4 +1,4 @@
-"""Binds what is read of records: columns by name, declared dotted names by their path, fields of a combine's inputs."""
+"""Binds reads of records: columns by name, declared dotted names by their path, fields of a combine's inputs."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ _ISO_DATETIME = re.compile(
 
 
 def parse_date(text: str, form: str | None) -> date | None:
-    """The Date that a text is, by a format or in ISO 8601; None where it is none. A wrong format finds none."""
+    """Parse a Date by a format or as ISO 8601; None if the text does not fit, or the format is malformed."""
     if form is None:
         found = _ISO_DATE.fullmatch(text)
         return None if found is None else _date(*map(int, found.groups()))
@@ -316,7 +316,7 @@ def parse_date(text: str, form: str | None) -> date | None:
 
 
 def parse_datetime(text: str, form: str | None) -> datetime | None:
-    """The DateTime that a text is, by a format (which needs hour and minute) or in ISO 8601; None where it is none."""
+    """Parse a DateTime by a format (which needs hour and minute) or as ISO 8601; None if the text does not fit."""
     if form is None:
         found = _ISO_DATETIME.fullmatch(text)
         if found is None:

@@ -238,7 +238,7 @@ def _match_guards(node: typed.Match) -> Compiled:
 
 
 def element(base: Any, index: Any) -> Any:
-    """`base[index]` of a non-null base: an array's element, a map's value, null where there is none."""
+    """`base[index]` of a non-null base: an array's element, a map's value, or null if there is no such element."""
     if base.__class__ is dict:
         return base.get(index) if index.__class__ is str else None
     if base.__class__ is list and index.__class__ is int and 0 <= index < len(base):

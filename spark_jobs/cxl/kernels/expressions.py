@@ -60,7 +60,7 @@ class ExpressionCompiler:
         return lambda frame: frame.shared(key, evaluate)
 
     def _simplified(self, node: typed.Expression) -> typed.Expression:
-        """A literal in place of what is the same for every record; an expression that always fails stays."""
+        """A literal in place of an expression with the same value for every record; one that always fails stays."""
         if isinstance(node, typed.Local) and node.slot in self.constants:
             return self.constants[node.slot]
         if isinstance(node, _SOURCES) or not self.analysis.facts(node).is_constant:

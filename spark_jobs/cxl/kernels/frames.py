@@ -1,4 +1,4 @@
-"""The rows that kernels work on: a batch, or a selection of another frame's rows, with what is known of them so far."""
+"""The rows that kernels work on: a batch, or a selection of another frame's rows, with the values computed so far."""
 
 from __future__ import annotations
 

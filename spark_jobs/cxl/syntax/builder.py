@@ -187,7 +187,7 @@ class Builder:
         return ast.Literal(_place(parts[0]), 1, unescape(parts[0]), str(parts[0]), "string")
 
     def date(self, parts: list[Token]) -> ast.Literal:
-        """A date literal; the parser has already refused what is no date."""
+        """A date literal; the parser has already refused malformed ones."""
         return ast.Literal(_place(parts[0]), 1, datetime.date.fromisoformat(parts[0][1:-1]), str(parts[0]), "date")
 
     def constant(self, parts: list[Token]) -> ast.Literal:

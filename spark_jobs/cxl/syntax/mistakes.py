@@ -1,4 +1,4 @@
-"""Says what is wrong with a text that does not parse, in words, with a hint for the usual mistakes.
+"""Explains why a text does not parse, with a hint for the usual mistakes.
 
 Each function gives a message, a place and help (or None).
 """

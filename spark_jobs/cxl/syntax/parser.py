@@ -179,7 +179,7 @@ class _Driver:
         return Parsed(tree, tuple(self.problems))
 
     def _tokens(self) -> Iterator[Token]:
-        """The lexer's tokens; a character that begins none is reported, and lexing goes on behind it."""
+        """The lexer's tokens; a character that begins no token is reported, and lexing continues after it."""
         import lark
 
         # Lark's interactive parser is public, but not typed throughout.

@@ -49,7 +49,7 @@ class RouteConfig(NodeConfig):
 
 
 def check(config: RouteConfig, scope: BindScope) -> None:
-    """The book's constraints: 2 to 256 distinct branches, of which the default is one."""
+    """A route has 2 to 256 distinct branches, and the default is one of them."""
     if not config.conditions:
         report(scope, codes.E013, f'route "{scope.name}" needs at least one condition', "config", "conditions")
     branches = len(config.conditions) + 1

@@ -27,7 +27,7 @@ FILE = ("source", "file")
 VALUE = "value"
 #: So many tables are made one.
 _MOST_TABLES = 64
-#: The place of what is set when all records were seen.
+#: The place of values that are set after all records have been seen.
 END = 2**63 - 1
 
 

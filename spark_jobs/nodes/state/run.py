@@ -160,7 +160,7 @@ class Final(operator.Operator):
 
 
 def write_down(given: Any, kept: list[AssignmentState], found: Values) -> None:
-    """Write down what assignments give, beside what is known already, where somebody waits for it.
+    """Add the values of assignments to those known already, if a node waits for them.
 
     An error in one of all records is a dead letter, and sets nothing.
     """

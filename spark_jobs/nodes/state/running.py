@@ -147,7 +147,7 @@ class Running(shuffle.ShuffleReader):
         return list(zip(*found, strict=True))
 
     def _rows(self, batch: batches.Batch, around: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Each record with its columns and what is around it, as far as assignments read them."""
+        """Each record's columns and surroundings, as far as assignments read them."""
         names = [name for name in self.columns if name in batch.data.schema.names]
         lists = [values.from_arrow(batch.data.column(name), self.columns[name]) for name in names]
         varying = [path for path in self.system if isinstance(around.get(path), pa.Array)]

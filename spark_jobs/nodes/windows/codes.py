@@ -106,7 +106,7 @@ def joined(parts: Sequence[Codes], count: int) -> Codes:
 
 
 def order(parts: Sequence[Codes], rows: np.ndarray) -> np.ndarray:
-    """Rows in the order of the first codes, of equal ones in that of the second, and so on.
+    """Rows in the order of the first codes; ties are in the order of the second, and so on.
 
     Args:
         parts: codes of all rows.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call, Match
 
-#: A record has no place in a group of another source, so what is counted from there is null.
+#: A record has no place in a group of another source, so everything counted from its place is null.
 _POSITIONAL = ("row_number", "rank", "dense_rank", "lag", "lead")
 
 

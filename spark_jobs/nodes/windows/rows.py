@@ -66,7 +66,7 @@ class Strip:
         return int(self.begins[-1]) if self.count else 0
 
     def running(self, terms: np.ndarray, carried: int = 0) -> np.ndarray:
-        """The sum of whole numbers over each row's partition up to the row; `carried` is that of earlier strips."""
+        """The sum of whole numbers over each row's partition up to the row; `carried` is the sum of earlier strips."""
         sums = np.concatenate([[0], np.cumsum(terms)])
         found: np.ndarray = sums[1:] - sums[self.begins]
         if carried and self.head:
@@ -74,7 +74,7 @@ class Strip:
         return found
 
     def last_of(self, mask: np.ndarray) -> np.ndarray:
-        """The last row up to each row and in its partition for which a mask holds; -1 where there is none here."""
+        """For each row, the last row up to it in its partition for which a mask holds; -1 if this strip has none."""
         found = np.maximum.accumulate(np.where(mask, self.places, -1))
         return np.where(found >= self.begins, found, -1)
 

@@ -68,7 +68,7 @@ class FailingFrames:
         self._carried: str | None = None
 
     def of(self, strip: Strip, given: Given) -> pa.Array | None:
-        """Packed failures for each row; None where there is none."""
+        """Packed failures for each row; None if no row failed."""
         failing = given.failing
         if failing is None or not failing[: strip.count].any():
             if self._carried is None or not strip.head:

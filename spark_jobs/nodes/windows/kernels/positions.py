@@ -142,7 +142,7 @@ class Reach(Function):
 
 
 def whole(offsets: pa.Array) -> pa.Array:
-    """Whole numbers; values of any kind that are none are null."""
+    """Whole numbers; dynamic values of other kinds count as null."""
     if pa.types.is_integer(offsets.type):
         return offsets
     fits = pc.match_substring_regex(offsets, "^-?[0-9]{1,18}$")

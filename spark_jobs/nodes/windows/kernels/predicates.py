@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Quantifier(Function):
-    """A row decides when its predicate is true (`every`: false); rows behind it are not looked at."""
+    """A row decides when its predicate is true (`every`: false); later rows are not looked at."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)

@@ -33,7 +33,7 @@ class Total(Function):
         self._counted = 0
 
     def results(self, strip: Strip, given: Given) -> Results:
-        """The totals of the numbers so far; null while there is none."""
+        """The totals of the numbers so far; null before the first."""
         column = given.values.slice(0, strip.count)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         counts = strip.running(valid.astype(np.int64), self._counted)

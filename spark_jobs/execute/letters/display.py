@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from spark_jobs import credentials
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute.letters import gather, guarded
+from spark_jobs.execute.letters import gather
+from spark_jobs.nodes.records import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

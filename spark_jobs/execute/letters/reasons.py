@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from spark_jobs import credentials
 from spark_jobs.cxl.failure import Category
 from spark_jobs.diagnostics.visible import visible
-from spark_jobs.execute.letters import guarded
 from spark_jobs.execute.tasks import facts
+from spark_jobs.nodes.records import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

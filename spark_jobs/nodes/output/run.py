@@ -15,7 +15,7 @@ from spark_jobs.formats import format, registry
 from spark_jobs.formats.options import OnUnwritable
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
-from spark_jobs.nodes.records import batches, groups
+from spark_jobs.nodes.records import batches, groups, guarded
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
 
@@ -155,7 +155,7 @@ class Output(operator.Operator):
             self.context.notice(f"output '{self.step.label or self.step.name}': {cut.text}", batch, cut.values)
         unwritten = [_with_column(each, data) for each in encoded.failures]
         if encoded.unfit and self.step.options.on_unwritable is OnUnwritable.DLQ:
-            unwritten = sorted([*unwritten, *encoded.unfit], key=lambda each: each.row)
+            unwritten = sorted([*unwritten, *map(_without_name, encoded.unfit)], key=lambda each: each.row)
         elif encoded.unfit and by is self.writer:
             self._end(batch, encoded.unfit)
         if not unwritten and not encoded.unfit:
@@ -169,7 +169,9 @@ class Output(operator.Operator):
         rows = pa.array([each.row for each in unfit], pa.int64())
         places = [column.to_numpy() for column in batch.origin.identify(batch, rows)]
         first = unfit[int(np.lexsort(places[::-1])[0])]
-        message = f"{self.step.path}: {first.failure.detail}"
+        failure = first.failure
+        detail = guarded.detail(failure.field, failure.detail, failure.value)
+        message = f"{self.step.path}: {detail}"
         self.context.abort(self, "E900", message, batch, np.array([first.row], dtype=np.int64))
 
     def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
@@ -186,6 +188,13 @@ def _with_column(failing: RowFailure, data: pa.RecordBatch) -> RowFailure:
             if column.type == pa.string() and character in (column[failing.row].as_py() or ""):
                 failing.failure.field = name
                 break
+    return failing
+
+
+def _without_name(failing: RowFailure) -> RowFailure:
+    """A failing record whose message leaves its field to the dead letter, which names it."""
+    failure = failing.failure
+    failure.detail = failure.detail.removeprefix(f"field '{failure.field}': ")
     return failing
 
 

@@ -217,6 +217,30 @@ nodes:
     assert "field 'password': values cut to its 3 bytes: 1; the first is '***' of in.csv, row 1" in told
 
 
+@pytest.mark.parametrize("options", ["", "options: {on_unwritable: dlq}"])
+def test_a_number_that_is_too_wide_is_told_without_its_digits_where_it_is_a_secret(
+    options: str, run: Ran, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""
+pipeline: {{name: secrets}}
+error_handling: ERRORS
+nodes:
+  - {{type: source, name: s, config: {{type: csv, path: in.csv, schema: {{password: int}}}}}}
+  - type: output
+    name: o
+    input: s
+    config:
+      type: fixed_width
+      path: out/o.dat
+      {options}
+      schema: {{fields: [{{name: password, type: integer, start: 0, width: 3}}]}}
+"""
+    assert run(FILED, rows="password\n12345\n", text=text) == (2 if options else 4)
+    told = "".join(capfd.readouterr())
+    assert "value '***' (5 bytes) exceeds width 3" in told
+    assert "12345" not in told
+
+
 @pytest.mark.parametrize(("kept", "shown"), [(1000, 3), (4, 3), (2, 3), (1000, 1)])
 def test_more_reasons_than_there_is_room_for_are_counted(
     kept: int, shown: int, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

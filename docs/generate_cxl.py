@@ -59,7 +59,7 @@ def _method(overloads: list[Builtin]) -> str:
     if _NULLS[builtin.nulls]:
         lines += ["", _NULLS[builtin.nulls]]
     if builtin.fails:
-        lines += ["", "What it cannot do is an error of the record."]
+        lines += ["", "A value for which this is impossible is an error of the record."]
     if isinstance(builtin.arrow, INTERPRETED):
         lines += ["", f"Runs row by row: {builtin.arrow.reason}."]
     if builtin.examples:

@@ -245,12 +245,12 @@ def format_temporal(value: Temporal, form: Format) -> String:
 
 @method(name="format", arrow=_formatted(_number_kernel), fails=True)
 def format_number(value: Numeric, number_format: NumberFormat) -> String:
-    """The number by a pattern of the CLDR, rounded exactly, a half away from zero; by the empty pattern its text.
+    """The number written by a CLDR pattern and rounded exactly, a half away from zero; an empty pattern gives its text.
 
-    `0` is a digit that is always written, `#` one that is written where it counts, `,` stands between groups. `%`
-    multiplies by 100, `‰` by 1,000. Text stands around the digits, in single quotes where it has a meaning; behind
-    `;` stands the pattern of negative numbers. The decimal point is `.`, groups have `,`. NaN and infinities are
-    their text, and what is rounded to 0 has no sign.
+    `0` is a digit that is always written, `#` a digit that is left out if it is an outer zero. `,` separates groups and
+    `.` is the decimal point. `%` multiplies by 100, `‰` by 1,000. Other text may surround the digits; characters with a
+    meaning need single quotes. A second pattern after `;` is for negative numbers. NaN and infinities are written as
+    text, and a number that is rounded to 0 has no sign.
 
     >>> 1234.5.format("0.00")
     "1234.50"
@@ -274,7 +274,7 @@ def format_number(value: Numeric, number_format: NumberFormat) -> String:
 
 @method(name="format", arrow=_formatted(_no_kernel), fails=True)
 def format_other(value: Unformatted, format: NoFormat) -> String:
-    """The value's text: only numbers, Dates and DateTimes have other formats than the empty one.
+    """The value's text; only numbers, Dates and DateTimes have formats other than the empty one.
 
     >>> true.format("")
     "true"
@@ -320,7 +320,7 @@ def try_date(value: Anything, form: ReadFormat = None) -> Date:  # type: ignore[
 def to_datetime(value: Anything, form: ReadFormat = None) -> DateTime:  # type: ignore[assignment]
     """The value as a DateTime: `YYYY-MM-DDTHH:MM:SS` with an optional fraction, or by a format.
 
-    A Date gives its midnight. By a format with `%z`, or `Z` behind the time, a text with an offset is its time in UTC.
+    A Date gives its midnight. By a format with `%z`, or `Z` after the time, a text with an offset is converted to UTC.
 
     >>> "2024-03-15T14:30:00".to_datetime()
     "2024-03-15T14:30:00"

@@ -161,7 +161,7 @@ def _months_kernel(months: int) -> Any:
 
 @method(arrow=_months_kernel(1), nulls="receiver", result=_same, fails=True)
 def add_months(value: Temporal, count: Int) -> Temporal:
-    """The value some months later, on the month's last day where it has no such day; null counts as 0.
+    """The value some months later, or the last day of a shorter month; null counts as 0.
 
     >>> #2024-01-31#.add_months(1)
     "2024-02-29"
@@ -171,7 +171,7 @@ def add_months(value: Temporal, count: Int) -> Temporal:
 
 @method(arrow=_months_kernel(12), nulls="receiver", result=_same, fails=True)
 def add_years(value: Temporal, count: Int) -> Temporal:
-    """The value some years later; 29 February becomes 28 February where the year has none. Null counts as 0.
+    """The value some years later; 29 February becomes 28 February in a year without it. Null counts as 0.
 
     >>> #2024-02-29#.add_years(1)
     "2025-02-28"

@@ -104,7 +104,7 @@ def debug(value: Anything, label: String = "") -> Anything:
     result=lambda arguments: types.unify(arguments[0].non_null(), arguments[1]) or types.ANY,
 )
 def catch(value: Anything, fallback: Anything) -> Anything:
-    """The value, or the fallback where it is null; the fallback is evaluated only then. The same as `??`.
+    """The value, or the fallback if it is null; the fallback is evaluated only then. The same as `??`.
 
     >>> null.catch("default")
     "default"

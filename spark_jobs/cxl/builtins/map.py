@@ -71,7 +71,7 @@ def _placed(container: Any, steps: list[str | int], value: Any) -> Any:
 def set_(entries: Map, path: String, value: Anything) -> Map:
     """The map with a value at a path such as `address.city` or `items[0].sku`; missing keys on the way become maps.
 
-    Null where the path is malformed or leads through something that is no map or array, or past an array's end.
+    Null if the path is malformed, leads through anything but maps and arrays, or goes past an array's end.
     """
     if entries is None or path is None:
         return None

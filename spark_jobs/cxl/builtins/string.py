@@ -125,7 +125,7 @@ def ends_with(text: String, suffix: String) -> Bool:
 
 @method(arrow=lambda pc, text, part: pc.match_substring(text, pattern=arrays.constant(part)))
 def contains(text: String, part: String) -> Bool:
-    """Whether `part` stands somewhere in the text.
+    """Whether the text contains `part`.
 
     >>> "hello world".contains("lo wo")
     true
@@ -144,7 +144,7 @@ def _replace(pc: Any, text: Any, old: Any, new: Any) -> Any:
 def replace(text: String, old: String, new: String) -> String:
     """The text with every `old` replaced by `new`, literally.
 
-    An empty `old` stands between all characters and at both ends.
+    An empty `old` matches between all characters and at both ends.
 
     >>> "foo-bar-baz".replace("-", "_")
     "foo_bar_baz"
@@ -304,7 +304,7 @@ def _split(pc: Any, text: Any, delimiter: Any) -> Any:
 def split(text: String, delimiter: String) -> Array:
     """The parts of the text between delimiters.
 
-    An empty delimiter stands between all characters and at both ends.
+    An empty delimiter matches between all characters and at both ends.
 
     >>> "a,,b".split(",")
     ["a","","b"]

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs import credentials
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.formats import coerce, format
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.typed import records
 from spark_jobs.nodes import materialize, memory, operator
-from spark_jobs.nodes.records import batches, columns
+from spark_jobs.nodes.records import batches, columns, guarded
 from spark_jobs.nodes.source.record_origin import KeptOrigin, RecordOrigin
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.nodes.terms import shape
@@ -187,12 +188,13 @@ class Source(operator.Operator):
     def _tell_of(self, surplus: format.Surplus, origin: SplitOrigin) -> None:
         """Have the run warn of cells that were cut off."""
         source = self.step.name.replace("{", "{{").replace("}", "}}")
-        text = f"source '{source}': {{count}} records lost surplus cells that are not empty (`options.ragged`)"
+        text = f"source '{source}': records that lost surplus cells (`options.ragged`), empty ones aside: {{count}}"
         rows = pa.array(surplus.rows + origin.base)
         batch = batches.Batch(
             pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name]), rows, origin
         )
-        self.context.notice(text, batch, dict.fromkeys(range(len(rows)), "") | {0: surplus.first})
+        shown = credentials.HIDDEN if guarded.has_secret(self.step.column_names) else surplus.first
+        self.context.notice(text, batch, dict.fromkeys(range(len(rows)), "") | {0: shown})
 
     def _pass_over(self, block: format.Block) -> None:
         """Count records that were not read where they would be filtered."""

@@ -60,9 +60,18 @@ def test_ragged_records(
     letters = (tmp_path / "out/dead.csv").read_text().splitlines()[1:] if dead else []
     assert [int(line.split(",")[4]) for line in letters] == dead
     told = [record.message for record in caplog.records if "surplus" in record.message]
-    source = "source 'rows'"
-    first = f"{source}: 2 records lost surplus cells that are not empty (`options.ragged`); the first is 'lost,,' of "
-    assert told == ([f"{first}in/2.csv, row 1"] if lost else [])
+    first = "source 'rows': records that lost surplus cells (`options.ragged`), empty ones aside: 2; the first is"
+    assert told == ([f"{first} 'lost,,' of in/2.csv, row 1"] if lost else [])
+
+
+def test_cells_that_were_cut_are_not_shown_where_they_may_be_of_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(globals(), "PIPELINE", PIPELINE.replace("name: b,", "name: password,"))
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, "ragged: cut", {"in/1.csv": "a,password\n1,hunter,2\n"}) == 0
+    (told,) = [record.message for record in caplog.records if "surplus" in record.message]
+    assert told.endswith("empty ones aside: 1; the first is '***' of in/1.csv, row 1")
 
 
 def test_an_export_of_excel_with_a_line_before_the_header_and_names_twice(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_record_carries_what_the_contract_lists() -> None:
     assert set(document) == {
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
-        *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count"),
+        *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "taken_from"),
         *("output_files", "metrics_path", "metrics", "application_id", "error"),
     }
 

@@ -112,7 +112,7 @@ def test_conformance_patterns_are_one_a_line() -> None:
     lines = (REPOSITORY / ".ci" / "conformance.txt").read_text().splitlines()
     patterns = [line.partition("#")[0].strip() for line in lines]
     for pattern in filter(None, patterns):
-        assert re.fullmatch(r"(cxl:)?[\w*?\[\]!.-]+/[\w*?\[\]!.-]+", pattern), pattern
+        assert re.fullmatch(r"\*|(cxl:)?[\w*?\[\]!.-]+/[\w*?\[\]!.-]+", pattern), pattern
 
 
 @pytest.mark.parametrize(

@@ -76,25 +76,25 @@ def _account(share: int = 300) -> tuple[account.MemoryPool, list[str]]:
 
 def test_the_place_that_holds_most_gives_up_what_it_holds() -> None:
     whole, released = _account()
-    places = {name: whole.open(lambda name=name: _release(name)) for name in ("a", "b")}  # type: ignore[misc]
+    reservations = {name: whole.reserve(lambda name=name: _release(name)) for name in ("a", "b")}  # type: ignore[misc]
 
     def _release(name: str) -> None:
         released.append(name)
-        places[name].set(0)
+        reservations[name].set(0)
 
-    places["a"].add(60)
-    places["b"].add(40)
+    reservations["a"].add(60)
+    reservations["b"].add(40)
     assert released == []
-    places["b"].add(1)
+    reservations["b"].add(1)
     assert released == ["a"]
     assert whole.held == 41
 
 
 def test_a_place_at_work_is_left_alone_and_the_next_largest_asked() -> None:
     whole, released = _account()
-    busy = whole.open(lambda: released.append("busy"))
-    other = whole.open(lambda: released.append("other"))
-    fixed = whole.open()
+    busy = whole.reserve(lambda: released.append("busy"))
+    other = whole.reserve(lambda: released.append("other"))
+    fixed = whole.reserve()
     with busy.busy():
         busy.add(200)
         other.add(10)
@@ -105,5 +105,5 @@ def test_a_place_at_work_is_left_alone_and_the_next_largest_asked() -> None:
 def test_what_a_task_keeps_leaves_less_to_the_others() -> None:
     whole, _ = _account(share=3 << 20)
     before = whole.room, whole.limit
-    whole.keep(1 << 20)
+    whole.hold(1 << 20)
     assert (whole.room, whole.limit) == (before[0] - (1 << 20), (2 << 20) // 3)

@@ -192,7 +192,7 @@ def test_options_outrank_names(tmp_path: Path) -> None:
 
 def test_a_compressed_file_without_its_name_says_what_to_do(tmp_path: Path) -> None:
     result = run(tmp_path, pack(b"id,v\n1,a\n", Compression.BZ2), source="in.csv", target="o.csv").result
-    assert "`compression: bz2`" in result.error.message
+    assert "`options.compression: bz2`" in result.error.message
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])

@@ -11,7 +11,7 @@ import itertools
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -25,7 +25,7 @@ from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 
 #: So many records at most are made at a time: they take far more room than their bytes.
 _MOST_RECORDS = 1 << 15
-#: What a value takes while it is one of Python, and so many times its bytes what stands in lists.
-_PLACE_BYTES, _LIST_FORMS = 100, 16
+#: So many records of a file are read even where they have as good as no bytes, and so many times its bytes of others.
+_EMPTY_RECORDS, _MOST_RATIO = 50_000_000, 1000
+#: What a value takes while it is one of Python and in a column.
+_PLACE_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -163,19 +165,29 @@ def _pieces(
     stream: Stream,
     name: str,
     wanted: Reading,
-    decode: Callable[[bytes, int], Iterator[dict[str, Any]]],
+    decode: _Decode,
 ) -> Iterator[list[dict[str, Any]]]:
     """The records of some blocks, as many at a time as are worth a block of ours."""
     shape = _shape(head.schema, name)
-    # What stands in a list takes far more room than its bytes, and nobody knows how much of it is in one record.
-    most_bytes = wanted.record_bytes // (_LIST_FORMS if shape.has_lists else 1)
     most_records = max(1, min(_MOST_RECORDS, wanted.record_bytes // (_PLACE_BYTES * shape.places)))
     held: list[dict[str, Any]] = []
-    size = 0
+    size = count = 0
+    most = max(_EMPTY_RECORDS, _MOST_RATIO * stream.size())
     for block in found:
-        data = container.data_of(stream, block, head, name, most_bytes)
+        count += block.records
+        if count > most:
+            text = f"it has more than {most} records in {stream.size()} bytes, which are not read; write several files"
+            raise FormatError(text, name, "E310")
+        data = container.data_of(stream, block, head, name, wanted.record_bytes)
         if block.records > len(data) // shape.least:
             raise container.broken(f"the block at byte {block.start} cannot have {block.records} records", name)
+        if shape.list_forms > 1 and len(data) * shape.list_forms > wanted.record_bytes:
+            # What stands in lists takes far more room than its bytes, and nobody knows how much of it is in one record.
+            if held:
+                yield held
+                held, size = [], 0
+            yield from _counted(decode(data, block.records, is_counted=True), block, name, wanted)
+            continue
         size += len(data)
         records = decode(data, block.records)
         while some := _taken(records, most_records - len(held), block, name):
@@ -188,6 +200,33 @@ def _pieces(
             held, size = [], 0
     if held:
         yield held
+
+
+def _counted(
+    records: Iterator[dict[str, Any]], block: container.Block, name: str, wanted: Reading
+) -> Iterator[list[dict[str, Any]]]:
+    """The records of a large block with arrays or maps, as many at a time as their values have room."""
+    step = max(wanted.block_bytes, wanted.record_bytes // 4)
+    held: list[dict[str, Any]] = []
+    taken = 0
+    while True:
+        shapes.allowance.left = wanted.record_bytes
+        try:
+            some = _taken(records, 1, block, name)
+        except shapes.TooMany:
+            text = (
+                f"a record in the block at byte {block.start} has values that take more than {wanted.record_bytes} "
+                "bytes, a third of what memory.limit leaves to each task; raise memory.limit, or use fewer threads"
+            )
+            raise FormatError(text, name, "E310") from None
+        mine = wanted.record_bytes - shapes.allowance.left
+        if held and (not some or taken + mine > step or len(held) == _MOST_RECORDS):
+            yield held
+            held, taken = [], 0
+        if not some:
+            return
+        held += some
+        taken += mine
 
 
 def _taken(records: Iterator[dict[str, Any]], most: int, block: container.Block, name: str) -> list[dict[str, Any]]:
@@ -212,10 +251,14 @@ class _Left(ValueError):
     """A block has more bytes than records."""
 
 
+class _Decode(Protocol):
+    """Makes records of the bytes of a block; where they are counted, each value is taken out of `shapes.allowance`."""
+
+    def __call__(self, data: bytes, count: int, *, is_counted: bool = False) -> Iterator[dict[str, Any]]: ...
+
+
 @lru_cache(maxsize=64)
-def _decoder(
-    schema: str, name: str, wanted: tuple[str, ...] | None
-) -> Callable[[bytes, int], Iterator[dict[str, Any]]]:
+def _decoder(schema: str, name: str, wanted: tuple[str, ...] | None) -> _Decode:
     """What makes records of the bytes of a block; the members that are not `wanted` are any values.
 
     Raises:
@@ -233,16 +276,21 @@ def _decoder(
     for kind in ("bytes-decimal", "fixed-decimal"):
         if read.LOGICAL_READERS[kind].__module__ != shapes.__name__:
             read.LOGICAL_READERS[kind] = shapes.bounded(read.LOGICAL_READERS[kind])
-    block_header = io.BytesIO()
-    fastavro.writer(block_header, known, [], sync_marker=_NO_MARKER)
-    beginning = block_header.getvalue()
 
-    def decode(data: bytes, count: int) -> Iterator[dict[str, Any]]:
+    @lru_cache(maxsize=2)
+    def beginning(is_counted: bool) -> bytes:
+        block_header = io.BytesIO()
+        kind = fastavro.parse_schema(shapes.counted(_bare(json.loads(schema), name, wanted))) if is_counted else known
+        fastavro.writer(block_header, kind, [], sync_marker=_NO_MARKER)
+        return block_header.getvalue()
+
+    def decode(data: bytes, count: int, *, is_counted: bool = False) -> Iterator[dict[str, Any]]:
         if not count:
             if data:
                 raise _Left("it has no record, and bytes")
             return
-        stream = io.BytesIO(beginning + container.number(count) + container.number(len(data)) + data + _NO_MARKER)
+        head = beginning(is_counted)
+        stream = io.BytesIO(head + container.number(count) + container.number(len(data)) + data + _NO_MARKER)
         block = next(iter(fastavro.block_reader(stream)))
         yield from block
         if block.bytes_.read(1):

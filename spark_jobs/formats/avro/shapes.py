@@ -16,6 +16,7 @@ what has no bytes: a few of them could stand for any number of values.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -44,6 +45,11 @@ _LOOKS = 8
 MOST_DIGITS = 1000
 #: How many bytes have so many digits.
 _DECIMAL_BYTES = 416
+
+#: What a value takes while it is one of Python and stands in a list, and what a record, an array or a map takes beside.
+VALUE_BYTES, CONTAINER_BYTES = 50, 300
+#: So many times its bytes is what plain values take.
+_LIST_FORMS = 16
 
 _PLAIN: dict[str, tuple[Type, pa.DataType]] = {
     "null": (types.ANY, pa.string()),
@@ -134,8 +140,10 @@ class Shape:
         #: Whether days and moments within values may be read as numbers: in a union nobody could tell what one is.
         self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
-        #: How many values a record has beside those in arrays and maps, and whether there are any.
-        self.places, self.has_lists = self._places(schema)
+        #: How many values a record has beside those in arrays and maps.
+        self.places = self._places(schema)
+        #: How many bytes of Python values a byte within an array or map can become at most; 1 where there is none.
+        self.list_forms = self._list_forms(schema)
 
     def _note_names(self, schema: Any, space: str, depth: int) -> None:
         """Find what references mean."""
@@ -204,14 +212,35 @@ class Shape:
             return max(int(found["size"]), 0) if isinstance(found.get("size"), int) else 0
         return {"null": 0, "float": 4, "double": 8}.get(kind, 1)
 
-    def _places(self, schema: Any) -> tuple[int, bool]:
+    def _places(self, schema: Any) -> int:
+        found = self._resolved(schema)
+        kind = self._kind(found)
+        inner = found if kind == "union" else [each["type"] for each in self._fields(found)] if kind == "record" else ()
+        return 1 + sum(map(self._places, inner))
+
+    def _list_forms(self, schema: Any) -> int:
         found = self._resolved(schema)
         kind = self._kind(found)
         if kind in ("array", "map"):
-            return 1, True
+            item = found["items" if kind == "array" else "values"]
+            # Each entry of a map has a key, which has a byte at least.
+            least = max(self._least(item, 0), 1) + (kind == "map")
+            own = (self._item_bytes(item) + (VALUE_BYTES if kind == "map" else 0)) // least
+            return max(_LIST_FORMS, own, self._list_forms(item))
         inner = found if kind == "union" else [each["type"] for each in self._fields(found)] if kind == "record" else ()
-        places = [self._places(each) for each in inner]
-        return 1 + sum(count for count, _ in places), any(has_lists for _, has_lists in places)
+        return max((self._list_forms(each) for each in inner), default=1)
+
+    def _item_bytes(self, schema: Any) -> int:
+        """What a value takes as one of Python, without what stands in lists of its own."""
+        found = self._resolved(schema)
+        match self._kind(found):
+            case "record":
+                return CONTAINER_BYTES + sum(self._item_bytes(field["type"]) for field in self._fields(found))
+            case "union":
+                return max(map(self._item_bytes, found), default=VALUE_BYTES)
+            case "array" | "map":
+                return CONTAINER_BYTES
+        return VALUE_BYTES
 
     def _least_within(self, found: Any, kind: str, depth: int) -> int:
         if kind == "record":
@@ -384,6 +413,64 @@ def bounded(read: Callable[..., Decimal]) -> Callable[..., Decimal]:
         return read(data, *about)
 
     return checked
+
+
+class TooMany(Exception):
+    """The values of a record do not fit into a task's memory."""
+
+
+class _Allowance(threading.local):
+    """How many bytes the values that are decoded next may take, by thread."""
+
+    left = 0
+
+
+allowance = _Allowance()
+_COUNTED = "counted"
+_CONTAINERS = ("record", "array", "map")
+
+
+def counted(schema: Any) -> Any:
+    """A schema of the same values whose decoder takes each value out of the `allowance`.
+
+    fastavro asks a function for each value of a logical type, so every type becomes a logical one.
+    """
+    if isinstance(schema, list):
+        return [counted(each) for each in schema]
+    if isinstance(schema, str):
+        return {"type": schema, "logicalType": _counted_name(schema, None)} if schema in _SIMPLE else schema
+    found = dict(schema)
+    if isinstance(found["type"], list | dict):
+        return {**found, "type": counted(found["type"])}
+    for key in ("items", "values"):
+        if key in found:
+            found[key] = counted(found[key])
+    if "fields" in found:
+        found["fields"] = [{**field, "type": counted(field["type"])} for field in found["fields"]]
+    if found["type"] in (*_SIMPLE, *_CONTAINERS, "enum", "fixed"):
+        found["logicalType"] = _counted_name(found["type"], found.get("logicalType"))
+    return found
+
+
+_SIMPLE = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+def _counted_name(kind: str, logical: Any) -> str:
+    """The logical type that counts values of a type, and makes of them what their own logical type makes."""
+    from fastavro import read
+
+    name = f"{_COUNTED} {logical}" if isinstance(logical, str) else _COUNTED
+    inner = read.LOGICAL_READERS.get(f"{kind}-{logical}")
+    cost = CONTAINER_BYTES if kind in _CONTAINERS else VALUE_BYTES
+
+    def take(data: Any, *about: Any) -> Any:
+        allowance.left -= cost
+        if allowance.left < 0:
+            raise TooMany
+        return data if inner is None else inner(data, *about)
+
+    read.LOGICAL_READERS.setdefault(f"{kind}-{name}", take)
+    return name
 
 
 def _decimals(found: list[Decimal | None]) -> Found:

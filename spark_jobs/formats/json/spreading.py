@@ -173,10 +173,12 @@ def _exploded(made: Made, array: pa.Array, path: Path, target: pa.DataType, text
     if is_absent.any():
         has_none = np.repeat(is_absent, counts)
         elements = elements.take(pa.array(np.cumsum(~has_none) - 1, mask=has_none))
-    rows = made.rows if len(source) == len(array) and (counts == 1).all() else made.rows.take(pa.array(source))
+    # Without the array itself: a copy of it for each of its elements would grow with their square.
+    outer = _conformed(made.rows, target, path, None)
+    if len(source) != len(array) or (counts != 1).any():
+        outer = outer.take(pa.array(source))
     if not isinstance(elements, pa.StructArray):
-        return Made(_conformed(rows, target, path, elements), parents)
-    outer = _conformed(rows, target, path, None)
+        return Made(_conformed(outer, target, path, elements), parents)
     columns = [
         _over(pc.struct_field(outer, [number]), pc.struct_field(elements, [number]), field.name, text, parents, odd)
         for number, field in enumerate(target)

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 _START = 4
 #: What a file may unfold to where its records are so long on average: so many times what a task may hold of one record,
 #: and so many times its own size. Short values repeat in any file, long ones only where somebody wants them to.
-_LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 64, 1000
+_LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
+#: So many records are read even where they have as good as no bytes.
+_EMPTY_ROWS = 50_000_000
 _NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -214,6 +216,7 @@ class ParquetReader(reader.Reader):
                 skipped.append(file.name)
                 continue
             with _opened(file) as opened:
+                _refuse_nothing(file, opened.metadata.num_rows)
                 kinds = _kinds(opened.schema_arrow, file, self.declared)
                 seen.append((file, kinds, opened.num_row_groups > 1))
             tracker.see(file.name, list(kinds))
@@ -294,6 +297,14 @@ def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
     return sum(metadata.row_group(number).num_rows for number in groups)
 
 
+def _refuse_nothing(file: InputFile, rows: int) -> None:
+    """A few bytes can stand for billions of records that have nothing in them, each of which takes time."""
+    most = max(_EMPTY_ROWS, _MOST_RATIO * file.size)
+    if rows > most:
+        text = f"it has {rows} records in {file.size} bytes, and more than {most} are not read; write several files"
+        raise FormatError(text, file.name, "E310")
+
+
 def _refuse_count(file: InputFile, promised: int, found: int, where: str = "") -> None:
     text = f"is no Parquet file that can be read: its footer tells of {promised} records{where}, and there are {found}"
     raise FormatError(text, file.name)
@@ -363,7 +374,7 @@ def _rows_at_a_time(
         if places is None or len(places) != opened.num_row_groups:
             return least
         rows = _rows(opened.metadata, [group])
-        return min(least, pages.most_rows(stream, places[group], chosen, rows, budget, wanted.record_bytes, name))
+        return pages.most_rows(stream, places[group], chosen, rows, least, budget, wanted.record_bytes, name)
 
     return of
 

@@ -13,9 +13,9 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.parquet import pages
+from spark_jobs.formats.parquet import footer, pages, read
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.scan import files
+from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -91,6 +91,37 @@ def test_as_many_values_in_many_rows_are_read(tmp_path: Path, version: str, leng
     table = pa.table({"a": pa.ListArray.from_arrays(offsets, pa.nulls(rows * length, pa.int32()))})
     blocks = _read(tmp_path, table, types.ARRAY, data_page_version=version, compression="zstd")
     assert sum(block.count for block in blocks) == rows
+
+
+def test_records_without_end_that_have_no_bytes_are_refused_while_planning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 6_000_000
+    table = pa.table({"a": pa.nulls(rows, pa.string())})
+    options = {"compression": "zstd", "max_rows_per_page": rows, "row_group_size": rows}
+    monkeypatch.setattr(read, "_EMPTY_ROWS", rows - 1)
+    with pytest.raises(FormatError, match=f"it has {rows} records in") as refused:
+        _read(tmp_path, table, **options)
+    assert refused.value.code == "E310"
+    monkeypatch.setattr(read, "_EMPTY_ROWS", rows)
+    assert sum(block.count for block in _read(tmp_path, table, **options)) == rows
+
+
+def test_a_header_of_a_page_is_read_as_any_structure_is(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    table = pa.table({"a": ["x" * (at % 7) for at in range(5000)], "b": [*range(5000)], "c": [[1.5, None]] * 5000})
+    for version in ("1.0", "2.0"):
+        pq.write_table(table, path, data_page_version=version, data_page_size=500, write_page_checksum=True)
+        data = path.read_bytes()
+        with changes.opened(files.describe(str(path), path.name)) as stream:
+            (extents,) = footer.extents(stream) or []
+            starts = [page.data for extent in extents for page in pages._pages(stream, extent, path.name)]
+        assert len(starts) > 10
+        for extent in extents:
+            quick, end = pages._header(data, extent.start)
+            whole, size = footer.structure(data[extent.start :])
+            assert end == extent.start + size
+            assert {key: quick[key] for key in (1, 2, 3)} == {key: whole[key] for key in (1, 2, 3)}
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,8 @@ def _page(stream: Stream, at: int, name: str) -> _Page:
             size *= 16
     kind, unpacked, packed = (fields.get(number) for number in (1, 2, 3))
     about = fields.get({_DATA: 5, _DICTIONARY: 7, _DATA_V2: 8}.get(kind, 0), {}) if isinstance(kind, int) else {}
+    if not isinstance(about, dict):
+        raise broken(f"the header of a page at byte {at} cannot be read", name)
     values, encoding = about.get(1, 0), about.get(4 if kind == _DATA_V2 else 2, 0)
     levels = about.get(6, 0) if kind == _DATA_V2 else None
     numbers = (unpacked, packed, values, encoding, levels or 0)

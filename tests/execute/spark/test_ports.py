@@ -30,7 +30,7 @@ import sys, threading, time
 from pathlib import Path
 from spark_jobs.execute.spark import session, spread
 from spark_jobs.execute.spark.embedded import class_dump
-from spark_jobs.execute.tasks import parcels
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.plan.options import RunOptions
 
 begun = Path(sys.argv[1])
@@ -41,9 +41,9 @@ def held(batches):
     time.sleep(120)
 
 spark = session.open_session(RunOptions(spark_conf=dict(each.split("=") for each in sys.argv[2:])), 1)
-frame = spread.mapped(spread.numbers(spark, 1), class_dump._parcels, parcels.SCHEMA)
+frame = spread.mapped(spread.numbers(spark, 1), class_dump._shuffle_records, shuffle_records.SCHEMA)
 frame = frame.repartitionById(1, "slot").sortWithinPartitions("exchange", "ordinal")
-threading.Thread(target=spread.mapped(frame, held, parcels.SCHEMA).toArrow, daemon=True).start()
+threading.Thread(target=spread.mapped(frame, held, shuffle_records.SCHEMA).toArrow, daemon=True).start()
 sys.stdin.read()
 import os
 os._exit(0)

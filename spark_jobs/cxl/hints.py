@@ -40,6 +40,15 @@ OF_COLUMNS = (
     ),
 )
 
+#: Dates with a year of two digits, under a form that reads four.
+SHORT_YEARS = (
+    Hint(
+        (Kind.DATE,),
+        r"^\s*[0-9]{1,2}[./ -][0-9]{1,2}[./ -][0-9]{2}\s*$",
+        ": the column's `format` has `%Y`, which reads four digits; `%y` reads two",
+    ),
+)
+
 
 @lru_cache(maxsize=8)
 def of_kind(hints: tuple[Hint, ...], kind: Kind) -> tuple[Hint, ...]:

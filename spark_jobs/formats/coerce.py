@@ -90,7 +90,9 @@ def _hints(column: SourceColumn) -> tuple[hints.Hint, ...]:
     """What there is to say of some texts that do not convert."""
     if column.type.kind in _NUMBERS:
         return (hints.Hint(_NUMBERS, _DECIMAL_COMMA, _comma_hint(column)),)
-    return () if column.zone or column.format else hints.OF_COLUMNS
+    if column.format:
+        return hints.SHORT_YEARS if "%Y" in column.format else ()
+    return () if column.zone else hints.OF_COLUMNS
 
 
 def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Iterator[tuple[Rows, Reason]]:

@@ -33,6 +33,9 @@ NUMBER_DIGITS = 400
 #: A compressed file that unpacks to more bytes than the first may be no larger than so many times its size.
 UNPACKED_BYTES = 256 * 1024 * 1024
 UNPACKED_RATIO = 1_000
+#: Records of a file that have next to no bytes: so many are always read, and so many for each byte of the file.
+EMPTY_RECORDS = 50_000_000
+EMPTY_RECORDS_PER_BYTE = 1_000
 #: Bytes of a module, how deep imports may lead, and how many modules the programs of a pipeline may import.
 MODULE_BYTES = 1024 * 1024
 MODULE_DEPTH = 50

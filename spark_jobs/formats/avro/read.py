@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader
 from spark_jobs.formats.avro import container, shapes
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 #: So many records at most are made at a time: they take far more room than their bytes.
 _MOST_RECORDS = 1 << 15
-#: So many records of a file are read even where they have as good as no bytes, and so many times its bytes of others.
-_EMPTY_RECORDS, _MOST_RATIO = 50_000_000, 1000
 #: What a value takes while it is one of Python and in a column.
 _PLACE_BYTES = 100
 
@@ -172,7 +171,7 @@ def _pieces(
     most_records = max(1, min(_MOST_RECORDS, wanted.record_bytes // (_PLACE_BYTES * shape.places)))
     held: list[dict[str, Any]] = []
     size = count = 0
-    most = max(_EMPTY_RECORDS, _MOST_RATIO * stream.size())
+    most = max(limits.EMPTY_RECORDS, limits.EMPTY_RECORDS_PER_BYTE * stream.size())
     for block in found:
         count += block.records
         if count > most:

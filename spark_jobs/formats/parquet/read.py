@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import names, reader
@@ -42,8 +43,6 @@ _START = 4
 #: What a file may unfold to where its records are so long on average: so many times what a task may hold of one record,
 #: and so many times its own size. Short values repeat in any file, long ones only where somebody wants them to.
 _LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
-#: So many records are read even where they have as good as no bytes.
-_EMPTY_ROWS = 50_000_000
 _NOTHING = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -299,7 +298,7 @@ def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
 
 def _refuse_nothing(file: InputFile, rows: int) -> None:
     """A few bytes can stand for billions of records that have nothing in them, each of which takes time."""
-    most = max(_EMPTY_ROWS, _MOST_RATIO * file.size)
+    most = max(limits.EMPTY_RECORDS, limits.EMPTY_RECORDS_PER_BYTE * file.size)
     if rows > most:
         text = f"it has {rows} records in {file.size} bytes, and more than {most} are not read; write several files"
         raise FormatError(text, file.name, "E310")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
-from spark_jobs.formats.avro import container, read
+from spark_jobs.formats.avro import container
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.reading import SplitOutcome
@@ -79,10 +80,10 @@ def test_records_without_end_that_have_as_good_as_no_bytes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = hostile_files.avro(hostile_files.record("string"), 900_000, b"\0" * 900_000)
-    monkeypatch.setattr(read, "_EMPTY_RECORDS", 900_000)
-    monkeypatch.setattr(read, "_MOST_RATIO", 1)
+    monkeypatch.setattr(limits, "EMPTY_RECORDS", 900_000)
+    monkeypatch.setattr(limits, "EMPTY_RECORDS_PER_BYTE", 1)
     assert sum(_read(tmp_path, data)) == 900_000
-    monkeypatch.setattr(read, "_EMPTY_RECORDS", 899_999)
+    monkeypatch.setattr(limits, "EMPTY_RECORDS", 899_999)
     with pytest.raises(FormatError, match="it has more than 899999 records in") as refused:
         _read(tmp_path, data)
     assert refused.value.code == "E310"

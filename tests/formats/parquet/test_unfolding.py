@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.parquet import footer, pages, read
+from spark_jobs.formats.parquet import footer, pages
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError
@@ -99,11 +100,11 @@ def test_records_without_end_that_have_no_bytes_are_refused_while_planning(
     rows = 6_000_000
     table = pa.table({"a": pa.nulls(rows, pa.string())})
     options = {"compression": "zstd", "max_rows_per_page": rows, "row_group_size": rows}
-    monkeypatch.setattr(read, "_EMPTY_ROWS", rows - 1)
+    monkeypatch.setattr(limits, "EMPTY_RECORDS", rows - 1)
     with pytest.raises(FormatError, match=f"it has {rows} records in") as refused:
         _read(tmp_path, table, **options)
     assert refused.value.code == "E310"
-    monkeypatch.setattr(read, "_EMPTY_ROWS", rows)
+    monkeypatch.setattr(limits, "EMPTY_RECORDS", rows)
     assert sum(block.count for block in _read(tmp_path, table, **options)) == rows
 
 

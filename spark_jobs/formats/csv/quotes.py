@@ -231,6 +231,9 @@ class Records:
         keep = np.cumsum(change[:-1], dtype=np.int8) == 0
         is_content = np.ones(len(array) + 1, dtype=np.bool_)
         is_content[self.delimiters] = is_content[self.toggles] = False
+        # Two quotes in a row within a quoted cell are a quote.
+        closing, opening = self.toggles[1:-1:2], self.toggles[2::2]
+        is_content[closing[opening - closing == 1]] = True
         before = np.concatenate(([0], np.cumsum(is_content, dtype=np.int64)))
         is_lost = before[stops] > before[cuts]
         missing, sign = np.repeat(self.stops[is_short], width - self.widths[is_short]), dialect.delimiter

@@ -85,7 +85,8 @@ def candidate(head: bytes) -> Wrap | None:
         return None
     end = 2 if head[first : first + 2] == b"\r\n" else 1
     wrap = Wrap(first, end)
-    behind = head[wrap.period :]
+    # The last line may be short, and may end with the file.
+    behind = head[wrap.period :].rstrip(LINE_ENDS)
     if len(behind) > first and behind[first] not in LINE_ENDS:
         return None
     return wrap if _line(behind[:first]) is None and behind else None

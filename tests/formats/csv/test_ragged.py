@@ -77,6 +77,7 @@ def is_closed(text: str) -> bool:
     st.sampled_from([1, 4, 1 << 20]),
     st.sampled_from([1, 3, 1 << 20]),
 )
+@example(',""""', 1, Ragged.CUT, Quoting.LENIENT, 1, 1)
 @example(',x\n"",\n', 1, Ragged.CUT, Quoting.LENIENT, 1 << 20, 1 << 20)
 @example('a,"",",",""\n"a"b,c,"""",', 2, Ragged.BOTH, Quoting.STRICT, 1 << 20, 1 << 20)
 def test_records_are_filled_and_cut_as_the_options_say(

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.edi.settings import Trailers
@@ -60,6 +60,7 @@ def test_white_space_may_be_long(name: str, size: int, tmp_path: Path) -> None:
 
 @BOTH
 @given(width=st.integers(1, 150), blocks=BLOCKS, end=st.sampled_from([b"\n", b"\r\n", b"\r"]), is_ended=st.booleans())
+@example(width=104, blocks=1 << 20, end=b"\n", is_ended=True)
 def test_line_ends_of_wrapped_files_are_taken_out(
     name: str, width: int, blocks: int, end: bytes, is_ended: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -106,11 +107,8 @@ def extents(stream: Stream) -> list[list[Extent]] | None:
     Raises:
         FormatError: the file cannot be read.
     """
-    try:
-        found = _footer(stream)
-        return None if found is None else _extents(found)
-    except _NOT_UNDERSTOOD:
-        return None
+    data = _bytes(stream)
+    return None if data is None else _extents_of(data)
 
 
 def structure(data: bytes) -> tuple[dict[int, Any], int]:
@@ -130,7 +128,22 @@ def structure(data: bytes) -> tuple[dict[int, Any], int]:
 _NOT_UNDERSTOOD = (Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError)
 
 
+@lru_cache(maxsize=2)
+def _extents_of(data: bytes) -> list[list[Extent]] | None:
+    """Returns the extents in a footer. Kept, because the tasks of a process read many splits of one file."""
+    try:
+        return _extents(_Fields(data).structure(0))
+    except _NOT_UNDERSTOOD:
+        return None
+
+
 def _footer(stream: Stream) -> dict[int, Any] | None:
+    data = _bytes(stream)
+    return None if data is None else _Fields(data).structure(0)
+
+
+def _bytes(stream: Stream) -> bytes | None:
+    """The bytes of a footer; None where there is none, or it is long."""
     before = stream.size() - _TAIL.size
     if before < 0:
         return None
@@ -139,7 +152,7 @@ def _footer(stream: Stream) -> dict[int, Any] | None:
     if end != _END or size > min(MOST_BYTES, before):
         return None
     stream.seek(before - size)
-    return _Fields(_exactly(stream, size)).structure(0)
+    return _exactly(stream, size)
 
 
 def _extents(footer: dict[int, Any]) -> list[list[Extent]]:

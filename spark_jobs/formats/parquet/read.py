@@ -365,10 +365,11 @@ def _rows_at_a_time(
     opened: parquet.ParquetFile, stream: Stream, chosen: Collection[str], wanted: Reading, name: str
 ) -> Callable[[int], int]:
     """How many rows of each row group Arrow may make at a time, whatever they are in the file."""
-    places = footer.extents(stream)
     budget = _budget(wanted)
 
     def of(group: int) -> int:
+        # A split without row groups needs no footer.
+        places = footer.extents(stream)
         least = _rows_of_a_block(opened.metadata, [group], wanted.block_bytes)
         if places is None or len(places) != opened.num_row_groups:
             return least

@@ -147,7 +147,7 @@ def test_no_modules_import_each_other() -> None:
 ASKING = [
     *ROOT.glob("spark_jobs/execute/delivery/*.py"),
     *ROOT.glob("spark_jobs/nodes/output/*.py"),
-    *(ROOT / f"spark_jobs/execute/letters/{name}.py" for name in ("files", "rows")),
+    *(ROOT / f"spark_jobs/execute/dlq/{name}.py" for name in ("files", "writer")),
 ]
 #: The run chooses the destination; what stays inside a run is on a file system that all its machines share.
 MAY_KNOW_LOCAL_FILES = {"executor.py", "passes.py"}
@@ -214,7 +214,7 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
 KNOWN_FORMATS = {
     "spark_jobs/plan/explain/explain.py": {"json"},
     "spark_jobs/execute/logs.py": {"json"},
-    "spark_jobs/execute/letters/rows.py": {"spark_jobs.formats.csv"},
+    "spark_jobs/execute/dlq/writer.py": {"spark_jobs.formats.csv"},
     "spark_jobs/formats/pages.py": {"spark_jobs.formats.json"},
 }
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.letters.reasons import Reasons
+from spark_jobs.execute.dlq.reasons import Reasons
 from spark_jobs.execute.tasks.report import LogLine, Notice
 from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.execute.tasks.report import Broken, FirstFailure, Letters, TaskReport
+    from spark_jobs.execute.tasks.report import Broken, DlqReport, FirstFailure, TaskReport
 
 
 @dataclass
@@ -60,8 +60,8 @@ class Tally:
             self.counters.setdefault(name, Counters()).add(counters)
         for split in report.splits:
             self.input_bytes += split.bytes
-        if report.letters:
-            self._add_letters(report.letters)
+        if report.dlq:
+            self._add_dead_letters(report.dlq)
         if report.failure:
             self.failures.append(replace(report.failure, level=report.level))
         if report.broken:
@@ -89,21 +89,21 @@ class Tally:
             for (job, level), stage in self.stages.items()
         ]  # fmt: skip
 
-    def recount(self, letters: Iterable[Letters]) -> None:
+    def recount(self, dlq: Iterable[DlqReport]) -> None:
         """Take these dead letters for those that the tasks told."""
         self.dead, self.dead_per_source, self.dead_per_category, self.dead_per_stage = 0, {}, {}, {}
         self.reasons = Reasons()
-        for each in letters:
-            self._add_letters(each)
+        for each in dlq:
+            self._add_dead_letters(each)
 
-    def _add_letters(self, letters: Letters) -> None:
-        self.dead += letters.count
-        self.reasons.add(letters.reasons)
-        for source, count in letters.per_source.items():
+    def _add_dead_letters(self, dlq: DlqReport) -> None:
+        self.dead += dlq.count
+        self.reasons.add(dlq.reasons)
+        for source, count in dlq.per_source.items():
             self.dead_per_source[source] = self.dead_per_source.get(source, 0) + count
-        for category, count in letters.per_category.items():
+        for category, count in dlq.per_category.items():
             self.dead_per_category[category] = self.dead_per_category.get(category, 0) + count
-        for stage, count in letters.per_stage.items():
+        for stage, count in dlq.per_stage.items():
             self.dead_per_stage[stage] = self.dead_per_stage.get(stage, 0) + count
 
     def unbalanced(self) -> list[str]:

@@ -84,7 +84,7 @@ class Context(Protocol):
     def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
 
-    def letters(
+    def fail_read_records(
         self,
         operator: Operator,
         failing: Failures,

@@ -23,8 +23,8 @@ from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity
 from spark_jobs.execute.correlation import stored
 from spark_jobs.execute.delivery import merging
-from spark_jobs.execute.letters import files as letter_files
-from spark_jobs.execute.letters import gather
+from spark_jobs.execute.dlq import files as dlq_files
+from spark_jobs.execute.dlq import gather
 from spark_jobs.execute.run import executor, name_search, passes
 from spark_jobs.execute.tasks import facts, report, shuffle_records
 from spark_jobs.execute.tasks import level as levels
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 
 #: What is done at once, so small that a few records cross every border.
 _SMALL: list[tuple[Any, str, Any]] = [
-    (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (letter_files, "DRIVER_ENTRIES", 2),
-    (letter_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
+    (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (dlq_files, "DRIVER_ENTRIES", 2),
+    (dlq_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
     (name_search, "_SAMPLE_BYTES", 0),
     (name_search, "_SAMPLE_RECORDS", 2),
     (combine, "PROBE_ROWS", 3), (combine, "_CHUNK", 200),

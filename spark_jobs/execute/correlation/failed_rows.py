@@ -17,7 +17,7 @@ from spark_jobs.execute.tasks.facts import KEYLESS, REJECTED
 
 if TYPE_CHECKING:
     from spark_jobs.execute.correlation.noted import Facts
-    from spark_jobs.execute.letters import settled
+    from spark_jobs.execute.dlq import final
     from spark_jobs.execute.tasks.report import LogLine
 
 #: The groups of rows of aggregates.
@@ -32,7 +32,7 @@ class FailedRows:
         folder: for what is long.
         numbers: the rows, ascending.
         rejected: the groups that they reject.
-        letters: their entries.
+        entries: their entries.
         forgets: whether all of them are to be made again, once what is taken back is found.
         lines: what was logged of them.
     """
@@ -40,7 +40,7 @@ class FailedRows:
     folder: str
     numbers: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED.empty_table)
-    letters: list[settled.Found] = field(default_factory=list)
+    entries: list[final.PassEntries] = field(default_factory=list)
     forgets: bool = False
     lines: list[LogLine] = field(default_factory=list)
     #: The groups of rows that failed where their keys were not at hand, in order; what they are does not change.
@@ -49,7 +49,7 @@ class FailedRows:
 
     def forget(self) -> None:
         """All rows are made again."""
-        self.numbers, self.rejected, self.letters, self.lines = self.numbers[:0], REJECTED.empty_table(), [], []
+        self.numbers, self.rejected, self.entries, self.lines = self.numbers[:0], REJECTED.empty_table(), [], []
         self.forgets = False
 
     def lacking(self, facts: Facts) -> np.ndarray:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.correlation import ascending, noted, ordered, stored
-from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.dlq.marks import Holds
 from spark_jobs.execute.tasks.facts import DEAD, KEYLESS, REJECTED, TRACED
 from spark_jobs.nodes.records import groups
 

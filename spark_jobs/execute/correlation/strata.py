@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.dlq.marks import Holds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -88,17 +88,17 @@ def sidecar(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Targets:
-    """All files that a run publishes; `letter_paths` has the dead-letter files by source, the common one under `""`."""
+    """All files that a run publishes; `dlq_paths` has the dead-letter files by source, the common one under `""`."""
 
     there: Destination
     outputs: tuple[OutputFiles, ...]
-    letter_paths: dict[str, str] = field(default_factory=dict)
+    dlq_paths: dict[str, str] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
 
     @property
     def paths(self) -> list[Path]:
         """All of them."""
-        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.letter_paths.values())]
+        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.dlq_paths.values())]
 
     @property
     def folders(self) -> list[Path]:
@@ -107,11 +107,11 @@ class Targets:
 
     def in_the_way(self) -> list[Path]:
         """What is there and would be replaced."""
-        return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.letters_in_the_way()
+        return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.dlq_files_in_the_way()
 
-    def letters_in_the_way(self) -> list[Path]:
+    def dlq_files_in_the_way(self) -> list[Path]:
         """The dead-letter files of an earlier run."""
-        return _standing(self.there, map(Path, self.letter_paths.values()))
+        return _standing(self.there, map(Path, self.dlq_paths.values()))
 
 
 def resolve(
@@ -141,12 +141,12 @@ def resolve(
             deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
         outputs.append(OutputFiles(name, step, tuple(deliveries)))
     errors = plan.errors
-    letters = {
+    dlq_paths = {
         name: str(Path(plan.base_dir, paths.render(target.path, values)))
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
-    found = Targets(there, tuple(outputs), letters)
+    found = Targets(there, tuple(outputs), dlq_paths)
     if not options.allow_absolute_paths:
         _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
@@ -210,7 +210,7 @@ def _refuse_same(found: Targets) -> None:
             writers.setdefault(found.there.real(each.path), []).append(f"the records of output '{target.name}'{of}")
         for path in target.sidecars:
             writers.setdefault(found.there.real(path), []).append(f"the facts of output '{target.name}'")
-    for real in {found.there.real(Path(path)) for path in found.letter_paths.values()}:
+    for real in {found.there.real(Path(path)) for path in found.dlq_paths.values()}:
         writers.setdefault(real, []).append("dead letters")
     several = any(target.step.by_file for target in found.outputs)
     for real, what in writers.items():
@@ -267,10 +267,10 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     if blocked:
         text = f"{_told(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
         raise RunFailed(ExitCode.IO, "E902", text)
-    letters = [str(path) for path in targets.letters_in_the_way()]
-    if letters and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
+    existing = [str(path) for path in targets.dlq_files_in_the_way()]
+    if existing and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
         text = (
-            f"{_told(letters)} exists already, with the dead letters of an earlier run: use --force, or "
+            f"{_told(existing)} exists already, with the dead letters of an earlier run: use --force, or "
             "if_exists: overwrite in the config of every output"
         )
         raise RunFailed(ExitCode.IO, "E902", text)

@@ -16,7 +16,7 @@ from spark_jobs.disk import durable, sight
 from spark_jobs.execute import interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
-from spark_jobs.execute.letters import dropped, files, reasons, rows
+from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, once, progress, unpacked, work
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
@@ -197,8 +197,8 @@ def _publishing(run: _Run) -> ExitCode:
             targets.refuse_existing(wanted, run.options)
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft)
-            letters = _rows(run.plan, products)
-            run.dlq_files = files.deliver(spark, letters, products.letters, wanted.letter_paths, draft)
+            writer = _dlq_writer(run.plan, products)
+            run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft)
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             if asked is not None:
@@ -314,12 +314,12 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
             logs.write(run.tally.logs, *places)
             logs.tell(run.tally.notices.values(), *places)
     products = run.work.products
-    dropped.tell(_rows(run.plan, products), products.letters)
+    dropped.log(_dlq_writer(run.plan, products), products.dlq)
     _log_around(run, transform.AFTER)
     try:
         tolerance.judge(run.plan.errors, products, run.options.error_threshold)
     except RunFailed:
-        dropped.tell_unpublished(_rows(run.plan, products), products.letters, products.tally.dead)
+        dropped.log_unpublished(_dlq_writer(run.plan, products), products.dlq, products.tally.dead)
         raise
     return spark, run.work
 
@@ -383,5 +383,5 @@ class _SessionOpening:
         return self._session
 
 
-def _rows(plan: plans.Plan, products: Products) -> rows.Rows:
-    return rows.Rows(plan.errors, products.inputs, products.rows_before, work.branches(plan))
+def _dlq_writer(plan: plans.Plan, products: Products) -> writer.DlqWriter:
+    return writer.DlqWriter(plan.errors, products.inputs, products.rows_before, work.branches(plan))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters.reasons import Told
+from spark_jobs.execute.dlq.reasons import Told
 from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import paths

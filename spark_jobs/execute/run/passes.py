@@ -9,7 +9,7 @@ from spark_jobs.disk import durable
 from spark_jobs.execute import tolerance, verdict
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.depot import LocalDepot
-from spark_jobs.execute.letters import failed_record
+from spark_jobs.execute.dlq import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
 from spark_jobs.execute.run.products import Amended, Done, Held, Laid, Products
 from spark_jobs.execute.spark import chain

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.tasks.facts import Known
     from spark_jobs.execute.tasks.reached import Bits
-    from spark_jobs.execute.tasks.report import Letters, Part, TaskReport
+    from spark_jobs.execute.tasks.report import DlqReport, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan.physical.regions import PhysicalOperator
 
@@ -96,7 +96,7 @@ class Products:
         parts: the part files of outputs, and of what later jobs need.
         measures: what each split told.
         reached: which records came to outputs, as tasks told it.
-        letters: the files of dead letters.
+        dlq: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         rounds: with correlation keys, what metrics tell of the passes.
         dirty: files with what tasks found of correlation groups.
@@ -114,7 +114,7 @@ class Products:
     parts: dict[str | Need, list[Part]] = field(default_factory=dict)
     measures: Measures = field(default_factory=Measures)
     reached: list[Bits] = field(default_factory=list)
-    letters: list[Letters] = field(default_factory=list)
+    dlq: list[DlqReport] = field(default_factory=list)
     dirty: list[str] = field(default_factory=list)
     shares: int = 1
     rounds: dict[str, Any] = field(default_factory=dict)
@@ -145,8 +145,8 @@ class Products:
                 self.measures.add(measure)
                 if measure.has_news:
                     self.unnamed.add(self.inputs.by_number[measure.number][0])
-            if report.letters and (report.letters.path or report.letters.dropped_path):
-                self.letters.append(report.letters)
+            if report.dlq and (report.dlq.path or report.dlq.dropped_path):
+                self.dlq.append(report.dlq)
             if report.reached:
                 self.reached.append(report.reached)
             self.dirty += report.dirty
@@ -157,7 +157,7 @@ class Products:
 
         What failed there was told there, and holds (`spark_jobs/execute/run/rounds.py:Rounds`).
         """
-        self.add(laid.job, (replace(report, letters=None, dirty=[]) for report in laid.reports))
+        self.add(laid.job, (replace(report, dlq=None, dirty=[]) for report in laid.reports))
         before = per_split(laid.dead)
         for split, count in per_split(known.dead).items():
             counters, more = self.tally.counters[self.inputs.by_number[split][0]], count - before.get(split, 0)

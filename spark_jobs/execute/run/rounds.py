@@ -20,8 +20,8 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.correlation import ascending, findings, noted, ordered, sizes, strata, untouched
 from spark_jobs.execute.correlation.blame import Blame
 from spark_jobs.execute.correlation.failed_rows import FailedRows
-from spark_jobs.execute.letters import marks, settled
-from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.dlq import final, marks
+from spark_jobs.execute.dlq.marks import Holds
 from spark_jobs.execute.run import cursors
 from spark_jobs.execute.run.products import Held
 from spark_jobs.execute.tasks import part_file
@@ -77,7 +77,7 @@ class Rounds:
     taken_back: int = 0
     #: The groups that are too large.
     too_large: int = 0
-    _letters: list[settled.Found] = field(default_factory=list)
+    _entries: list[final.PassEntries] = field(default_factory=list)
     #: What was logged of records that count as never read.
     _lines: list[LogLine] = field(default_factory=list)
     #: The groups that rows of aggregates reject in the last pass.
@@ -168,7 +168,7 @@ class Rounds:
         """Rows of aggregates count as never made from now on, for they failed at some nodes."""
         mine, failed = self.failed_rows, findings.aggregated(facts, self.run.scratch)
         rows = self._written("rows", pa.table([failed], schema=TRACED))
-        mine.letters.append(settled.Found(tuple(products.letters), marks.Holding((Holds.ROW,), rows=rows, nodes=nodes)))
+        mine.entries.append(final.PassEntries(tuple(products.dlq), marks.Holding((Holds.ROW,), rows=rows, nodes=nodes)))
         mine.rejected = findings.joined([mine.rejected, self._rejected(facts, products)], self.run.scratch)
         mine.numbers = ascending.united(mine.numbers, failed)
         mine.lines += findings.lines_about(products.tally.logs, failed[:0], failed)
@@ -184,7 +184,7 @@ class Rounds:
         """Records have failed, and rows that are made of records."""
         found = self._bury(facts)
         holding = marks.Holding((holds,), records=self._written("failing", found))
-        self._letters.append(settled.Found(tuple(products.letters), holding))
+        self._entries.append(final.PassEntries(tuple(products.dlq), holding))
         self._traced = findings.aggregated(facts, self.run.scratch)
         self._lines += findings.lines_about(products.tally.logs, found.column("record").to_numpy(), self._traced)
         self.failed_rows.forgets = True
@@ -310,9 +310,9 @@ class Rounds:
 
     def settle(self, spark: SparkSession, products: Products) -> None:
         """The dead letters of all rounds become those of the last pass, and so do log lines about their records."""
-        last = settled.Found(tuple(products.letters), marks.Holding(_EVERYTHING))
-        products.letters = settled.settle(spark, self.run, [*self._letters, *self.failed_rows.letters, last])
-        products.tally.recount(products.letters)
+        last = final.PassEntries(tuple(products.dlq), marks.Holding(_EVERYTHING))
+        products.dlq = final.merged_reports(spark, self.run, [*self._entries, *self.failed_rows.entries, last])
+        products.tally.recount(products.dlq)
         products.tally.logs[:0] = [*self._lines, *self.failed_rows.lines]
         rejected = findings.joined([self.blame.groups, self._of_rows], self.run.scratch).num_rows
         if rejected or self.retracted or self.too_large:

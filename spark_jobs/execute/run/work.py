@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
 from spark_jobs.execute import logs, ok_records, verdict
-from spark_jobs.execute.letters import gather
+from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.run import inputs
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.run.rounds import Rounds
@@ -73,7 +73,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         widened_type=inputs.widened_type(found),
         strategy=errors.strategy,
         filed=filed,
-        named=gather.NAMED,
+        named=buffer.NAMED,
         keep_texts=errors.include_source_row and errors.strategy is plans.Strategy.CONTINUE and filed != frozenset(),
         scratch=room.scratch,
         parts=room.parts,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import failure, failures
-from spark_jobs.execute.letters import failed_record, gather
+from spark_jobs.execute.dlq import buffer, failed_record
 from spark_jobs.execute.tasks import facts, groups, presence, report
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.records.groups import aggregated
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.cxl.failures import Failures
-    from spark_jobs.execute.letters.gather import Entries, Site
-    from spark_jobs.execute.letters.marks import Marks
+    from spark_jobs.execute.dlq.buffer import DlqEntries, Site
+    from spark_jobs.execute.dlq.marks import Marks
     from spark_jobs.execute.tasks.spec import JobSpec
     from spark_jobs.nodes.records.batches import Batch
 
@@ -56,8 +56,8 @@ class Failing:
         #: Which groups were read, where the next pass may do some tasks again and leave others as they are.
         self._presence = presence.Presence() if spec.notes_groups else None
         self._present = os.path.join(spec.run.scratch, f"present-{name}")
-        self.gathered = gather.Gathered(
-            os.path.join(spec.run.scratch, f"letters-{name}.arrow"),
+        self.dlq = buffer.DlqBuffer(
+            os.path.join(spec.run.scratch, f"dlq-{name}.arrow"),
             # With correlation keys entries are sorted out when the last pass is done.
             None if spec.run.groups else spec.run.filed,
             0 if spec.run.groups else spec.run.named,
@@ -80,7 +80,7 @@ class Failing:
         texts = batch.origin.texts(batch, indices) if self.spec.run.keep_texts else None
         places = batch.origin.identify(batch, indices)
         if cause is None:
-            causes = gather.own(batch.places.take(indices))
+            causes = buffer.own(batch.places.take(indices))
         else:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
             causes = (*driver, pa.array(aggregated(cause)), cause.places)
@@ -89,15 +89,15 @@ class Failing:
             rows = batch.take(indices)
             marks = self._marks(operator_, rows, places, failing, cause)
             failing = failures.remarked(failing, self.groups.remarks(operator_.step.name, rows))
-        entries = gather.Entries(failing, places, causes, batch.branches.take(indices), texts, marks)
+        entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, marks)
         stages = [stage or operator_.step.stage] * len(failing.reasons)
-        self._note(operator_, entries, gather.Site(stages, operator_.number, trigger), batch.data)
+        self._note(operator_, entries, buffer.Site(stages, operator_.number, trigger), batch.data)
 
-    def letters(
+    def fail_read_records(
         self,
         operator_: operator.Operator,
         failing: Failures,
-        places: gather.Places,
+        places: buffer.Places,
         texts: pa.RecordBatch | None,
         stages: Sequence[str],
         keys: Mapping[str, pa.Array] | None = None,
@@ -120,11 +120,11 @@ class Failing:
             texts = None if texts is None else texts.take(chosen)
             keys = {name: column.take(chosen) for name, column in (keys or {}).items()}
             marks = self.groups.read(operator_.step.name, keys, places, failures.details(failing))
-        entries = gather.Entries(failing, places, texts=texts, marks=marks)
-        self._note(operator_, entries, gather.Site(stages, operator_.number))
+        entries = buffer.DlqEntries(failing, places, texts=texts, marks=marks)
+        self._note(operator_, entries, buffer.Site(stages, operator_.number))
 
     def _marks(
-        self, operator_: operator.Operator, batch: Batch, places: gather.Places, failing: Failures, cause: Batch | None
+        self, operator_: operator.Operator, batch: Batch, places: buffer.Places, failing: Failures, cause: Batch | None
     ) -> Marks:
         """What failing rows say of correlation groups, and note of them for later passes."""
         assert self.groups is not None
@@ -149,7 +149,7 @@ class Failing:
             self.groups.note_presence(self._presence, operator_.step.name, batch)
         return self.groups.are_dead(places[1], places[2])
 
-    def _look(self, source: str, keys: Mapping[str, pa.Array], places: gather.Places) -> None:
+    def _look(self, source: str, keys: Mapping[str, pa.Array], places: buffer.Places) -> None:
         assert self.groups is not None
         if self.spec.known.sought is not None:
             self.groups.seek(source, keys, places)
@@ -211,13 +211,13 @@ class Failing:
         texts = gone.origin.texts(gone, indices) if self.spec.run.keep_texts else None
         marks = self.groups.collateral(operator_.step.name, gone)
         places = gone.origin.identify(gone, indices)
-        entries = gather.Entries(failing, places, gather.own(gone.places), None, texts, marks)
-        self._note(operator_, entries, gather.Site([_COMMIT] * len(failing.reasons), number + operator_.number))
+        entries = buffer.DlqEntries(failing, places, buffer.own(gone.places), None, texts, marks)
+        self._note(operator_, entries, buffer.Site([_COMMIT] * len(failing.reasons), number + operator_.number))
 
     def _note(
-        self, operator_: operator.Operator, entries: Entries, site: Site, data: pa.RecordBatch | None = None
+        self, operator_: operator.Operator, entries: DlqEntries, site: Site, data: pa.RecordBatch | None = None
     ) -> None:
-        self.gathered.add(entries, site)
+        self.dlq.add(entries, site)
         if self.spec.run.strategy is not plans.Strategy.FAIL_FAST or entries.failing.are_late:
             return
         self._ends(failed_record.first(entries, site, data))
@@ -248,9 +248,9 @@ class Failing:
         Raises:
             OSError: that cannot be done.
         """
-        if self.gathered.count:
-            self.gathered.write()
-            self.report.letters = report.letters(self.gathered)
+        if self.dlq.count:
+            self.dlq.write()
+            self.report.dlq = report.dlq_report(self.dlq)
         if self.groups is not None and self.groups.write(self.spec.shares):
             self.report.dirty.append(self._notes.path)
         if self._presence is not None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.letters.marks import Holds, Marks
+from spark_jobs.execute.dlq.marks import Holds, Marks
 from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, SIZES, Known, Notes, record_numbers, stored
 from spark_jobs.execute.tasks.memberships import Memberships, identities, named
 from spark_jobs.nodes.records import groups

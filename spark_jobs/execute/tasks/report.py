@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_jobs.disk import sight
-from spark_jobs.execute.letters.reasons import Reason
+from spark_jobs.execute.dlq.reasons import Reason
 from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows, Values
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.letters.gather import Gathered
-    from spark_jobs.execute.letters.marks import Holding
+    from spark_jobs.execute.dlq.buffer import DlqBuffer
+    from spark_jobs.execute.dlq.marks import Holding
     from spark_jobs.nodes.terms.needs import Need
 
 #: How hard reports are compressed: there is little to win.
@@ -96,7 +96,7 @@ class FirstFailure:
 
 
 @dataclass
-class Letters:
+class DlqReport:
     """Dead letters of a task.
 
     `path` is the file of those that go to a dead-letter file, `dropped_path` that of the first ones that do not (None:
@@ -118,15 +118,15 @@ class Letters:
     reasons: list[Reason] = field(default_factory=list)
 
 
-def letters(gathered: Gathered) -> Letters:
-    """What is told of the dead letters that were gathered, which are written."""
-    found = Letters(gathered.count, gathered.per_source, gathered.per_category, gathered.per_stage)
-    if gathered.kept.splits:
-        found.path, found.splits = gathered.kept.path, gathered.kept.splits
-    if gathered.dropped.splits:
-        found.dropped_path, found.dropped_splits = gathered.dropped.path, gathered.dropped.splits
-    found.dropped = gathered.dropped_reasons
-    found.reasons = [*gathered.reasons.known.values()]
+def dlq_report(buffer: DlqBuffer) -> DlqReport:
+    """The report about the dead letters of a buffer, which has been written."""
+    found = DlqReport(buffer.count, buffer.per_source, buffer.per_category, buffer.per_stage)
+    if buffer.kept.splits:
+        found.path, found.splits = buffer.kept.path, buffer.kept.splits
+    if buffer.dropped.splits:
+        found.dropped_path, found.dropped_splits = buffer.dropped.path, buffer.dropped.splits
+    found.dropped = buffer.dropped_reasons
+    found.reasons = [*buffer.reasons.known.values()]
     return found
 
 
@@ -211,7 +211,7 @@ class TaskReport:
     counters: dict[str, Counters] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     splits: list[Measure] = field(default_factory=list)
-    letters: Letters | None = None
+    dlq: DlqReport | None = None
     failure: FirstFailure | None = None
     broken: Broken | None = None
     logs: list[LogLine] = field(default_factory=list)
@@ -236,13 +236,13 @@ class TaskReport:
         fields["counters"] = {name: Counters(**counters) for name, counters in fields["counters"].items()}
         fields["parts"] = [_part(part) for part in fields["parts"]]
         fields["splits"] = [Measure(**split) for split in fields["splits"]]
-        if fields["letters"]:
-            letters = fields["letters"]
-            letters |= {name: tuple(letters[name]) for name in ("splits", "dropped_splits")}
-            letters["dropped"] = [tuple(entry) for entry in letters["dropped"]]
-            letters["reasons"] = [Reason(**entry) for entry in letters["reasons"]]
-            letters["per_source"] = {int(number): count for number, count in letters["per_source"].items()}
-            fields["letters"] = Letters(**letters)
+        if fields["dlq"]:
+            dlq = fields["dlq"]
+            dlq |= {name: tuple(dlq[name]) for name in ("splits", "dropped_splits")}
+            dlq["dropped"] = [tuple(entry) for entry in dlq["dropped"]]
+            dlq["reasons"] = [Reason(**entry) for entry in dlq["reasons"]]
+            dlq["per_source"] = {int(number): count for number, count in dlq["per_source"].items()}
+            fields["dlq"] = DlqReport(**dlq)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         fields["notices"] = [Notice(**notice) for notice in fields["notices"]]
         if fields["failure"]:

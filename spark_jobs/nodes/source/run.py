@@ -266,7 +266,7 @@ class Source(operator.Operator):
         self.counters.refused += int(is_refused[block.failures.reason].sum())
         rows = pa.array(block.failures.rows + origin.base)
         keys = None if block.failed_rows is None else self._keys(block.failed_rows)
-        self.context.letters(self, block.failures, origin.of_rows(rows), block.failed_rows, stages, keys)
+        self.context.fail_read_records(self, block.failures, origin.of_rows(rows), block.failed_rows, stages, keys)
 
     def _keys(self, failed: pa.RecordBatch) -> dict[str, pa.Array]:
         """The correlation key of records that fail; empty where the key itself does not convert."""

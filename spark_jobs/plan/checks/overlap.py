@@ -34,7 +34,7 @@ class _Claim:
     written: str
     owner: str
     place: Span | None
-    is_letters: bool = False
+    is_dlq: bool = False
     has_parts: bool = False
 
 
@@ -52,13 +52,13 @@ def check_targets(
     """
     files: dict[str, _Claim] = {}
     folders: dict[str, _Claim] = {}
-    for claim in (*_outputs(nodes, written, base_dir), *_letters(errors, base_dir)):
+    for claim in (*_outputs(nodes, written, base_dir), *_dlq_files(errors, base_dir)):
         key = claim.path.casefold() if _ignores_case(claim.path) else claim.path
         above = _above(key)
         around = folders.get(key) or next((files[folder] for folder in above if folder in files), None)
         other = files.get(key) or around
         if other is not None:
-            code = codes.E318 if claim.is_letters and other.is_letters else codes.E322
+            code = codes.E318 if claim.is_dlq and other.is_dlq else codes.E322
             why = "; a file cannot be a folder too" if other is around else ""
             if other is around and (other.has_parts or claim.has_parts):
                 why = "; readers of a folder of parts would take everything in it for records"
@@ -92,10 +92,10 @@ def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir
             yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
 
 
-def _letters(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
+def _dlq_files(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
     for label, target in errors.targets.items():
         if target.path is not None:
-            yield _Claim(_real(target.path, base_dir), target.path, label, target.place, is_letters=True)
+            yield _Claim(_real(target.path, base_dir), target.path, label, target.place, is_dlq=True)
 
 
 def _real(template: str, base_dir: Path) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.execute.correlation import noted, ordered, sizes, stored
-from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.dlq.marks import Holds
 from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks import facts as tasks_facts
 from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, ROW_BITS
@@ -148,7 +148,7 @@ def products(folder: Path, rows: Sequence[dict[str, Any]]) -> Any:
     inputs = SimpleNamespace(one_of_several=lambda split: f"f{split}" if split % 2 else "")
     tally = SimpleNamespace(logs=[])
     return SimpleNamespace(
-        dirty=[str(path) for path in paths], rows_before={1: 7}, letters=[], shares=1, inputs=inputs, tally=tally
+        dirty=[str(path) for path in paths], rows_before={1: 7}, dlq=[], shares=1, inputs=inputs, tally=tally
     )
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute.letters.marks import Holds
+from spark_jobs.execute.dlq.marks import Holds
 from spark_jobs.execute.run.rounds import Rounds
 from spark_jobs.execute.tasks.facts import FACTS
 from spark_jobs.execute.verdict import RunFailed
@@ -26,7 +26,7 @@ def found(folder: Path, *rows: int) -> Any:
     with pa.ipc.new_file(path, FACTS) as file:
         file.write_table(facts)
     inputs = SimpleNamespace(one_of_several=frozenset())
-    return SimpleNamespace(dirty=[str(path)], rows_before={}, letters=[], shares=1, inputs=inputs)
+    return SimpleNamespace(dirty=[str(path)], rows_before={}, dlq=[], shares=1, inputs=inputs)
 
 
 @pytest.fixture

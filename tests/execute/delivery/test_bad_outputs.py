@@ -19,7 +19,7 @@ import pytest
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery.local import joining
 from spark_jobs.execute.delivery.local.depot import LocalDepot
-from spark_jobs.execute.letters import gather
+from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.run import work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run, tree
@@ -154,7 +154,7 @@ def test_the_disk_is_full_while_parts_are_written(
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(joining, "join"), (durable, "_sync"), (gather.Gathered, "write"), (LocalDepot, "size"), (os, "fsync")],
+    [(joining, "join"), (durable, "_sync"), (buffer.DlqBuffer, "write"), (LocalDepot, "size"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.execute.delivery import merging
-from spark_jobs.execute.letters import files
+from spark_jobs.execute.dlq import files
 from spark_jobs.execute.run import passes, work
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import run
@@ -171,8 +171,8 @@ def test_letters_of_tasks_that_are_not_as_they_were_written_end_the_run(
 ) -> None:
     text = PIPELINE.replace("MORE", "")
     pipelines.write(tmp_path, {"pipeline.yaml": text, "rows.csv": ROWS, "out/copy.csv": "old\n"})
-    after_jobs(monkeypatch, lambda: how(sorted(tmp_path.glob("out/.clinker-*/letters-*.arrow"))[1]))
-    refused(tmp_path, capsys, "/letters-", node="")
+    after_jobs(monkeypatch, lambda: how(sorted(tmp_path.glob("out/.clinker-*/dlq-*.arrow"))[1]))
+    refused(tmp_path, capsys, "/dlq-", node="")
 
 
 @pytest.mark.parametrize("how", [cut, grown, gone])

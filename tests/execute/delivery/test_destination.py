@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs.execute.delivery import destination, merging
 from spark_jobs.execute.delivery.destination import Standing
-from spark_jobs.execute.letters import files
+from spark_jobs.execute.dlq import files
 from spark_jobs.execute.run import executor
 from tests.execute import pipelines, without_spark
 

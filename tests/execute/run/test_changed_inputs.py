@@ -13,7 +13,7 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
-from spark_jobs.execute.letters import files
+from spark_jobs.execute.dlq import files
 from spark_jobs.execute.run import inputs, unpacked, work
 from spark_jobs.scan import changes
 from spark_jobs.scan.staging import staging

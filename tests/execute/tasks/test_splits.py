@@ -195,7 +195,7 @@ def test_results_are_those_of_plain_python(tmp_path: Path, monkeypatch: pytest.M
 
 def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver writes few, tasks write many: the same bytes, whatever the splits."""
-    from spark_jobs.execute.letters import files
+    from spark_jobs.execute.dlq import files
 
     pipelines.write(
         tmp_path,

@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 from spark_jobs import credentials
 from spark_jobs.contract import MERGED
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute.letters import gather
+from spark_jobs.execute.dlq import buffer
 from spark_jobs.nodes.records import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failures import Rows
-    from spark_jobs.execute.letters.gather import Why
-    from spark_jobs.execute.letters.reread import Rereader
+    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.reread import Rereader
     from spark_jobs.execute.run.inputs import Inputs
 
 
@@ -135,13 +135,13 @@ def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:
 def records(part: pa.Table, columns: Sequence[str], again: Rereader) -> list[pa.Array]:
     """The source columns: each record's own columns by name."""
     # Rows of aggregates show the columns of all sources.
-    source = gather.sources_of(part)
+    source = buffer.sources_of(part)
     places: list[Rows] = []
     found: list[dict[str, pa.Array]] = []
     for number in pc.unique(pa.array(source)).to_pylist():
         mine = np.flatnonzero(source == number)
         entries = part if len(mine) == part.num_rows else part.take(pa.array(mine))
-        names = again.inputs.all_columns if number == gather.AGGREGATED else again.inputs.column_names(number)
+        names = again.inputs.all_columns if number == buffer.AGGREGATED else again.inputs.column_names(number)
         places.append(mine)
         found.append(dict(zip(names, _texts(entries, len(names), again), strict=True)))
     order = pa.array(np.argsort(np.concatenate(places)))

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.letters import gather
-from spark_jobs.execute.letters.gather import Why
+from spark_jobs.execute.dlq import buffer
+from spark_jobs.execute.dlq.buffer import Why
 from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.letters.marks import Holding
-    from spark_jobs.execute.tasks.report import Letters
+    from spark_jobs.execute.dlq.marks import Holding
+    from spark_jobs.execute.tasks.report import DlqReport
 
 
 #: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row", "cause_group")
 #: The columns of entries without those of their records: what they are counted by.
-_NAMES = tuple(at for at, field in enumerate(gather.SCHEMA) if not pa.types.is_list(field.type))
+_NAMES = tuple(at for at, field in enumerate(buffer.SCHEMA) if not pa.types.is_list(field.type))
 #: The run of an entry while runs are merged.
 _RUN = pa.field("run", pa.int32())
 
@@ -41,9 +41,9 @@ class SortedBlock:
     whys: tuple[Why, ...]
 
 
-def of_letters(letters: Sequence[Letters], splits: tuple[int, int], *, names_only: bool = False) -> Merged:
-    """The entries of some letters that name some splits."""
-    found = [each for each in letters if each.path and each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
+def of_reports(reports: Sequence[DlqReport], splits: tuple[int, int], *, names_only: bool = False) -> Merged:
+    """The entries of some reports that name some splits."""
+    found = [each for each in reports if each.path and each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
     holding = {str(each.path): each.holding for each in found if each.holding is not None}
     return Merged([str(each.path) for each in found], splits, holding, names_only=names_only)
 
@@ -89,19 +89,19 @@ class Merged:
         """
         waiting = [(run[0].first, number, 0, run) for number, run in enumerate(self._runs())]
         heapq.heapify(waiting)
-        fields = range(len(gather.SCHEMA)) if self._fields is None else self._fields
-        held = pa.schema([*(gather.SCHEMA.field(at) for at in fields), _RUN]).empty_table()
+        fields = range(len(buffer.SCHEMA)) if self._fields is None else self._fields
+        held = pa.schema([*(buffer.SCHEMA.field(at) for at in fields), _RUN]).empty_table()
         while waiting:
             _, number, at, run = heapq.heappop(waiting)
             if at + 1 < len(run):
                 heapq.heappush(waiting, (run[at + 1].first, number, at + 1, run))
             block = self._read(run[at])
             block = block.append_column(_RUN, pa.array(np.full(block.num_rows, number, dtype=np.int32)))
-            held = gather.in_order(pa.concat_tables([held, block]).combine_chunks(), (_RUN.name,))
+            held = buffer.in_order(pa.concat_tables([held, block]).combine_chunks(), (_RUN.name,))
             ready = held.num_rows
             if waiting:
                 bound = waiting[0][0]
-                ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: gather.key_at(held, row))
+                ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: buffer.key_at(held, row))
             if (part := self._chosen(held.slice(0, ready).drop_columns([_RUN.name]))).num_rows:
                 yield part
             held = held.slice(ready)
@@ -110,7 +110,7 @@ class Merged:
         """The blocks that may name the splits, run by run."""
         found: list[list[SortedBlock]] = []
         for path in self._files:
-            with part_file.unchanged(path), open(path + gather.INDEX, encoding="utf-8") as file:
+            with part_file.unchanged(path), open(path + buffer.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
             runs: dict[int, list[SortedBlock]] = {}
             for number, block in enumerate(told):
@@ -129,7 +129,7 @@ class Merged:
         if block.path in self._holding:
             table = table.filter(pa.array(self._holding[block.path].of(table)))
         reason = pa.array(numbers[table.column("reason").to_numpy()])
-        return table.set_column(table.schema.get_field_index("reason"), gather.SCHEMA.field("reason"), reason)
+        return table.set_column(table.schema.get_field_index("reason"), buffer.SCHEMA.field("reason"), reason)
 
     def _chosen(self, table: pa.Table) -> pa.Table:
         splits = table.column("split").to_numpy()

@@ -10,7 +10,7 @@ from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute.letters import reread
+from spark_jobs.execute.dlq import reread
 from spark_jobs.execute.tasks.report import FirstFailure
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records import columns, guarded
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.letters.gather import Entries, Site
+    from spark_jobs.execute.dlq.buffer import DlqEntries, Site
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.plan import plan as plans
 
@@ -44,7 +44,7 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
     return RunFailed(exit_code, first.code or "E302", "; ".join(parts), first.place or None)
 
 
-def first(entries: Entries, site: Site, data: pa.RecordBatch | None) -> FirstFailure:
+def first(entries: DlqEntries, site: Site, data: pa.RecordBatch | None) -> FirstFailure:
     """The first of some failing records; `data` is what the node got, where that is at hand."""
     at = np.zeros(len(entries.failing), dtype=np.int64) if entries.causes is None else entries.causes[-1].to_numpy()
     number = int(np.lexsort((at, *(column.to_numpy() for column in reversed(entries.places))))[0])

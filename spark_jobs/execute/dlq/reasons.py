@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.cxl.failures import Rows
-    from spark_jobs.execute.letters.gather import Why
+    from spark_jobs.execute.dlq.buffer import Why
 
     #: Stage, category and field.
     Key = tuple[str, str, str]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from clinker_provider import dead_letters
-from spark_jobs.execute.letters import files
+from spark_jobs.execute.dlq import files
 from spark_jobs.nodes.output import packed
 from tests.execute import pipelines, without_spark
 

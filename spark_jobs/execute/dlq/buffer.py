@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.letters.reasons import Reasons
+from spark_jobs.execute.dlq.reasons import Reasons
 from spark_jobs.execute.tasks.facts import record_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failures import Failures, Reason, Rows
-    from spark_jobs.execute.letters.marks import Marks
+    from spark_jobs.execute.dlq.marks import Marks
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]
@@ -79,7 +79,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Entries:
+class DlqEntries:
     """Failing rows with what is known of their records.
 
     Args:
@@ -99,7 +99,7 @@ class Entries:
     marks: Marks | None = None
 
 
-class Gathered:
+class DlqBuffer:
     """The dead letters of a task.
 
     Args:
@@ -122,7 +122,7 @@ class Gathered:
         self._dropped_per_why: dict[int, int] = {}
         self.reasons = Reasons()
 
-    def add(self, entries: Entries, site: Site) -> None:
+    def add(self, entries: DlqEntries, site: Site) -> None:
         """Note failing rows."""
         failing, places = entries.failing, entries.places
         numbers = np.array(
@@ -153,7 +153,7 @@ class Gathered:
             self.dropped.add(_table(entries, reason, site.number, first))
             self.dropped.cut(self._named)
 
-    def _note(self, entries: Entries, reason: Rows) -> None:
+    def _note(self, entries: DlqEntries, reason: Rows) -> None:
         source, split, row = entries.places
         failing = entries.failing
         details = pa.nulls(len(failing), pa.string()) if failing.details is None else failing.details
@@ -341,7 +341,7 @@ def count(keys: Rows, counts: dict[int, int]) -> None:
         counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
 
 
-def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> pa.Table:
+def _table(entries: DlqEntries, reason: Rows, number: int, rows: slice | Rows) -> pa.Table:
     """Some of the entries."""
     failing = entries.failing
 
@@ -369,7 +369,7 @@ def _table(entries: Entries, reason: Rows, number: int, rows: slice | Rows) -> p
     )
 
 
-def _shown(entries: Entries, part: Callable[[Any], Any], count: int) -> pa.Array:
+def _shown(entries: DlqEntries, part: Callable[[Any], Any], count: int) -> pa.Array:
     nothing = pa.nulls(count, SCHEMA.field("record").type)
     record = nothing if entries.texts is None else _records(part(entries.texts))
     if entries.marks is None or entries.marks.shown is None:

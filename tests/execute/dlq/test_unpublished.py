@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.execute.letters import dropped
+from spark_jobs.execute.dlq import dropped
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:

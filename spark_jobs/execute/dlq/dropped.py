@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contract import MERGED
 from spark_jobs.execute import logs
-from spark_jobs.execute.letters import gather, runs
+from spark_jobs.execute.dlq import buffer, merge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from spark_jobs.execute.letters.gather import Why
-    from spark_jobs.execute.letters.rows import Rows
-    from spark_jobs.execute.tasks.report import Letters
+    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.writer import DlqWriter
+    from spark_jobs.execute.tasks.report import DlqReport
 
     #: Stage, category and field.
     Reason = tuple[str, str, str]
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 UNPUBLISHED = 20
 
 
-def tell(rows: Rows, reports: Sequence[Letters]) -> None:
+def log(rows: DlqWriter, reports: Sequence[DlqReport]) -> None:
     """Write the warnings about records that a run has dropped, in the order of the records."""
     left: dict[Reason, int] = {}
     for report in reports:
@@ -41,7 +41,7 @@ def tell(rows: Rows, reports: Sequence[Letters]) -> None:
             logs.LOG.warning("%s", f"{records} dropped: {place}{stage}, {category}")
 
 
-def tell_unpublished(rows: Rows, reports: Sequence[Letters], dead: int) -> None:
+def log_unpublished(rows: DlqWriter, reports: Sequence[DlqReport], dead: int) -> None:
     """Write warnings about the first dead letters of a run that has more than it may: it publishes no file of them.
 
     `dead` is the number of all.
@@ -50,7 +50,7 @@ def tell_unpublished(rows: Rows, reports: Sequence[Letters], dead: int) -> None:
     if not filed:
         return  # those that have no file are told of anyway
     splits = (min(each.splits[0] for each in filed), max(each.splits[1] for each in filed))
-    merged = runs.of_letters(filed, splits)
+    merged = merge.of_reports(filed, splits)
     left = dead - sum(count for each in reports for *_, count in each.dropped)
     told = 0
     for part in merged.parts():
@@ -64,24 +64,24 @@ def tell_unpublished(rows: Rows, reports: Sequence[Letters], dead: int) -> None:
         logs.LOG.warning("%s; a run that fails writes no file of them", more)
 
 
-def _named(rows: Rows, reports: Sequence[Letters]) -> list[tuple[str, Reason]]:
+def _named(rows: DlqWriter, reports: Sequence[DlqReport]) -> list[tuple[str, Reason]]:
     """The first records with their places and what was wrong with them."""
     # Each file has an entry of its first split: what comes behind a hundred files comes behind a hundred entries.
     first = sorted((entry for entry in reports if entry.dropped_path), key=lambda entry: entry.dropped_splits)
-    files = [entry.dropped_path for entry in first[: gather.NAMED] if entry.dropped_path]
+    files = [entry.dropped_path for entry in first[: buffer.NAMED] if entry.dropped_path]
     if not files:
         return []
     found: list[tuple[str, Reason]] = []
-    merged = runs.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
+    merged = merge.Merged(files, (-1, max(entry.dropped_splits[1] for entry in first)))
     for part in merged.parts():
-        some = part.slice(0, gather.NAMED - len(found))
+        some = part.slice(0, buffer.NAMED - len(found))
         found += [(f"dropped {line}", reason) for line, reason in _lines(rows, some, merged.whys)]
-        if len(found) >= gather.NAMED:
+        if len(found) >= buffer.NAMED:
             break
     return found
 
 
-def _lines(rows: Rows, part: pa.Table, whys: Sequence[Why]) -> Iterator[tuple[str, Reason]]:
+def _lines(rows: DlqWriter, part: pa.Table, whys: Sequence[Why]) -> Iterator[tuple[str, Reason]]:
     """What is said of some entries."""
     shown = rows.shown(part, whys)
     texts = (shown.sources, shown.files, shown.details(with_places=True))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import schema, types
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute import identity
-from spark_jobs.execute.letters import display, reread, runs
+from spark_jobs.execute.dlq import display, merge, reread
 from spark_jobs.formats import cell_text, coerce
 from spark_jobs.formats.csv.options import CsvWrite
 from spark_jobs.formats.csv.write import CsvWriter
@@ -22,9 +22,9 @@ from spark_jobs.nodes.records.columns import CORRELATION
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_jobs.execute.letters.gather import Why
+    from spark_jobs.execute.dlq.buffer import Why
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.execute.tasks.report import Letters
+    from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile
     from spark_jobs.nodes.source.step import SourceStep
@@ -35,7 +35,7 @@ NO_SOURCE = -1
 
 
 @dataclass(frozen=True)
-class Letterbox:
+class DlqFile:
     """One dead-letter file: its path, the sources whose entries it takes (None: all), and its source columns.
 
     `key` are the fields of correlation keys that it shows. `is_common`: rows of aggregates, which belong to no single
@@ -58,26 +58,26 @@ class Letterbox:
         return taken
 
 
-def letterboxes(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[Letterbox]:
+def dlq_files_of(errors: plans.ErrorHandling, inputs: Inputs, paths: Mapping[str, str]) -> list[DlqFile]:
     """The dead-letter files of a run; `paths` has each source's own file, and the common one under `""`."""
-    boxes = []
+    files = []
     taken: set[int] = set()
     for name in errors.per_source:
         if name in paths and name in inputs.numbers:
             number = inputs.numbers[name]
             taken.add(number)
             step = inputs.steps[name]
-            boxes.append(Letterbox(paths[name], frozenset([number]), step.column_names, step.correlation_key))
+            files.append(DlqFile(paths[name], frozenset([number]), step.column_names, step.correlation_key))
     if "" in paths:
         columns = dict.fromkeys(name for step in inputs.steps.values() for name in step.column_names)
         others = frozenset([NO_SOURCE, *inputs.numbers.values()]) - taken
         key = dict.fromkeys(name for step in inputs.steps.values() for name in step.correlation_key)
-        boxes.append(Letterbox(paths[""], others if taken else None, tuple(columns), tuple(key), is_common=True))
-    return boxes
+        files.append(DlqFile(paths[""], others if taken else None, tuple(columns), tuple(key), is_common=True))
+    return files
 
 
 @dataclass(frozen=True)
-class Rows:
+class DlqWriter:
     """Turns gathered entries into dead-letter files. Travels to executors.
 
     Args:
@@ -94,51 +94,51 @@ class Rows:
     branches: tuple[str, ...]
     written: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def header(self, box: Letterbox) -> bytes:
+    def header(self, file: DlqFile) -> bytes:
         """The first line of a file."""
-        names = self._names(box)
-        return bytes(self._writer(box).encode(_batch([pa.array([name]) for name in names])).data)
+        names = self._names(file)
+        return bytes(self._writer(file).encode(_batch([pa.array([name]) for name in names])).data)
 
     def write(
-        self, box: Letterbox, letters: Sequence[Letters], splits: tuple[int, int], file: PackedFile, stretch: int = 0
+        self, file: DlqFile, reports: Sequence[DlqReport], splits: tuple[int, int], out: PackedFile, stretch: int = 0
     ) -> None:
         """Write the rows of the entries that name some splits, in the order of their records.
 
         Args:
-            box: whose entries are wanted.
-            letters: what tasks left.
+            file: its entries are written.
+            reports: the reports of the tasks that have entries.
             splits: the first and the last split.
-            file: gets the rows, without header.
+            out: gets the rows, without header.
             stretch: which part of the file they are: ids of later parts come later.
         """
-        writer = self._writer(box)
+        writer = self._writer(file)
         again = reread.Rereader(self.inputs)
-        merged = runs.of_letters(letters, splits)
+        merged = merge.of_reports(reports, splits)
         ids = identity.Series(int(self.written.timestamp() * 1000), stretch)
         for part in merged.parts():
-            part = part.filter(pa.array(box.takes(part)))
+            part = part.filter(pa.array(file.takes(part)))
             if part.num_rows:
-                file.write(writer.encode(_batch(self._rows(box, part, merged.whys, again, ids))).data)
+                out.write(writer.encode(_batch(self._rows(file, part, merged.whys, again, ids))).data)
 
     def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
         """What people read of some entries."""
         return display.Shown(part, whys, self.inputs, self.rows_before)
 
-    def _writer(self, box: Letterbox) -> format.Writer:
-        count = len(self._names(box))
+    def _writer(self, file: DlqFile) -> format.Writer:
+        count = len(self._names(file))
         columns = schema.Schema(tuple(schema.Column(str(i), types.STRING.or_null()) for i in range(count)))
         return CsvWriter(columns, CsvWrite(), include_header=False)
 
-    def _names(self, box: Letterbox) -> list[str]:
+    def _names(self, file: DlqFile) -> list[str]:
         names = ["id", "timestamp", "source_file", "source_name", "source_row", "triggering_field", "triggering_value"]
         if self.errors.include_reason:
             names += ["error_category", "error_detail"]
         names = [f"_cxl_dlq_{name}" for name in [*names, "stage", "route", "trigger"]]
-        keys = (CORRELATION.of(name) for name in box.key)
-        return [*names, *box.columns, *keys] if self.errors.include_source_row else names
+        keys = (CORRELATION.of(name) for name in file.key)
+        return [*names, *file.columns, *keys] if self.errors.include_source_row else names
 
     def _rows(
-        self, box: Letterbox, part: pa.Table, whys: Sequence[Why], again: reread.Rereader, ids: identity.Series
+        self, file: DlqFile, part: pa.Table, whys: Sequence[Why], again: reread.Rereader, ids: identity.Series
     ) -> list[pa.Array]:
         count = part.num_rows
         shown = self.shown(part, whys)
@@ -157,26 +157,26 @@ class Rows:
         branches = pa.array(self.branches, pa.string()).take(display.single(part.column("branch")))
         columns += [shown.each("stage"), branches, shown.each("trigger")]
         if self.errors.include_source_row:
-            records = display.records(part, box.columns, again)
+            records = display.records(part, file.columns, again)
             columns += records
-            columns += self._keys(box, part, shown, dict(zip(box.columns, records, strict=True)))
+            columns += self._keys(file, part, shown, dict(zip(file.columns, records, strict=True)))
         return columns
 
     def _keys(
-        self, box: Letterbox, part: pa.Table, shown: display.Shown, records: Mapping[str, pa.Array]
+        self, file: DlqFile, part: pa.Table, shown: display.Shown, records: Mapping[str, pa.Array]
     ) -> list[pa.Array]:
         """The correlation keys; where none is at hand that of the record which the entry shows.
 
         That is where records are late, and where a group's own result fails: its entry is that of its first record.
         """
-        keys = display.keys(part, box.key, self.inputs.correlation_fields)
+        keys = display.keys(part, file.key, self.inputs.correlation_fields)
         category = shown.each("category")
         is_result = pc.and_(pc.equal(category, Category.AGGREGATE), pc.equal(display.single(part.column("group")), 0))
         is_late = pc.equal(category, Category.LATE_RECORD)
         if not pc.any(pc.or_(is_late, is_result)).as_py():
             return keys
         source = display.single(part.column("source"))
-        for place, name in enumerate(box.key):
+        for place, name in enumerate(file.key):
             is_without = pc.or_(is_late, pc.and_(is_result, pc.equal(pc.fill_null(keys[place], ""), "")))
             for step in self.inputs.steps.values():
                 if name in step.correlation_key:

@@ -17,7 +17,7 @@ from spark_jobs.cxl import failures
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.execute import identity
-from spark_jobs.execute.letters import gather, runs
+from spark_jobs.execute.dlq import buffer, merge
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def test_no_failures_are_none() -> None:
 # ---- runs --------------------------------------------------------------------------------------------------------
 
 
-def entries(rows: list[int], split: int = 0, source: int = 0, texts: list[str] | None = None) -> gather.Entries:
+def entries(rows: list[int], split: int = 0, source: int = 0, texts: list[str] | None = None) -> buffer.DlqEntries:
     values = pa.array(texts or [str(row) for row in rows])
     failing = failures.alike(np.arange(len(rows)), COERCED, values)
     places = (
@@ -60,14 +60,14 @@ def entries(rows: list[int], split: int = 0, source: int = 0, texts: list[str] |
         pa.array([split] * len(rows), pa.int32()),
         pa.array(rows, pa.int64()),
     )
-    return gather.Entries(failing, places)
+    return buffer.DlqEntries(failing, places)
 
 
-SITE = gather.Site(["transform:t"], 3)
+SITE = buffer.Site(["transform:t"], 3)
 
 
 def read(files: list[str], splits: tuple[int, int] = (-1, 100)) -> list[tuple[int, int, str]]:
-    merged = runs.Merged(files, splits)
+    merged = merge.Merged(files, splits)
     found = []
     for part in merged.parts():
         assert {merged.whys[number].field for number in part.column("reason").to_pylist()} == {"n"}
@@ -79,11 +79,11 @@ def read(files: list[str], splits: tuple[int, int] = (-1, 100)) -> list[tuple[in
 def test_entries_come_back_in_the_order_of_their_records(
     tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(buffer, "BLOCK_ROWS", 7)
     chance = random.Random(3)
     wanted, files = [], []
     for number in range(4):
-        gathered = gather.Gathered(str(tmp_path / f"{number}.arrow"), None, 0, limit)
+        gathered = buffer.DlqBuffer(str(tmp_path / f"{number}.arrow"), None, 0, limit)
         for _ in range(12):
             split, rows = chance.randrange(5), sorted(chance.sample(range(200), 9))
             gathered.add(entries(rows, split), SITE)
@@ -96,7 +96,7 @@ def test_entries_come_back_in_the_order_of_their_records(
 
 
 def test_entries_that_come_in_order_make_one_run(tmp_path: Path) -> None:
-    gathered = gather.Gathered(str(tmp_path / "a.arrow"), None, 0, 1)
+    gathered = buffer.DlqBuffer(str(tmp_path / "a.arrow"), None, 0, 1)
     for start in range(0, 100, 10):
         gathered.add(entries([*range(start, start + 10)]), SITE)
     gathered.write()
@@ -106,7 +106,7 @@ def test_entries_that_come_in_order_make_one_run(tmp_path: Path) -> None:
 
 
 def test_entries_of_one_record_keep_the_order_in_which_they_came_whatever_run_they_are_in(tmp_path: Path) -> None:
-    gathered = gather.Gathered(str(tmp_path / "0.arrow"), None, 0, 1)
+    gathered = buffer.DlqBuffer(str(tmp_path / "0.arrow"), None, 0, 1)
     gathered.add(entries([5, 9], texts=["5 first", "9 first"]), SITE)
     gathered.add(entries([1, 9], texts=["1 first", "9 second"]), SITE)
     gathered.write()
@@ -114,7 +114,7 @@ def test_entries_of_one_record_keep_the_order_in_which_they_came_whatever_run_th
 
 
 def test_of_records_without_a_file_the_first_are_kept(tmp_path: Path) -> None:
-    gathered = gather.Gathered(str(tmp_path / "a.arrow"), frozenset([1]), 5, 1 << 20)
+    gathered = buffer.DlqBuffer(str(tmp_path / "a.arrow"), frozenset([1]), 5, 1 << 20)
     for start in (300, 200, 100, 0):
         for row in range(start, start + 40, 4):
             gathered.add(entries([*range(row, row + 4)]), SITE)
@@ -178,8 +178,8 @@ def test_dead_letters_do_not_depend_on_splits_or_memory(here: Path, monkeypatch:
     whole = dead(here)
     assert len({row[5] for row in whole[1:]}) == 5
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
-    monkeypatch.setattr(gather, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(gather, "_MOST_TABLES", 1)
+    monkeypatch.setattr(buffer, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(buffer, "_MOST_TABLES", 1)
     monkeypatch.setattr("spark_jobs.formats.csv.parser._CAREFUL_BYTES", 16)
     assert run(here, errors) == 2
     assert dead(here) == whole
@@ -201,7 +201,7 @@ def test_records_without_a_file_are_named_with_their_places(here: Path, capsys: 
 def test_what_is_not_named_is_counted_by_reason(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gather, "NAMED", 4)
+    monkeypatch.setattr(buffer, "NAMED", 4)
     rows = "n,v\n" + "".join(f"{'x' if n % 2 else n * 2 + 1},a\n" for n in range(40))
     for size in ("1000000", "30"):
         monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)

@@ -1,0 +1,115 @@
+"""Writes a run's dead-letter files: a few entries here, many by tasks of their own, each for a range of the input."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.dlq.writer import dlq_files_of
+from spark_jobs.execute.spark import spread
+from spark_jobs.nodes.output import packed
+from spark_jobs.scan import compression
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import Depot, Draft, Piece
+    from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
+    from spark_jobs.execute.tasks.report import DlqReport
+
+#: Up to this many entries the driver writes itself: a job costs more than some megabytes of text.
+DRIVER_ENTRIES = 10_000
+#: Tasks that share a larger number of entries.
+_TASKS = 64
+
+
+@dataclass(frozen=True)
+class EntryRange:
+    """The entries that name some splits: the reports of their tasks, and each file's part for their rows.
+
+    `number` is that of the range among all.
+    """
+
+    number: int
+    splits: tuple[int, int]
+    reports: tuple[DlqReport, ...]
+    parts: tuple[str, ...]
+
+
+def deliver(
+    spark: SparkSession, writer: DlqWriter, reports: Sequence[DlqReport], paths: Mapping[str, str], draft: Draft
+) -> tuple[str, ...]:
+    """The dead-letter files of a run, in place of an older run's; gives the paths of those that have entries.
+
+    The common one is the first.
+
+    Args:
+        spark: runs tasks, where there is much to write.
+        writer: makes the rows.
+        reports: the reports of the tasks that have entries.
+        paths: each source's own file, and the common one under `""`.
+        draft: gets the files.
+    """
+    files = dlq_files_of(writer.errors, writer.inputs, paths)
+    written: list[str] = []
+    for file, pieces in zip(files, write(spark, writer, files, reports, draft), strict=True):
+        if pieces:
+            header = packed.pack(writer.header(file), compression.of_name(file.path))
+            content = destination.Content(tuple(pieces), header, uses_up=True)
+            draft.assemble(Path(file.path), content)
+            written.append(file.path)
+        else:
+            draft.remove(Path(file.path))
+    return tuple(sorted(written, key=lambda path: path != paths.get("")))
+
+
+def write(
+    spark: SparkSession, writer: DlqWriter, files: Sequence[DlqFile], reports: Sequence[DlqReport], draft: Draft
+) -> list[list[Piece]]:
+    """Write the rows of all dead letters; gives the parts of each file, in record order."""
+    found = [entry for entry in reports if entry.path]
+    if not files or not found:
+        return [[] for _ in files]
+    many = sum(entry.count for entry in reports) > DRIVER_ENTRIES
+    ranges = _ranges(found, [draft.parts(Path(file.path)) for file in files], many=many)
+    writing = partial(_write_range, draft.depot, writer, tuple(files))
+    if not many:
+        written = [writing(each) for each in ranges]
+    else:
+        written = spread.spread(spark, writing, ranges)
+    return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(files))]
+
+
+def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], *, many: bool) -> tuple[EntryRange, ...]:
+    """The splits that entries name, cut into ranges of about as many splits."""
+    first = min(entry.splits[0] for entry in reports)
+    last = max(entry.splits[1] for entry in reports)
+    size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
+    ranges: list[EntryRange] = []
+    for start in range(first, last + 1, size):
+        splits = (start, start + size - 1)
+        found = [each for each in reports if each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
+        if found:
+            parts = [f"{folder}/dlq-{len(ranges)}-{i}" for i, folder in enumerate(folders)]
+            ranges.append(EntryRange(len(ranges), splits, tuple(found), tuple(parts)))
+    return tuple(ranges)
+
+
+def _write_range(depot: Depot, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange) -> list[Piece]:
+    """Write the rows of a range; gives the part of each file, which has another path when a task tries again."""
+    pieces = []
+    for file, part in zip(files, wanted.parts, strict=True):
+        path = f"{part}.{uuid.uuid4().hex}.rows"
+        with durable.about(path), depot.create(path) as out:
+            rows = packed.PackedFile(out, compression.of_name(file.path))
+            writer.write(file, wanted.reports, wanted.splits, rows, wanted.number)
+            size = rows.finish()
+        pieces.append(destination.whole(path, size))
+    return pieces

@@ -27,6 +27,18 @@ CHANGED = "E907"
 #: The warning of one that has more bytes.
 GREW = "W211"
 _EDGE_BYTES = 4096
+#: The bytes of inputs that this process has read.
+_read = 0
+
+
+def bytes_read() -> int:
+    """The bytes of inputs that this process has read so far, as they are stored; for progress alone."""
+    return _read
+
+
+def _count(size: int) -> None:
+    global _read
+    _read += size
 
 
 class Stream:
@@ -86,6 +98,7 @@ class Stream:
         if not data:
             raise _changed(self._file, f"became shorter than the {self._file.size} bytes it had")
         self._at += len(data)
+        _count(len(data))
         return data
 
     def edges(self) -> int:
@@ -150,6 +163,7 @@ def content(file: InputFile) -> bytes:
             os.close(opened_file)
     if _compared(file, now) and file.edges is not None:
         check(file)
+    _count(len(data))
     return data
 
 

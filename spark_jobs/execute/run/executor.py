@@ -56,6 +56,7 @@ class _Run:
     output_files: tuple[str, ...] = ()
     dlq_files: tuple[str, ...] = ()
     is_published: bool = False
+    progress: progress.Progress | None = None
     #: How an earlier attempt has ended, which did all of this.
     before: metrics.Outcome | None = None
 
@@ -129,10 +130,11 @@ def execute(
     run = _Run(plan, options, identity)
     error: result.RunError | None = None
     try:
-        if options.preview is None:
-            exit_code = _publishing(run)
-        else:
-            exit_code = _previewing(run, show or (lambda name, text: None))
+        with progress.shown(run.clock, wanted=not options.quiet) as run.progress:
+            if options.preview is None:
+                exit_code = _publishing(run)
+            else:
+                exit_code = _previewing(run, show or (lambda name, text: None))
     except RunFailed as failed:
         exit_code, error = failed.exit_code, result.RunError(failed.code, failed.message, failed.place)
     except FormatError as failed:
@@ -198,7 +200,9 @@ def _publishing(run: _Run) -> ExitCode:
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft)
             writer = _dlq_writer(run.plan, products)
+            run.clock.current = "letters" if products.tally.dead else "publish"
             run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft)
+            run.clock.current = "publish"
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
             if asked is not None:
@@ -301,8 +305,7 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
             run.inputs = unpacked.unpack(spark, run.plan, run.inputs, str(draft.home), work.split_bytes())
     _log_around(run, transform.BEFORE)
     try:
-        shown = progress.shown(spark, wanted=not run.options.quiet)
-        with shown, spill.folder(run.plan.storage) as spilling:
+        with spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
             room = work.Room(str(draft.home), outputs.places(wanted, draft), spilling, share)
             named = partial(_named, run, opening, room)
@@ -327,7 +330,7 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
 def _first_pass(run: _Run, room: work.Room) -> Pass:
     assert run.inputs is not None
     told = work.run_spec(run.plan, run.options, run.inputs, room)
-    return Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity))
+    return Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity), progress=run.progress)
 
 
 def _named(run: _Run, opening: _SessionOpening, room: work.Room, names: Collection[str]) -> Pass:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.run.inputs import Inputs
     from spark_jobs.execute.run.measures import Measures
+    from spark_jobs.execute.run.progress import Progress
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks.report import Part, TaskReport
     from spark_jobs.nodes.records.ledger import Counters
@@ -50,6 +51,7 @@ class Pass:
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
         done: the jobs of the pass before that this one may leave as they are, by their numbers.
         held: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
+        progress: tells people how far its jobs are.
     """
 
     plan: plans.Plan
@@ -61,6 +63,7 @@ class Pass:
     laid: Laid | None = None
     done: Mapping[int, Done] = field(default_factory=dict)
     held: Held | None = None
+    progress: Progress | None = field(default=None, compare=False)
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
@@ -215,14 +218,20 @@ class Pass:
 
     def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
         """Run a job; once more with exact borders when a split was cut inside quotes."""
-        reports = chain.run(spark, wanted)
+        reports = self._run(spark, wanted)
         wrong = {split.number for report in reports for split in report.splits if not split.is_consistent}
         if not wrong:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
         ranges = [load for load in wanted.loads if isinstance(load, roots.MaterializedRange)]
         loads = [*roots.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
-        return chain.run(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)))
+        return self._run(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)))
+
+    def _run(self, spark: SparkSession, wanted: spec.JobSpec) -> Iterable[TaskReport]:
+        if self.progress is None:
+            return chain.run(spark, wanted)
+        with self.progress.job(wanted) as watched:
+            return chain.run(spark, watched)
 
     def _check(self, parts: Iterable[Part], node: str) -> None:
         """Build sides are what their tasks wrote, before other tasks map them."""

@@ -1,89 +1,255 @@
-"""Progress of long work, for people at a terminal: one line that is written over, gone when the work is done."""
+"""Progress of a run: what it does, how much of the whole is done, how fast, and how long the rest will take.
+
+At a terminal it is one line, which is written over and gone in the end. Elsewhere it is a line of the log every so
+often, for runs that take long.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import shutil
 import sys
 import threading
 import time
+import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TextIO
 
-from spark_jobs.execute.spark import connect
+from spark_jobs.diagnostics.visible import visible
+from spark_jobs.execute import logs
+from spark_jobs.execute.tasks import meter, roots
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from pyspark.sql import SparkSession
+    from spark_jobs.execute.run.stopwatch import Stopwatch
+    from spark_jobs.execute.tasks.spec import JobSpec
 
-#: Work that ends sooner is not worth a line.
-_PATIENCE_S = 1.5
-_PAUSE_S = 0.5
+#: A terminal's line is written again after so many seconds, and first when a run takes longer than it.
+_PAUSE_S = 0.4
+#: The log gets its first line after so many seconds, and further ones in this distance.
+_FIRST_LINE_S, _LINE_EVERY_S = 15.0, 30.0
+#: How fast work goes is said when it has gone on for so many seconds.
+_LEAST_S = 1.0
+#: What phases are called; those of jobs say it themselves.
+_WORDS = {
+    "": "starting",
+    "inputs": "looking at the input files",
+    "fetch": "fetching pages",
+    "session": "starting Spark",
+    "unpack": "unpacking compressed files",
+    "count": "counting records",
+    "names": "looking for the names of columns",
+    "publish": "publishing",
+    "letters": "writing dead letters",
+}
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A job on its way: what there is to do, and where its tasks say how much is done."""
+
+    folder: str
+    reads: str
+    bytes: int
+    loads: int
+    #: What the nodes of each later level are called, and its tasks.
+    levels: tuple[tuple[str, int], ...]
+
+
+class Progress:
+    """What a run tells of itself while it goes on.
+
+    Args:
+        clock: knows the phase.
+        now: seconds of a clock that only goes on.
+    """
+
+    def __init__(self, clock: Stopwatch, now: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._now = now
+        self._began = now()
+        self._job: _Job | None = None
+        #: When the first bytes of the job were read: Spark may have needed some time before.
+        self._first: tuple[float, int] | None = None
+
+    @contextmanager
+    def job(self, wanted: JobSpec) -> Iterator[JobSpec]:
+        """Within, the tasks of a job tell how far they are, if they are given what this gives."""
+        folder = os.path.join(wanted.run.scratch, f"progress-{uuid.uuid4().hex}")
+        try:
+            os.mkdir(folder)
+        except OSError as error:  # a full disk, which the run meets itself
+            logs.LOG.debug("progress is not told: %s", error)
+            folder = ""
+        self._first = None
+        self._job = _job(folder, wanted)
+        try:
+            yield replace(wanted, progress=folder)
+        finally:
+            self._job = None
+            if folder:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def text(self) -> str:
+        """What the run does now, as a line."""
+        job, elapsed = self._job, self._now() - self._began
+        if job is None:
+            words = _WORDS.get(self._clock.current, "finishing")
+            return f"{words} [{_seconds(elapsed)}]"
+        return f"{self._of_job(job)} [{_seconds(elapsed)}]"
+
+    def _of_job(self, job: _Job) -> str:
+        done = meter.read(job.folder) if job.folder else meter.Reading(0, (0,) * (1 + meter.MOST_LEVELS))
+        if done.tasks[0] >= job.loads:
+            for (name, tasks), finished in zip(job.levels, done.tasks[1:], strict=False):
+                if finished < tasks:
+                    return f"{name}: {finished} of {tasks} partitions ({_percent(finished, tasks)})"
+            return "finishing"
+        if not job.bytes:
+            return f"{job.reads}: {done.tasks[0]} of {job.loads} tasks ({_percent(done.tasks[0], job.loads)})"
+        whole = _sizes(min(done.bytes, job.bytes), job.bytes)
+        return f"{job.reads}: {whole} ({_percent(done.bytes, job.bytes)}){self._pace(job, done.bytes)}"
+
+    def _pace(self, job: _Job, done: int) -> str:
+        """How fast it goes, and how long the rest takes at that."""
+        if self._first is None and done:
+            self._first = self._now(), done
+        began, before = self._first or (self._now(), 0)
+        seconds = self._now() - began
+        if seconds < _LEAST_S or done <= before:
+            return ""
+        rate = (done - before) / seconds
+        return f", {_size(rate)}/s, {_seconds(max(job.bytes - done, 0) / rate)} left"
+
+
+def _job(folder: str, wanted: JobSpec) -> _Job:
+    sizes = [
+        place.split.end - place.split.start
+        for load in wanted.loads
+        if isinstance(load, roots.Splits)
+        for place in load.splits
+    ]
+    job = wanted.job
+    names = dict.fromkeys(op.step.name for op in job.ops.values() if op.id in job.sources or op.reads)
+    reads = f"{'counting' if wanted.measures_only else 'reading'} {_named(list(names))}"
+    levels = []
+    for level in range(1, min(job.levels, meter.MOST_LEVELS + 1)):
+        consumers = {exchange.consumer for exchange in job.at(level)}
+        steps = {op.step.name: op.step.kind for op in job.ops.values() if op.id in consumers}
+        levels.append((_named([f"{kind} {name}" for name, kind in steps.items()]), job.slots(level)))
+    return _Job(folder, reads, sum(sizes), len(wanted.loads), tuple(levels))
+
+
+def _named(names: list[str]) -> str:
+    shown = [visible(name) for name in names[:3]]
+    return ", ".join([*shown, f"{len(names) - 3} more"] if len(names) > 3 else shown)
+
+
+def _percent(done: int, total: int) -> str:
+    return f"{min(100 * done // max(total, 1), 100)}%"
+
+
+def _size(count: float) -> str:
+    for unit, name in _UNITS:
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count:.0f} bytes"
+
+
+def _sizes(done: int, total: int) -> str:
+    return f"{_size(done)} of {_size(total)}"
+
+
+def _seconds(count: float) -> str:
+    whole = int(count)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, seconds = divmod(whole, 60)
+    return f"{minutes} min {seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 @contextmanager
-def shown(spark: SparkSession, *, wanted: bool) -> Iterator[None]:
-    """Within, standard error shows how many of the running tasks are done, if it is a terminal."""
-    if not wanted or not sys.stderr.isatty():
-        yield
+def shown(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> Iterator[Progress]:
+    """Within, people are told how far the run is."""
+    told = Progress(clock)
+    if not wanted:
+        yield told
         return
-    line = _Line()
-    stop = threading.Event()
-    if connect.is_session(spark):
-        handler = _handler(line)
-        spark.registerProgressHandler(handler)
+    stream = stream or sys.stderr
+    over = threading.Event()
+    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    with _line(stream) if is_terminal else _lines() as (show, pause):
+        watcher = threading.Thread(target=_watch, args=(told, show, pause, over), daemon=True, name="progress")
+        watcher.start()
         try:
-            yield
+            yield told
         finally:
-            spark.removeProgressHandler(handler)
-            line.clear()
-        return
-    watcher = threading.Thread(target=_watch, args=(spark, line, stop), daemon=True)
-    watcher.start()
+            over.set()
+            watcher.join(timeout=2 * _PAUSE_S)
+
+
+def _watch(told: Progress, show: Callable[[str], None], pause: Callable[[], float], over: threading.Event) -> None:
+    while not over.wait(pause()):
+        show(told.text())
+
+
+@contextmanager
+def _lines() -> Iterator[tuple[Callable[[str], None], Callable[[], float]]]:
+    """Progress as lines of the log."""
+    pauses = iter([_FIRST_LINE_S])
+    yield lambda text: logs.LOG.info("%s", text), lambda: next(pauses, _LINE_EVERY_S)
+
+
+@contextmanager
+def _line(stream: TextIO) -> Iterator[tuple[Callable[[str], None], Callable[[], float]]]:
+    """Progress as one line of a terminal; it makes room for lines of the log, and is gone in the end."""
+    line = _Line(stream)
+    handlers = list(logging.getLogger("clinker").handlers)
+    for handler in handlers:
+        handler.addFilter(line.make_room)
     try:
-        yield
+        yield line.show, lambda: _PAUSE_S
     finally:
-        stop.set()
-        watcher.join(timeout=2 * _PAUSE_S)
-        line.clear()
-
-
-def _handler(line: _Line) -> Any:
-    """What Spark Connect calls as its work goes on."""
-
-    def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
-        total = sum(stage.num_tasks for stage in stages)
-        line.show(sum(stage.num_completed_tasks for stage in stages), total)
-
-    return handle
-
-
-def _watch(spark: SparkSession, line: _Line, stop: threading.Event) -> None:
-    tracker = spark.sparkContext.statusTracker()
-    while not stop.wait(_PAUSE_S):
-        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        known = [stage for stage in stages if stage is not None]
-        if known:
-            line.show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+        line.close()
+        for handler in handlers:
+            handler.removeFilter(line.make_room)
 
 
 class _Line:
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
         self._width = 0
+        self._lock = threading.Lock()
+        self._is_open = True
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, text: str) -> None:
         """Write the line over."""
-        seconds = time.monotonic() - self._began
-        if seconds < _PATIENCE_S or not total:
-            return
-        text = f"[clinker] {done}/{total} tasks ({100 * done // total}%) [{seconds:.0f}s]"
-        sys.stderr.write("\r" + text.ljust(self._width))
-        sys.stderr.flush()
-        self._width = len(text)
+        columns = shutil.get_terminal_size().columns
+        text = f"[clinker] {text}"[: max(columns - 1, 1)]
+        with self._lock:
+            if self._is_open:
+                self._stream.write("\r" + text.ljust(min(self._width, columns - 1)))
+                self._stream.flush()
+                self._width = len(text)
 
-    def clear(self) -> None:
-        """Take the line away."""
+    def make_room(self, record: logging.LogRecord) -> bool:
+        """Take the line away before something else is written; it comes again."""
+        with self._lock:
+            self._clear()
+        return True
+
+    def close(self) -> None:
+        """Take the line away for good."""
+        with self._lock:
+            self._is_open = False
+            self._clear()
+
+    def _clear(self) -> None:
         if self._width:
-            sys.stderr.write("\r" + " " * self._width + "\r")
-            sys.stderr.flush()
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
             self._width = 0

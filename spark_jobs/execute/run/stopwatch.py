@@ -15,11 +15,14 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        #: The phase that the run is in, or was in last.
+        self.current = ""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens within."""
         started = time.perf_counter()
+        self.current = name
         try:
             yield
         finally:

@@ -82,6 +82,7 @@ class JobSpec:
         shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
         notes_groups: whether tasks tell of which correlation groups they have read records.
         counted: what nodes counted in earlier jobs, as far as groups know of it and this job does not count it again.
+        progress: the folder in which processes count how far they are; empty where nobody looks.
     """
 
     run: RunSpec
@@ -97,3 +98,4 @@ class JobSpec:
     shares: int = 1
     notes_groups: bool = False
     counted: Mapping[str, Counters] = field(default_factory=dict)
+    progress: str = ""

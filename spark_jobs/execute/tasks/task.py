@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, refusals, sight
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, part_file, reached, report
+from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, meter, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
 from spark_jobs.execute.tasks.shuffle_records import COUNTS, MESSAGE
@@ -65,6 +65,9 @@ class Task(failing.Failing):
         self._reached = reached.Reached()
         #: Whose the part files are, those too that could not be opened.
         self._nodes: dict[str, str] = {}
+        self._meter = meter.of(spec.progress)
+        #: Tells how far the task is that reads files.
+        self._pace: meter.Pace | None = None
 
     # ---- what operators ask for
     # ----------------------------------------------------------------------------------------
@@ -221,11 +224,19 @@ class Task(failing.Failing):
         outcomes: list[reading.SplitOutcome] = []
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
+        self._pace = _pace(self._meter, places)
         with self._stoppable(name):
             root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
+        self._pace.finish()
         self._tell(places, outcomes, root.watermarks)
         self.report.seconds += time.perf_counter() - started
+
+    def pause(self) -> None:
+        """A stretch of input is through."""
+        if self._pace is not None:
+            self._pace.go_on()
+        super().pause()
 
     def go_on(self, load: MaterializedRange) -> None:
         """Push some of what earlier jobs wrote down through its region."""
@@ -241,10 +252,13 @@ class Task(failing.Failing):
         """Measure splits: their records are counted, and go nowhere."""
         outcomes: list[reading.SplitOutcome] = []
         root: Source = self._region([name])[0]  # type: ignore[assignment]
+        pace = _pace(self._meter, places)
         with self._stoppable(name):
             for place in places:
                 outcomes.append(reading.SplitOutcome())
                 root.count(place, outcomes[-1])
+                pace.go_on()
+        pace.finish()
         self._tell(places, outcomes)
 
     def _tell(
@@ -340,6 +354,7 @@ class Task(failing.Failing):
             self.report.reached = self._reached.tell(os.path.join(self.spec.run.scratch, name))
         except OSError as error:
             self._break(error)
+        self._meter.add(level=self.level)
         self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
 
@@ -390,6 +405,10 @@ class Task(failing.Failing):
         """Whether all that is done with the records of an operator is writing them down."""
         behind = [self.spec.job.ops[target.op] for target in op.targets]
         return bool(behind) and all(each.role is Role.KEEP for each in behind)
+
+
+def _pace(told: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:
+    return meter.Pace(told, sum(place.split.end - place.split.start for place in places))
 
 
 def _place(batch: batches.Batch, row: int) -> dict[str, int]:

@@ -1,0 +1,119 @@
+"""How far the tasks of a job are: each process that runs tasks keeps a few counters in a file of the run's folder.
+
+The driver adds the files up while it waits. Spark tells only how many tasks are done, and a task may take minutes. The
+counters are for people: a task that is tried again counts twice, and nothing depends on them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.scan import changes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Later levels that are counted apart; what a job has beyond them counts with the last.
+MOST_LEVELS = 8
+#: Bytes that were read, tasks of the first level that are done, and those of each later level.
+_COUNTERS = struct.Struct(f"<{2 + MOST_LEVELS}Q")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the tasks of a job have done so far: bytes of inputs, and tasks by level."""
+
+    bytes: int
+    tasks: tuple[int, ...]
+
+
+class Meter:
+    """The counters of this process for one job; without a folder it counts for nobody."""
+
+    def __init__(self, folder: str) -> None:
+        self._file: int | None = None
+        self._counts = [0] * (2 + MOST_LEVELS)
+        if folder:
+            name = f"{socket.gethostname()}-{os.getpid()}"
+            try:
+                self._file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            except OSError as error:  # a run that is over has removed the folder
+                logs.LOG.debug("progress is not told: %s", error)
+
+    def add(self, read: int = 0, level: int | None = None) -> None:
+        """Count bytes that were read, and a task of a level that is done."""
+        if self._file is None or (not read and level is None):
+            return
+        self._counts[0] += read
+        if level is not None:
+            self._counts[1 + min(level, MOST_LEVELS)] += 1
+        try:
+            os.pwrite(self._file, _COUNTERS.pack(*self._counts), 0)
+        except OSError as error:  # a full disk, which the task meets itself
+            logs.LOG.debug("progress is not told: %s", error)
+            self.close()
+
+    def close(self) -> None:
+        """Count for nobody from now on."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+class Pace:
+    """The bytes that one task has read, told as it goes on: never more than there are, and all when it is done."""
+
+    def __init__(self, meter: Meter, total: int) -> None:
+        self._meter = meter
+        self._left = total
+        self._before = changes.bytes_read()
+
+    def go_on(self) -> None:
+        """Tell what was read since the last time."""
+        now = changes.bytes_read()
+        more = min(now - self._before, self._left)
+        self._before = now
+        self._left -= more
+        self._meter.add(more)
+
+    def finish(self) -> None:
+        """Tell the rest: a reader may pass over what nobody needs."""
+        self._meter.add(self._left)
+        self._left = 0
+
+
+_METERS: dict[str, Meter] = {}
+
+
+def of(folder: str) -> Meter:
+    """The meter of this process for the job with a folder; those of earlier jobs are closed."""
+    key = f"{os.getpid()} {folder}"  # a forked process counts in a file of its own
+    if key not in _METERS:
+        for earlier in _METERS.values():
+            earlier.close()
+        _METERS.clear()
+        _METERS[key] = Meter(folder)
+    return _METERS[key]
+
+
+def read(folder: str) -> Reading:
+    """What all processes have counted so far."""
+    found = [_COUNTERS.unpack(data) for data in _files(folder) if len(data) == _COUNTERS.size]
+    sums: Sequence[int] = [sum(column) for column in zip(*found, strict=True)] or [0] * (2 + MOST_LEVELS)
+    return Reading(sums[0], tuple(sums[1:]))
+
+
+def _files(folder: str) -> list[bytes]:
+    found = []
+    try:
+        for entry in os.scandir(folder):
+            with open(entry.path, "rb") as file:
+                found.append(file.read(_COUNTERS.size))
+    except FileNotFoundError:  # the job is over
+        return []
+    return found

@@ -10,6 +10,11 @@ PYTEST := .venv/bin/pytest
 LOCK = $$(command -v uv || echo .tools/uv/bin/uv) pip compile -q --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header
 
+# What the provider needs besides the engine, which no index has yet.
+PROVIDER_REQUIREMENTS = $(PYTHON) -c 'import tomllib; \
+  needed = tomllib.load(open("clinker_provider/pyproject.toml", "rb"))["project"]["dependencies"]; \
+  print(*(name for name in needed if not name.startswith("clinker-spark")), sep="\n")'
+
 # pip's spark-submit looks for an interpreter on the path; this is the one.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
@@ -60,9 +65,10 @@ docs: setup ## Write the generated reference pages
 	@$(PYTHON) -m docs.generate
 
 .PHONY: build
-build: setup ## Build the wheel and dist/spark_jobs.zip
+build: setup ## Build both wheels and dist/spark_jobs.zip
 	@rm -rf dist
 	@$(PYTHON) -m hatchling build -t wheel
+	@cd clinker_provider && ../$(PYTHON) -m hatchling build -t wheel -d ../dist
 	@$(PYTHON) -c 'from pathlib import Path; from spark_jobs import bundle; print(bundle.build(Path("dist/spark_jobs.zip")))'
 
 .PHONY: bench
@@ -71,7 +77,7 @@ bench: setup java ## Measure against hand-written PySpark and DuckDB (BENCH_ARGS
 
 .PHONY: lock
 lock: setup ## Resolve the dependencies anew and write the lock files
-	@$(LOCK) --all-extras --upgrade -o requirements.lock pyproject.toml
+	@$(PROVIDER_REQUIREMENTS) | $(LOCK) --all-extras --upgrade -o requirements.lock pyproject.toml -
 	@printf 'psycopg2-binary\nasyncpg\n' | $(LOCK) --upgrade -c requirements.lock -o docker/postgres.lock -
 
 .PHONY: up down

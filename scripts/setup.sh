@@ -1,51 +1,16 @@
 #!/usr/bin/env bash
-# Makes .venv from requirements.lock, with this project in it as an editable install. Does nothing when it is up to date.
-# uv is taken from the path, else put into .tools, so that nothing outside this folder changes.
+# Makes .venv from requirements.lock, with both distributions of this project as editable installs. Does nothing when it
+# is up to date.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+. scripts/tools.sh
+
 VENV=.venv
 STAMP=$VENV/.made-from
-PYTHON_VERSION=3.11
-
-say() { printf '%s\n' "$*" >&2; }
 
 # What the environment was made from: its own recipe is part of that.
-wanted() { cat requirements.lock pyproject.toml scripts/setup.sh | cksum; }
-
-find_python() {
-  local candidate
-  for candidate in "python$PYTHON_VERSION" python3 python; do
-    if command -v "$candidate" >/dev/null && [ "$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$PYTHON_VERSION" ]; then
-      "$candidate" -c 'import sys; print(sys.executable)'
-      return
-    fi
-  done
-}
-
-find_uv() {
-  local python
-  if command -v uv >/dev/null && uv --version >/dev/null 2>&1; then command -v uv; return; fi
-  if [ -x .tools/uv/bin/uv ]; then echo .tools/uv/bin/uv; return; fi
-  python=$(find_python)
-  [ -n "$python" ] || python=$(command -v python3 || true)
-  if [ -z "$python" ]; then
-    say "Neither uv nor Python is installed. Install Python $PYTHON_VERSION (Debian and Ubuntu: apt install python$PYTHON_VERSION python$PYTHON_VERSION-venv; macOS: brew install python@$PYTHON_VERSION)."
-    return 1
-  fi
-  say "Fetching uv into .tools …"
-  mkdir -p .tools
-  if "$python" -m venv .tools/uv >/dev/null 2>&1 && .tools/uv/bin/python -m pip install -q uv >&2; then
-    echo .tools/uv/bin/uv
-  elif rm -rf .tools/uv && "$python" -m pip install -q --target .tools/uv uv >&2; then
-    # A Debian Python without its venv package still has pip.
-    echo .tools/uv/bin/uv
-  else
-    rm -rf .tools/uv
-    say "uv cannot be fetched. Install it (pip install uv, brew install uv), or on Debian and Ubuntu: apt install python$PYTHON_VERSION-venv."
-    return 1
-  fi
-}
+wanted() { cat requirements.lock pyproject.toml clinker_provider/pyproject.toml {spark_jobs,clinker_provider}/__init__.py scripts/{setup,tools}.sh | cksum; }
 
 if [ -x "$VENV/bin/python" ] && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted)" ]; then exit 0; fi
 
@@ -59,6 +24,6 @@ if ! "$VENV/bin/python" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] 
 fi
 say "Installing the locked packages …"
 "$UV" pip sync -q --compile-bytecode --python "$VENV/bin/python" --require-hashes requirements.lock
-"$UV" pip install -q --python "$VENV/bin/python" --no-deps --editable .
+"$UV" pip install -q --python "$VENV/bin/python" --no-deps --editable . --editable clinker_provider
 wanted > "$STAMP"
 say "$VENV is ready."

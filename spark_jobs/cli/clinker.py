@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from spark_jobs import __version__
 from spark_jobs.cli import ending, streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.contract import ExitCode
@@ -143,19 +144,13 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 
 class _Version(argparse.Action):
-    """Prints the version; asks the installed distribution only then."""
+    """Prints the version."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **_: Any) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        from importlib import metadata
-
-        try:
-            version = metadata.version("airflow-provider-clinker")
-        except metadata.PackageNotFoundError:
-            version = "unknown"
-        sys.stdout.write(f"clinker {version}\n")
+        sys.stdout.write(f"clinker {__version__}\n")
         parser.exit()
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from spark_jobs import __version__
 from spark_jobs.cli import streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.cli.cxl import input
@@ -58,7 +59,7 @@ def _main(argv: Sequence[str]) -> int:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = Parser(prog="cxl", description="Check, evaluate and format CXL programs.")
-    parser.add_argument("--version", action="version", version=f"cxl {_version()}")
+    parser.add_argument("--version", action="version", version=f"cxl {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     check = commands.add_parser("check", help="parse, resolve and type-check a file", description="Check a CXL file.")
@@ -104,15 +105,6 @@ def _add_scope(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules-path", type=Path, default=Path("rules"), metavar="DIR", help="where `use` finds modules"
     )
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("airflow-provider-clinker")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _say(text: str) -> None:

@@ -8,10 +8,10 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from spark_jobs import __version__
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
@@ -265,7 +265,7 @@ class _Assembly:
             "pipeline_path": str(plan.path),
             "pipeline_hash": plan.source_hash,
             "pipeline_hash_short": plan.source_hash[:8],
-            "clinker_version": _version(),
+            "clinker_version": __version__,
             "run_started_at": identity.started.isoformat(),
             "run_finished_at": now.isoformat(),
             "elapsed_total_ms": int((now - identity.started).total_seconds() * 1000),
@@ -292,11 +292,3 @@ def _framed(parts: Sequence[Piece], joined: Joined) -> Content:
         if at != part.size:
             raise OSError(errno.EIO, f"has {part.size} bytes, but {at} were noted of it; run again", part.path)
     return Content(tuple(pieces), joined.start, end=joined.end, uses_up=True)
-
-
-def _version() -> str:
-    """The installed version; a cluster gets the package as a zip, without the distribution's record."""
-    try:
-        return metadata.version("airflow-provider-clinker")
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -28,7 +28,18 @@ RANKS = {
     "__main__": 9,
 }
 #: Standard library only; everybody may import them.
-FREE = {"contract", "discovery", "limits", "result", "bundle", "ownership", "spool", "credentials", "reasons"}
+FREE = {
+    "__version__",
+    "contract",
+    "discovery",
+    "limits",
+    "result",
+    "bundle",
+    "ownership",
+    "spool",
+    "credentials",
+    "reasons",
+}
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).

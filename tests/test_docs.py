@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import tomllib
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
 import clinker_provider
+import spark_jobs
 from clinker_provider.get_provider_info import get_provider_info
 from docs import generate, generate_nodes, strict_yaml
 from tests.pages import PAGES, ROOT, WRITTEN, shown
@@ -115,7 +115,7 @@ def test_the_changelog_has_the_form_that_tools_read() -> None:
     assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\](?: - \d{4}-\d\d-\d\d)?", release) for release in releases[1:])
     kinds = re.findall(r"^### (.*)$", text, re.MULTILINE)
     assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    version = spark_jobs.__version__
     assert releases[1].startswith(f"[{version}]")
     assert get_provider_info()["versions"][0] == version == clinker_provider.__version__
 

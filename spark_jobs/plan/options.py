@@ -65,6 +65,7 @@ class RunOptions(PlanOptions):
         metrics_spool_dir: overrides `pipeline.metrics.spool_dir`.
         remote: a Spark Connect endpoint, `sc://host:port`.
         master: a Spark master; None leaves it to the session that is there, or `local[threads]`.
+        in_process: whether all tasks run in this process, one after the other, without Spark.
         diagnostics: how problems are printed: `full`, `concise`, `json` or `sarif`.
     """
 
@@ -87,6 +88,7 @@ class RunOptions(PlanOptions):
     metrics_spool_dir: str | None = None
     remote: str | None = None
     master: str | None = None
+    in_process: bool = False
     diagnostics: str = "full"
     #: Arguments that this version of the command line does not know but a Spark session takes, as `key=value`.
     spark_conf: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.spark import cancellation, spread
+from spark_jobs.execute.spark import cancellation, in_process, spread
 from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import report, shuffle_records
 
@@ -23,6 +23,8 @@ def run(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
 
     All that comes to the driver are the reports: records stay in part files and shuffles.
     """
+    if isinstance(spark, spread.InProcess):
+        return in_process.run(spec)
     return cancellation.cancellable(spark, partial(_reports, spark, spec))
 
 

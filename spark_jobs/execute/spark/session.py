@@ -8,12 +8,12 @@ import os
 import sys
 import tempfile
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import authentication, connect, cores, masters, shipping
+from spark_jobs.execute.spark import authentication, connect, cores, masters, shipping, spread
 from spark_jobs.execute.spark.embedded import java, jvm, launch, standby, words
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
             setting, or the master or the endpoint does not answer.
         OSError: `spill_dir` is missing or not writable.
     """
+    if options.in_process:
+        return cast("SparkSession", spread.InProcess())
     from pyspark.sql import SparkSession
 
     if options.remote:
@@ -287,6 +289,8 @@ def _check_versions() -> None:
 
 def describe(spark: SparkSession) -> Mapping[str, str | None]:
     """The session's identity for metrics and results."""
+    if isinstance(spark, spread.InProcess):
+        return {"application_id": None, "master": "in-process"}
     if connect.is_session(spark):
         return {
             "application_id": spark.conf.get("spark.app.id", None),

@@ -131,6 +131,12 @@ def _completion(arguments: argparse.Namespace) -> int:
     return completion.main(arguments, _parser())
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import doctor
+
+    return doctor.main(arguments)
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "validate": _validate,
@@ -140,6 +146,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": _init,
     "lineage": _lineage,
     "completion": _completion,
+    "doctor": _doctor,
 }
 
 
@@ -168,6 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_schema(commands)
     _add_init(commands)
     _add_lineage(commands)
+    _add_doctor(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
     return parser
@@ -315,6 +323,19 @@ def _add_init(commands: Any) -> None:
     command = _command(commands, "init", "make a folder with a small working pipeline and its data")
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to make")
     command.add_argument("--force", action="store_true", help="write into a folder that is there already")
+
+
+def _add_doctor(commands: Any) -> None:
+    command = _command(commands, "doctor", "check what runs need: Java, packages, memory, folders, a cluster")
+    command.add_argument(
+        "--base-dir",
+        type=Path,
+        metavar="DIR",
+        help="a pipeline's folder, whose clinker.toml counts; default: this one",
+    )
+    command.add_argument("--master", metavar="URL", help="a Spark master to reach")
+    command.add_argument("--run", action="store_true", help="also run a pipeline of five records")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")
 
 
 def _add_lineage(commands: Any) -> None:

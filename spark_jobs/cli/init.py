@@ -9,6 +9,7 @@ from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
 _PIPELINE = """\
 # Sorts orders into large and small ones. Try:
@@ -88,11 +89,20 @@ def main(arguments: argparse.Namespace) -> int:
         return ExitCode.CONFIG
     name = "".join(c if c.isalnum() else "_" for c in folder.resolve().name) or "pipeline"
     try:
-        (folder / "data").mkdir(parents=True, exist_ok=True)
-        pipeline.write_text(_PIPELINE.format(name=name), encoding="utf-8")
-        (folder / "data" / "orders.csv").write_text(_ORDERS, encoding="utf-8")
+        write(folder, name)
     except OSError as error:
         sys.stderr.write(f"clinker init error: {error.filename}: {error.strerror}\n")
         return ExitCode.IO
     sys.stdout.write(f"made {pipeline} and {folder / 'data' / 'orders.csv'}\nnext: clinker run {pipeline}\n")
     return ExitCode.SUCCESS
+
+
+def write(folder: Path, name: str) -> None:
+    """Write the pipeline, under this name, and its data; the folder is made.
+
+    Raises:
+        OSError: a file or folder cannot be written.
+    """
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    (folder / "pipeline.yaml").write_text(_PIPELINE.format(name=name), encoding="utf-8")
+    (folder / "data" / "orders.csv").write_text(_ORDERS, encoding="utf-8")

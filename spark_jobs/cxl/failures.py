@@ -7,7 +7,7 @@ its place and its text. What the interpreter finds comes one by one, and becomes
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -184,14 +184,26 @@ def joined(parts: Sequence[Failures]) -> Failures:
 
 def hints_of(texts: pa.StringArray, hints: tuple[Hint, ...], kind: Kind) -> Iterator[tuple[pa.Array, str]]:
     """Failing texts by what is said of them: masks that do not overlap, and the words, empty for most texts."""
-    rest = pa.array(np.ones(len(texts), dtype=bool))
-    for hint in of_kind(hints, kind):
-        has = pc.and_(rest, pc.fill_null(pc.match_substring_regex(texts, hint.pattern), False))
-        if pc.any(has, min_count=0).as_py():
-            yield has, hint.words
-            rest = pc.and_not(rest, has)
-    if pc.any(rest, min_count=0).as_py():
-        yield rest, ""
+    known = of_kind(hints, kind)
+    # One search for all: there are many hints, and most texts fit none.
+    any_hint = "|".join(f"(?:{hint.pattern})" for hint in known)
+    fits = pc.fill_null(pc.match_substring_regex(texts, any_hint), False) if known else pa.repeat(False, len(texts))
+    rest = np.flatnonzero(fits.to_numpy(zero_copy_only=False))
+    for hint in known:
+        if not len(rest):
+            break
+        has = pc.match_substring_regex(texts.take(pa.array(rest)), hint.pattern).to_numpy(zero_copy_only=False)
+        if has.any():
+            yield _mask(len(texts), rest[has]), hint.words
+            rest = rest[~has]
+    if pc.any(pc.invert(fits), min_count=0).as_py():
+        yield pc.invert(fits), ""
+
+
+def _mask(count: int, rows: Rows) -> pa.BooleanArray:
+    found = np.zeros(count, dtype=bool)
+    found[rows] = True
+    return cast("pa.BooleanArray", pa.array(found))
 
 
 def without(count: int, failing: Failures) -> pa.Int64Array:

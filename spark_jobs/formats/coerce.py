@@ -12,18 +12,20 @@ import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import hints, values
+from spark_jobs.cxl import hints as hinting
+from spark_jobs.cxl import values
 from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.failures import Reason, hints_of
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, date_forms
+from spark_jobs.formats import cell_text, date_forms, hints
+from spark_jobs.formats.spelling import NUMBERS, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failures import Rows
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import Section, SourceColumn
+    from spark_jobs.formats.spelling import Spelling
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _FLOAT = re.compile(
@@ -38,9 +41,6 @@ _FLOAT = re.compile(
 )
 _TRUE = ("true", "yes", "1", "on")
 _FALSE = ("false", "no", "0", "off")
-_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
-#: Numbers as most of Europe writes them: `1.234,50`.
-_DECIMAL_COMMA = r"^[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+),[0-9]+$"
 #: No row fails.
 NO_ROWS = np.empty(0, dtype=np.int64)
 _FIRST_DATE, _FIRST_MOMENT = date.min, datetime.min
@@ -65,11 +65,67 @@ class Converted:
     failed: Rows
 
 
-def convert(column: pa.StringArray, static: Type, date_formats: tuple[str, ...] = ()) -> Converted:
+def convert(
+    column: pa.StringArray, static: Type, date_formats: tuple[str, ...] = (), spelling: Spelling = USUAL
+) -> Converted:
     """The values of a text column. Null stays null; a text that does not convert is null and listed.
 
     Containers are dynamic: a source cannot declare what is in them.
     """
+    if spelling.is_usual:
+        return _convert_usual(column, static, date_formats)
+    return _convert_spelled(column, static, date_formats, spelling)
+
+
+def _convert_spelled(
+    column: pa.StringArray, static: Type, date_formats: tuple[str, ...], spelling: Spelling
+) -> Converted:
+    """The values of texts that are turned into the usual spelling first."""
+    if static.kind is Kind.BOOL and spelling.spells_truth:
+        column = _usual_truths(column, spelling)
+    if static.kind not in NUMBERS or not spelling.spells_numbers:
+        return _convert_usual(column, static, date_formats)
+    numbers, odd = _usual_numbers(column, spelling)
+    done = _convert_usual(numbers, static, date_formats)
+    if not len(odd):
+        return done
+    return Converted(done.array, np.union1d(done.failed, odd))
+
+
+def without_nulls(column: pa.StringArray, words: tuple[str, ...]) -> pa.StringArray:
+    """Texts, with null for those that are words for nothing."""
+    if not words:
+        return column
+    is_null = pc.is_in(column, value_set=pa.array(words, pa.string()))
+    if not pc.any(is_null, min_count=0).as_py():
+        return column
+    return cast("pa.StringArray", pc.if_else(is_null, pa.scalar(None, pa.string()), column))
+
+
+def _usual_truths(column: pa.StringArray, spelling: Spelling) -> pa.StringArray:
+    words = pa.array(list(spelling.truths), pa.string())
+    usual = pa.array(["true" if truth else "false" for truth in spelling.truths.values()], pa.string())
+    written = pc.index_in(pc.ascii_lower(column), value_set=words)
+    return pc.coalesce(usual.take(written), column)
+
+
+def _usual_numbers(column: pa.StringArray, spelling: Spelling) -> tuple[pa.StringArray, Rows]:
+    """Numbers in the usual spelling, and the rows with texts that are no numbers of this one, which are null."""
+    fits = pc.match_substring_regex(column, spelling.number)
+    odd = pc.fill_null(pc.invert(fits), False)
+    has_odd = pc.any(odd, min_count=0).as_py()
+    if has_odd:
+        column = cast("pa.StringArray", pc.if_else(fits, column, pa.scalar(None, pa.string())))
+    data = cell_text.characters(column)
+    for mark in spelling.grouping:
+        if mark.encode() in data:
+            column = pc.replace_substring(column, mark, "")
+    if spelling.decimal_separator.encode() in data:
+        column = pc.replace_substring(column, spelling.decimal_separator, ".")
+    return column, _rows(odd) if has_odd else NO_ROWS
+
+
+def _convert_usual(column: pa.StringArray, static: Type, date_formats: tuple[str, ...]) -> Converted:
     if static.kind is Kind.STRING:
         return Converted(column, NO_ROWS)
     if static.kind is Kind.BOOL:
@@ -86,29 +142,14 @@ def no_conversion(column: SourceColumn, hint: str = "") -> Reason:
     return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}{hint}")
 
 
-def _hints(column: SourceColumn) -> tuple[hints.Hint, ...]:
-    """What there is to say of some texts that do not convert."""
-    if column.type.kind in _NUMBERS:
-        return (hints.Hint(_NUMBERS, _DECIMAL_COMMA, _comma_hint(column)),)
-    if column.format:
-        return hints.SHORT_YEARS if "%Y" in column.format else ()
-    return () if column.zone else hints.OF_COLUMNS
-
-
 def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Iterator[tuple[Rows, Reason]]:
     """Rows whose value does not convert, and what is wrong with it: of some spellings there is more to say."""
-    known = hints.of_kind(_hints(column), column.type.kind)
+    known = hinting.of_kind(hints.of_column(column), column.type.kind)
     if not known or not len(failed) or not isinstance(found, pa.StringArray):
         yield failed, no_conversion(column)
         return
     for chosen, words in hints_of(found.take(pa.array(failed)), known, column.type.kind):
         yield failed[chosen.to_numpy(zero_copy_only=False)], no_conversion(column, words)
-
-
-def _comma_hint(column: SourceColumn) -> str:
-    spelled = column.name if column.name.isidentifier() else f"`{column.name}`"
-    converted = f"{spelled}.replace('.', '').replace(',', '.').to_float()"
-    return f"; it has a decimal comma: declare the column as `string`, and convert it in CXL with {converted}"
 
 
 def absence(column: SourceColumn) -> Reason:
@@ -118,7 +159,7 @@ def absence(column: SourceColumn) -> Reason:
 
 def failure_of(column: SourceColumn, text: str) -> Failure:
     """What is wrong with a text that does not convert to a column's type."""
-    reason = no_conversion(column, hints.of_text(_hints(column), column.type.kind, text))
+    reason = no_conversion(column, hinting.of_text(hints.of_column(column), column.type.kind, text))
     return Failure(f"{reason.before}{text}{reason.after}", reason.category, text, column.name)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from spark_jobs.formats import date_forms
+from spark_jobs.formats.spelling import USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.options import Options
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.rules.declared import Rules
+    from spark_jobs.formats.spelling import Spelling
     from spark_jobs.formats.typed.passing import Test
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
@@ -62,19 +64,20 @@ class ArrayPath:
 class SourceColumn:
     """A column that a source declares.
 
-    `required` turns absence into an error of the record; `format` is a form of its dates and date-times,
-    which goes before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
+    `required` turns absence into an error of the record; `formats` are forms of its dates and date-times,
+    which go before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
     (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another;
-    `rules` are what a format schema asks of its values.
+    `rules` are what a format schema asks of its values; `spelling` is how its texts are written, where that is unusual.
     """
 
     name: str
     type: types.Type
     required: bool = False
-    format: str | None = None
+    formats: tuple[str, ...] = ()
     alias: str | None = None
     rules: Rules | None = None
     zone: str | None = None
+    spelling: Spelling = USUAL
 
     @property
     def key(self) -> str:
@@ -111,7 +114,7 @@ class Section:
 
 def forms(column: SourceColumn, date_formats: tuple[str, ...]) -> tuple[str, ...]:
     """The formats that a column's dates and date-times may have beside the built-in ones."""
-    found = (column.format, *date_formats) if column.format else date_formats
+    found = (*column.formats, *date_formats)
     return found if column.zone is None else date_forms.zoned(column.zone, found)
 
 
@@ -132,6 +135,7 @@ class Reading:
         sections: what is declared of the files' envelopes; all of it is checked, like columns.
         documents: the paths of what blocks carry of it.
         passes: what a record has to pass first; stretches without any such record may be passed over.
+        null_values: the texts that are null in undeclared columns.
     """
 
     columns: tuple[SourceColumn, ...]
@@ -144,6 +148,7 @@ class Reading:
     sections: tuple[Section, ...] = ()
     documents: frozenset[str] = frozenset()
     passes: tuple[Test, ...] = ()
+    null_values: tuple[str, ...] = ()
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
         """The formats that a column's dates and date-times may have beside the built-in ones."""

@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 from spark_jobs.cxl.types import Kind
+from spark_jobs.formats.spelling import USUAL, Spelling
+from spark_jobs.formats.spelling import problems as spelling_problems
 from spark_jobs.scan import compression
 from spark_jobs.scan.compression import Compression
 
@@ -33,6 +35,11 @@ class Between:
 @dataclass(frozen=True)
 class NotEmpty:
     """Marks a text that must not be empty."""
+
+
+@dataclass(frozen=True)
+class OneOrMore:
+    """Marks texts of which a single one may be written without a list."""
 
 
 class OnUnwritable(StrEnum):
@@ -57,6 +64,7 @@ class Words:
 
 Packing = Annotated[Compression, Words(spellings=compression.SPELLINGS)]
 Name = Annotated[str, NotEmpty()]
+Listed = Annotated[tuple[str, ...], OneOrMore()]
 
 
 class Options:
@@ -86,6 +94,11 @@ class Options:
         if not self.packs:
             return Compression.NONE
         return self.compression or compression.of_name(name)
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the texts of all columns are written, unless a column says otherwise."""
+        return USUAL
 
     @property
     def reads_whole(self) -> bool:
@@ -121,6 +134,19 @@ class Options:
     def name_problem(self, name: str) -> str | None:
         """Why a column cannot be written under a name, whatever the encoding; None when it can."""
         return None
+
+
+class SpelledOptions(Options):
+    """Options of a format whose values are texts, which have the fields of a `Spelling`."""
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the texts of all columns are written, unless a column says otherwise."""
+        return Spelling(**{one.name: getattr(self, one.name) for one in fields(Spelling)})
+
+    def problems(self) -> list[tuple[str, str]]:
+        """What is wrong with the spelling, too."""
+        return super().problems() + spelling_problems(self.spelling)
 
 
 #: What Python has for names of hosts and for texts inside programs: they encode a text as a whole, or not its lines.

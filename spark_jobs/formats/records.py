@@ -87,7 +87,8 @@ class RecordShape:
         return sorted(fields)
 
     def _can_fail(self, column: SourceColumn) -> bool:
-        return column.type.kind is not Kind.STRING or (column.required and self._has_nulls)
+        has_nulls = self._has_nulls or bool(column.spelling.null_values)
+        return column.type.kind is not Kind.STRING or (column.required and has_nulls)
 
     def block(
         self,
@@ -128,26 +129,29 @@ class RecordShape:
             return pa.nulls(size, values.arrow_type(column.type))
         if text is None:
             return None
-        if self._columns.declared[position] in self._ready:
+        field, nulls = self._columns.declared[position], column.spelling.null_values
+        if field in self._ready:
             found: pa.Array = text
         elif column.type.kind is Kind.STRING:
-            found = self._texts(text, self._columns.declared[position])
+            found = text = self._texts(text, field, nulls)
         else:
-            done = coerce.convert(text, column.type, self._reading.forms(column))
+            text = coerce.without_nulls(text, nulls)
+            done = coerce.convert(text, column.type, self._reading.forms(column), column.spelling)
             for rows, reason in coerce.no_conversions(column, text, done.failed):
-                problems.note(rows, reason, self._columns.declared[position])
+                problems.note(rows, reason, field)
             found = done.array
         if column.required and text.null_count and self._can_fail(column):
             missing = pc.indices_nonzero(pc.is_null(text)).to_numpy().astype(np.int64)
-            if (absent := self._absent.get(self._columns.declared[position])) is not None:  # type: ignore[arg-type]  # a field
+            if (absent := self._absent.get(field)) is not None:  # type: ignore[arg-type]  # a field
                 missing = missing[~absent[missing]]
             problems.note(missing, coerce.absence(column), None)
         return found
 
-    def _texts(self, text: pa.StringArray, field: int | None) -> pa.StringArray:
+    def _texts(self, text: pa.StringArray, field: int | None, null_values: tuple[str, ...]) -> pa.StringArray:
+        """Texts as columns have them: an empty cell is the empty text, unless it is a word for nothing."""
         if self._has_nulls or not text.null_count:
-            return text
-        filled: pa.StringArray = pc.fill_null(text, "")
+            return coerce.without_nulls(text, null_values)
+        filled: pa.StringArray = coerce.without_nulls(pc.fill_null(text, ""), null_values)
         absent = self._absent.get(field) if field is not None else None
         if absent is None:
             return filled
@@ -163,7 +167,11 @@ class RecordShape:
                 arrays.append(array)
         for name, field in zip(self._reading.widened, self._widened, strict=True):
             names.append(format.WIDENED + name)
-            arrays.append(pa.nulls(size, pa.string()) if field is None else self._texts(texts[field], field))
+            arrays.append(
+                pa.nulls(size, pa.string())
+                if field is None
+                else self._texts(texts[field], field, self._reading.null_values)
+            )
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         # Without columns the number of rows is all there is: a batch of an empty struct keeps it.

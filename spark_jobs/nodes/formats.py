@@ -23,7 +23,7 @@ from spark_jobs.formats import registry
 from spark_jobs.formats.rules import declared as rules
 from spark_jobs.nodes import model
 from spark_jobs.nodes.binding import report
-from spark_jobs.nodes.model import Config, Flag, Name, Text, Timezone, choice
+from spark_jobs.nodes.model import Config, Flag, Name, Text, Texts, Timezone, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,6 +60,8 @@ def _kind(hint: Any) -> Any:
     words = declared.Words()
     if typing.get_origin(hint) is Annotated:
         hint, words = typing.get_args(hint)
+    if isinstance(words, declared.OneOrMore):
+        return Texts
     if isinstance(words, declared.Between):
         return Annotated[int, *model.bounds(words.minimum, words.maximum)]
     if typing.get_origin(hint) in (typing.Union, python_types.UnionType):

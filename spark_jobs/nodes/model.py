@@ -292,6 +292,14 @@ Names = Annotated[
 ]
 
 
+#: A list of texts, or a single one.
+Texts = Annotated[
+    list[Text],
+    BeforeValidator(_listed, json_schema_input_type=Text | Annotated[list[Text], Field(min_length=1)]),
+    Field(min_length=1),
+]
+
+
 class Order(StrEnum):
     """A direction of sorting."""
 

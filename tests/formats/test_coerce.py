@@ -255,7 +255,8 @@ def test_a_decimal_comma_has_a_hint(kind: types.Type, tmp_path: Path) -> None:
     lines = "\n".join(f'{{"n":"{text}"}}' for text in texts)
     for failures in (csv.failures, read_json(tmp_path / "in.json", lines, {"n": kind}).failures):
         assert [row for row, *_ in failures] == list(range(5))
-        assert [row for row, *_, detail in failures if "n.replace('.', '').replace(',', '.')" in detail] == [0, 1, 4]
+        assert [row for row, *_, detail in failures if "`decimal_separator: ','`" in detail] == [0, 1, 4]
+        assert [row for row, *_, detail in failures if "`thousands_separator: '.'`" in detail] == [0, 4]
         assert all(f"cannot convert '{texts[row]}' to" in detail for row, *_, detail in failures)
 
 
@@ -263,10 +264,12 @@ def test_a_year_of_two_digits_is_told_where_the_format_reads_four() -> None:
     from spark_jobs.formats.format import SourceColumn
 
     said = "`%Y`, which reads four digits; `%y` reads two"
-    four = SourceColumn("d", types.DATE.or_null(), format="%d.%m.%Y")
+    four = SourceColumn("d", types.DATE.or_null(), formats=("%d.%m.%Y",))
     assert said in coerce.failure_of(four, "05.03.26").detail
     assert said not in coerce.failure_of(four, "31.02.2026").detail
-    assert said not in coerce.failure_of(SourceColumn("d", types.DATE.or_null(), format="%d.%m.%y"), "5.3.26x").detail
+    assert (
+        said not in coerce.failure_of(SourceColumn("d", types.DATE.or_null(), formats=("%d.%m.%y",)), "5.3.26x").detail
+    )
     failed = np.array([0, 2])
     told = list(coerce.no_conversions(four, pa.array(["05.03.26", "05.03.2026", "x"]), failed))
     assert [(rows.tolist(), said in reason.after) for rows, reason in told] == [([0], True), ([2], False)]

@@ -61,6 +61,7 @@ def _blocks(step: SourceStep, place: SplitInput) -> Iterator[format.Block]:
         columns=step.columns,
         failure_texts=True,
         date_formats=step.date_formats,
+        null_values=step.options.spelling.null_values,
     )
     plan = replace(place.file_plan, columns=replace(place.file_plan.columns, widened=()))
     return step.reader.read(place.split, plan, wanted, SplitOutcome())

@@ -190,7 +190,7 @@ def _key_of(step: SourceStep, name: str, texts: pa.Array) -> pa.Array:
     """A field of the key of records by what was read of it, as the texts of its values: of `007` in an Int 7."""
     column = next(each for each in step.columns if each.name == name)
     if column.type.kind is not types.Kind.STRING and not column.type.is_dynamic:
-        forms = (*([column.format] if column.format else []), *step.date_formats)
+        forms = (*column.formats, *step.date_formats)
         values = coerce.convert(texts.cast(pa.string()), column.type, forms).array
         return pc.fill_null(pc.coalesce(cell_text.texts(values, column.type), texts), "")
     return pc.fill_null(texts, "")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Between, Options, Packing, are_plain, character_problem
+from spark_jobs.formats.options import Between, Listed, Options, Packing, SpelledOptions, are_plain, character_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,7 +64,7 @@ class _CsvOptions(Options):
 
 
 @dataclass(frozen=True)
-class CsvRead(_CsvOptions):
+class CsvRead(_CsvOptions, SpelledOptions):
     """`options:` of a CSV source.
 
     Args:
@@ -78,6 +78,12 @@ class CsvRead(_CsvOptions):
             cells that they lack, with `cut` they lose the cells that are too many, with `both` they do either.
         quotes: With `strict` a quote within a cell that is not quoted, and text behind a closing quote, make a record
             malformed; `lenient` takes them as text.
+        decimal_separator: What stands before the fraction of numbers, `.` or `,`; a column may say otherwise, as with
+            the next four.
+        thousands_separator: What may stand between groups of digits; nothing when absent.
+        null_values: Texts that are null, beside empty cells.
+        true_values: Texts that are true, beside `true`, `yes`, `on` and `1`, in any case of ASCII letters.
+        false_values: Texts that are false, beside `false`, `no`, `off` and `0`, likewise.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
@@ -89,6 +95,11 @@ class CsvRead(_CsvOptions):
     duplicate_columns: Duplicates = Duplicates.ERROR
     ragged: Ragged = Ragged.ERROR
     quotes: Quoting = Quoting.LENIENT
+    decimal_separator: str = "."
+    thousands_separator: str = ""
+    null_values: Listed = ()
+    true_values: Listed = ()
+    false_values: Listed = ()
     encoding: str = "utf-8"
     compression: Packing | None = None
 

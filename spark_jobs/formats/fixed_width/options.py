@@ -9,7 +9,7 @@ from typing import Annotated
 
 from spark_jobs.formats.fixed_width import layout
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import OnUnwritable, Options, Packing, Words
+from spark_jobs.formats.options import Listed, OnUnwritable, Options, Packing, SpelledOptions, Words
 
 #: Characters of several scripts: an encoding that has letters beyond ASCII has one of them, as a rule.
 _SAMPLES = "éяبא日の가"
@@ -50,16 +50,27 @@ def _depends_on_others(encoding: str) -> bool:
 
 
 @dataclass(frozen=True)
-class FixedWidthRead(_FixedWidthOptions):
+class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
     """`options:` of a fixed-width source.
 
     Args:
         line_separator: What stands between records.
+        decimal_separator: What stands before the fraction of numbers, `.` or `,`; a column may say otherwise, as with
+            the next four.
+        thousands_separator: What may stand between groups of digits; nothing when absent.
+        null_values: Texts that are null, beside empty cells.
+        true_values: Texts that are true, beside `true`, `yes`, `on` and `1`, in any case of ASCII letters.
+        false_values: Texts that are false, beside `false`, `no`, `off` and `0`, likewise.
         encoding: An encoding by its Python name.
         compression: How files are compressed; as their names end when absent.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
+    decimal_separator: str = "."
+    thousands_separator: str = ""
+    null_values: Listed = ()
+    true_values: Listed = ()
+    false_values: Listed = ()
     encoding: str = "utf-8"
     compression: Packing | None = None
 

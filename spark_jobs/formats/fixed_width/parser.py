@@ -158,6 +158,12 @@ class FixedWidthParser:
             if number is not None and any(field is not None and field.is_flag for field in self._fields[number])
         }
         self._numbers = {field for kind, field in declared if kind in _NUMBERS}
+        #: What stands before fractions, where that is no point.
+        self._points = {
+            field: column.spelling.decimal_separator
+            for column, field in zip(wanted.columns, columns.declared, strict=True)
+            if field is not None
+        }
 
     @cached_property
     def widths(self) -> list[int]:
@@ -293,7 +299,7 @@ class FixedWidthParser:
             text = pc.replace_substring_regex(text, "^[yY]$", "yes")
             text = pc.replace_substring_regex(text, "^[nN]$", "no")
         if field.scale:
-            text = scales.with_point(text, field.scale)
+            text = scales.with_point(text, field.scale, self._points.get(number, "."))
         is_empty = pc.equal(sizes, 0)
         if pc.any(is_empty).as_py():
             text = pc.replace_with_mask(text, is_empty, pa.scalar(None, pa.string()))

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 _DIGITS = 400
 
 
-def with_point(text: pa.StringArray, scale: int) -> pa.StringArray:
+def with_point(text: pa.StringArray, scale: int, point: str = ".") -> pa.StringArray:
     """Digits with a point before the last ones; what has one, or is no number, stays as it is."""
     is_digits = pc.match_substring_regex(text, "^[+-]?[0-9]+$")
     digits = pc.utf8_lpad(pc.utf8_ltrim(text, "+-"), scale + 1, "0")
     sign = pc.if_else(pc.starts_with(text, "-"), "-", "")
     whole = pc.utf8_slice_codeunits(digits, 0, -scale)
     behind = pc.utf8_slice_codeunits(digits, -scale)
-    return pc.if_else(is_digits, pc.binary_join_element_wise(sign, whole, ".", behind, ""), text)
+    return pc.if_else(is_digits, pc.binary_join_element_wise(sign, whole, point, behind, ""), text)
 
 
 def without_point(text: pa.StringArray, scale: int) -> tuple[pa.StringArray, list[int]]:

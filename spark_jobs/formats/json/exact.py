@@ -77,10 +77,12 @@ class ExactRecords:
     ) -> pa.Array:
         """The values of a declared column, null where a record fails; notes the first failure of each record."""
         found = _members(records, column.key)
+        if not column.spelling.is_usual:
+            found = self._in_usual_spelling(column, found, rows, failures)
         if column.required:
             for row, value in zip(rows, found, strict=True):
-                if value is None:
-                    failures.setdefault(row, coerce.absence_of(column))
+                if value is None and row not in failures:
+                    failures[row] = coerce.absence_of(column)
         formats = self._reading.forms(column)
         usual = _usual_column(found, column.type, formats)
         if usual is not None:
@@ -95,6 +97,20 @@ class ExactRecords:
                 failures.setdefault(row, coerce.failure_of(column, decoding.raw_text(value)))
                 converted.append(None)
         return values.to_arrow(converted, column.type)
+
+    @staticmethod
+    def _in_usual_spelling(
+        column: SourceColumn, found: list[Any], rows: list[int], failures: dict[int, Failure]
+    ) -> list[Any]:
+        """The values with texts as they are usually written; those that are written in another way fail."""
+        usual: list[Any] = []
+        for value, row in zip(found, rows, strict=True):
+            try:
+                usual.append(column.spelling.usual(value, column.type.kind) if type(value) is str else value)
+            except ValueError:
+                failures.setdefault(row, coerce.failure_of(column, value))
+                usual.append(None)
+        return usual
 
     def _batch(self, columns: list[pa.Array], records: list[dict[str, Any]]) -> pa.RecordBatch:
         names, arrays = [], []

@@ -292,6 +292,8 @@ def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
                 return None
             continue
         if column is not None:
+            if not column.spelling.is_usual:
+                return None
             if column.type.kind not in _ARROW and column.type.kind not in (Kind.ANY, Kind.NUMERIC):
                 return None
             if not (reading.carries(column.name) or column.required or _can_fail(column)):

@@ -7,7 +7,7 @@ else converts by its text, as text cells do (`docs/semantics/parquet_avro.md`, "
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +81,11 @@ class TypedShape:
         if field not in found:
             return None
         array, static = found[field]
-        done = convert(array, static, column.type, self._reading.forms(column))
+        if not column.spelling.is_usual and static.kind is Kind.STRING and not pa.types.is_binary(array.type):
+            array = coerce.without_nulls(cast("pa.StringArray", array), column.spelling.null_values)
+            done = coerce.convert(array, column.type, self._reading.forms(column), column.spelling)
+        else:
+            done = convert(array, static, column.type, self._reading.forms(column))
         for rows, reason in coerce.no_conversions(column, array, done.failed):
             problems.note(rows, reason, field)
         if column.required and array.null_count:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes
-from spark_jobs.formats import date_forms, registry
+from spark_jobs.formats import date_forms, registry, spelling
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath
+from spark_jobs.formats.spelling import Spelling
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.binding import (
     BindScope,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import SourceColumn
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
+    from spark_jobs.nodes.source.model import SourceColumnConfig
     from spark_jobs.nodes.terms.wanted import Wanted
 
 
@@ -128,11 +130,44 @@ def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[netwo
             yield codes.E007, message, (*places[column.name], "name"), None
         if column.zone is not None:
             yield from _zone_problems(column, config, places[column.name])
-        if column.format is not None and column.type.kind in (types.Kind.DATE, types.Kind.DATETIME):
-            problem = date_forms.format_problem(column.format)
-            if problem:
-                message = f"`format` of `{column.name}`: {problem}"
-                yield codes.E007, message, (*places[column.name], "format"), "write a form like `%d.%m.%Y`"
+        yield from _format_problems(column, places[column.name])
+    for index, written in enumerate(config.columns or ()):
+        yield from _spelling_problems(written, ("schema", index))
+
+
+def _format_problems(column: SourceColumn, place: tuple[str | int, ...]) -> Iterator[network.Problem]:
+    if column.type.kind not in (types.Kind.DATE, types.Kind.DATETIME):
+        return
+    for form in column.formats:
+        problem = date_forms.format_problem(form)
+        if problem:
+            message = f"`format` of `{column.name}`: {problem}"
+            yield codes.E007, message, (*place, "format"), "write a form like `%d.%m.%Y`"
+
+
+#: The kinds of columns that have a use for each key.
+_USES = {
+    "decimal_separator": spelling.NUMBERS,
+    "thousands_separator": spelling.NUMBERS,
+    "true_values": (types.Kind.BOOL,),
+    "false_values": (types.Kind.BOOL,),
+}
+
+
+def _spelling_problems(column: SourceColumnConfig, place: tuple[str | int, ...]) -> Iterator[network.Problem]:
+    """What is wrong with the keys that say how a column's texts are written."""
+    for key in column.spelling:
+        uses = _USES.get(key)
+        if uses is not None and column.type.kind not in uses:
+            message = (
+                f"`{key}` of `{column.name}`: it is for {' and '.join(map(str, uses))}, and this column is "
+                f"`{column.type.kind}`"
+            )
+            yield codes.E007, message, (*place, key), "leave it out"
+            return
+    for key, problem in spelling.problems(Spelling(**column.spelling)):
+        at = key if key in column.spelling else next(iter(column.spelling))
+        yield codes.E007, f"`{key}` of `{column.name}`: {problem}", (*place, at), None
 
 
 def _zone_problems(
@@ -226,14 +261,17 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     if scope.include_provenance:
         kinds_of = dict(zip(PROVENANCE, (types.STRING, types.STRING, types.INT), strict=True))
         row += [Column(META.of(key), kind, scope.name) for key, kind in kinds_of.items()]
+    options = formats.frozen(
+        registry.named(config.type).read_options, scope.part("options"), scope.part("format_schema")
+    )
+    spellings = {column.name: column.spelling for column in config.columns or ()}
+    columns = tuple(_spelled(column, options.spelling, spellings.get(column.name, {})) for column in declared.columns)
     step = SourceStep(
         name=scope.name,
         format=str(config.type),
-        options=formats.frozen(
-            registry.named(config.type).read_options, scope.part("options"), scope.part("format_schema")
-        ),
+        options=options,
         match=_match(config),
-        columns=_localized(declared.columns, scope.date_header),
+        columns=_localized(columns, scope.date_header),
         on_unmapped=config.on_unmapped.mode,
         label=config.name if config.name != scope.name else None,
         date_formats=tuple(scope.date_header + form for form in scope.date_formats),
@@ -271,7 +309,15 @@ def _typed_fields(config: SourceConfig, declared: Declared, scope: BindScope) ->
 
 def _localized(columns: tuple[SourceColumn, ...], header: str) -> tuple[SourceColumn, ...]:
     """The columns whose formats have the names of the pipeline's language."""
-    return tuple(replace(one, format=header + one.format) if one.format and header else one for one in columns)
+    if not header:
+        return columns
+    return tuple(replace(one, formats=tuple(header + form for form in one.formats)) for one in columns)
+
+
+def _spelled(column: SourceColumn, of_file: Spelling, said: Mapping[str, Any]) -> SourceColumn:
+    """A column whose texts are written as the options of its file say, where it does not say so itself."""
+    spelling = replace(of_file, **said)
+    return column if spelling.is_usual else replace(column, spelling=spelling)
 
 
 def _origins(config: SourceConfig, declared: Declared, scope: BindScope) -> Iterator[ColumnOrigin]:

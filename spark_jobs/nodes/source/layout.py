@@ -6,7 +6,7 @@ that are read with it: a patch drops a field, changes the keys that it names, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.types import Kind
@@ -14,13 +14,14 @@ from spark_jobs.diagnostics import nearest
 from spark_jobs.formats import registry
 from spark_jobs.formats.format import SourceColumn
 from spark_jobs.formats.rules import declared as rules
+from spark_jobs.formats.spelling import USUAL
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.formats import LAYOUT_TYPES, Layout, LayoutField
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.nodes.source.model import SourceConfig
+    from spark_jobs.nodes.source.model import SourceColumnConfig, SourceConfig
 
 
 #: What the values of an undeclared field may be beside texts.
@@ -70,7 +71,7 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
         config: the source.
         layout: its format schema, read; None where there is none or it is broken.
     """
-    own = tuple(SourceColumn(c.name, c.type, c.required, c.format, zone=c.timezone) for c in config.columns or ())
+    own = tuple(map(_declared, config.columns or ()))
     if layout is None:
         return Declared(own)
     has_places = registry.named(config.type).layout is not None
@@ -91,6 +92,18 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
     return Declared(tuple(columns), result, _changes(patched, columns), tuple(patched.mistakes))
 
 
+def _declared(column: SourceColumnConfig) -> SourceColumn:
+    """A column of `schema:`."""
+    return SourceColumn(
+        column.name,
+        column.type,
+        column.required,
+        tuple(column.format or ()),
+        zone=column.timezone,
+        spelling=replace(USUAL, **column.spelling) if column.spelling else USUAL,
+    )
+
+
 def _changes(patched: _Patched, columns: Sequence[SourceColumn]) -> tuple[Change, ...]:
     names = {column.name for column in columns}
     made = [Change(name, patch) for name, patch in patched.last.items() if name in names]
@@ -107,11 +120,15 @@ def _column(one: LayoutField, has_places: bool) -> SourceColumn:
         name=one.name,
         type=LAYOUT_TYPES[one.type or "string"],
         required=bool(one.required) and keys["default"] is None,
-        format=one.format,
+        formats=_formats(one),
         alias=one.alias if one.path is None else key_of(one.path),
         rules=rules.of(keys, is_pointed=not has_places),
         zone=one.timezone,
     )
+
+
+def _formats(one: LayoutField) -> tuple[str, ...]:
+    return () if one.format is None else (one.format,)
 
 
 def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
@@ -122,7 +139,7 @@ def undeclared(declared: Declared) -> tuple[SourceColumn, ...]:
     fields = {one.alias or one.name: one for one in reversed(declared.layout.all_fields)}
     kinds = {name: LAYOUT_TYPES[one.type or "string"] for name, one in fields.items() if name not in known}
     return tuple(
-        SourceColumn(name, kind, format=fields[name].format, zone=fields[name].timezone)
+        SourceColumn(name, kind, formats=_formats(fields[name]), zone=fields[name].timezone)
         for name, kind in kinds.items()
         if kind.kind in _TYPED
     )
@@ -146,10 +163,11 @@ def _refined(
         column.name,
         from_field.type if "type" in patched else column.type,
         from_field.required if "required" in patched else from_field.required or (column.required and not is_filled),
-        from_field.format if "format" in patched else column.format or from_field.format,
+        from_field.formats if "format" in patched else column.formats or from_field.formats,
         from_field.alias,
         from_field.rules,
         from_field.zone if "timezone" in patched else column.zone or from_field.zone,
+        column.spelling,
     )
 
 

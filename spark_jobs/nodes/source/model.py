@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.spelling import Spelling
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.model import (
     ColumnConfig,
@@ -25,6 +27,7 @@ from spark_jobs.nodes.model import (
     Size,
     SortFields,
     Text,
+    Texts,
     TimeBound,
     Timezone,
     choice,
@@ -183,7 +186,23 @@ def _transport(value: Any) -> Any:
 class SourceColumnConfig(ColumnConfig):
     """A column of a source's `schema:`."""
 
+    format: Texts | None = None  # type: ignore[assignment]  # several, here
     timezone: Timezone | None = None
+    decimal_separator: Text | None = None
+    thousands_separator: Text | None = None
+    null_values: Texts | None = None
+    true_values: Texts | None = None
+    false_values: Texts | None = None
+
+    @property
+    def spelling(self) -> dict[str, Any]:
+        """How the column's texts are written, as far as it says so."""
+        written = {key.name: getattr(self, key.name) for key in fields(Spelling)}
+        return {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in written.items()
+            if value is not None
+        }
 
 
 #: The schema of a source.

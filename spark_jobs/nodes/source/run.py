@@ -76,6 +76,7 @@ class Source(operator.Operator):
             sections=self.step.sections,
             documents=frozenset(path for path, _ in self.step.documents),
             passes=self.step.passes if self._takers_pass_over else (),
+            null_values=self.step.options.spelling.null_values,
         )
 
     @property
@@ -293,7 +294,7 @@ def _with_values(
         if name in found:
             texts = cast("pa.StringArray", data.column(name))
             texts = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
-            done = coerce.convert(texts, field_.type, wanted.forms(field_))
+            done = coerce.convert(texts, field_.type, wanted.forms(field_), field_.spelling)
             failed = np.zeros(data.num_rows, dtype=bool)
             failed[done.failed] = True
             found[name] = pc.if_else(pa.array(failed), found[name], records.tagged(done.array, field_.type))

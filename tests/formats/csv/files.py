@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
-from spark_jobs.formats import columns, reading, splits
+from spark_jobs.formats import reading, splits
+from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.csv import parser
 from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.csv.read import CsvReader
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import Block
 
 Columns = dict[str, types.Type]
@@ -67,8 +69,9 @@ def read_csv(
     options: CsvRead | None = None,
     split_bytes: int = splits.SPLIT_BYTES,
     block_bytes: int = parser.BLOCK_BYTES,
-    on_unmapped: columns.OnUnmapped = columns.OnUnmapped.AUTO_WIDEN,
+    on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     required: tuple[str, ...] = (),
+    columns: tuple[SourceColumn, ...] | None = None,
     **wanted: Any,
 ) -> Result:
     """All records of a file with these bytes, read in splits; again with exact borders where a guess was wrong."""
@@ -76,8 +79,9 @@ def read_csv(
     options = options or CsvRead()
     file = files.describe(str(path), path.name)
     reader = CsvReader(options)
-    scan = reader.plan(tuple(declared), [file], on_unmapped)
-    want = Reading(source_columns(declared, required), scan.widened, block_bytes=block_bytes, **wanted)
+    columns = source_columns(declared, required) if columns is None else columns
+    scan = reader.plan(tuple(column.name for column in columns), [file], on_unmapped)
+    want = Reading(columns, scan.widened, block_bytes=block_bytes, **wanted)
     parts = splits.plan(scan.files, split_bytes)
     result, consistent = _read(parts, scan, reader, want)
     if not consistent:
@@ -88,7 +92,7 @@ def read_csv(
     return result
 
 
-def _read(parts: list[splits.Split], scan: columns.ScanPlan, reader: CsvReader, want: Reading) -> tuple[Result, bool]:
+def _read(parts: list[splits.Split], scan: ScanPlan, reader: CsvReader, want: Reading) -> tuple[Result, bool]:
     result = Result()
     consistent = True
     for split in parts:

@@ -14,7 +14,7 @@ COLUMNS = (
     SourceColumn("f", types.FLOAT),
     SourceColumn("n", types.NUMERIC),
     SourceColumn("b", types.BOOL),
-    SourceColumn("d", types.DATE, format="%d.%m.%Y"),
+    SourceColumn("d", types.DATE, formats=("%d.%m.%Y",)),
     SourceColumn("t", types.DATETIME),
     SourceColumn("a", types.ARRAY),
     SourceColumn("m", types.MAP),

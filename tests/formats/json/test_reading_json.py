@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_jobs.cxl import types, values
 from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.format import ArrayPath, Reading
+from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.json.texts import array as json_array
@@ -49,14 +49,16 @@ def read_json(
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     required: tuple[str, ...] = (),
     arrays: Sequence[ArrayPath] = (),
+    columns: tuple[SourceColumn, ...] | None = None,
     **wanted: Any,
 ) -> Result:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     options = options or JsonRead()
     file = files.describe(str(path), path.name)
     reader = JsonReader(options, tuple(arrays))
-    scan = reader.plan(tuple(declared), [file], on_unmapped)
-    want = Reading(source_columns(declared, required), scan.widened, **wanted)
+    columns = source_columns(declared, required) if columns is None else columns
+    scan = reader.plan(tuple(column.key for column in columns), [file], on_unmapped)
+    want = Reading(columns, scan.widened, **wanted)
     result = Result()
     for split in splits.plan(scan.files, split_bytes):
         outcome = reading.SplitOutcome()

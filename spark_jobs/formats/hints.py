@@ -1,0 +1,160 @@
+"""What a person may do about a text of a source that does not convert: the key that would read it.
+
+One place says so for every format, for dead letters and for summaries. A hint is words behind the usual message.
+Patterns are read alike by Python and by RE2.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from spark_jobs.cxl import hints
+from spark_jobs.cxl.hints import Hint
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats.spelling import NUMBERS, USUAL
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.types import Type
+    from spark_jobs.formats.format import SourceColumn
+    from spark_jobs.formats.spelling import Spelling
+
+_TIMES = (Kind.DATE, Kind.DATETIME)
+_SIGN, _FRACTION = "^[+-]?", "[0-9]+"
+#: Groups of digits, by what separates them.
+_GROUPED = {
+    mark: f"[0-9]{{1,3}}(?:{written}[0-9]{{3}})+" for mark, written in ((".", r"\."), (",", ","), ("'", "['’]"))
+}
+_GROUPED[" "] = "[0-9]{1,3}(?:[ \u00a0\u2009\u202f][0-9]{3})+"
+
+
+def _numbers() -> tuple[Hint, ...]:
+    comma = "it looks like a decimal comma: `decimal_separator: ','`"
+    found = [
+        Hint(NUMBERS, f"{_SIGN}{_GROUPED[mark]},{_FRACTION}$", f"; {comma} and `thousands_separator: {_quoted(mark)}`")
+        for mark in (".", " ", "'")
+    ]
+    found += [
+        Hint(
+            NUMBERS,
+            rf"{_SIGN}{_GROUPED[mark]}(?:\.[0-9]*)?$",
+            f"; it looks like groups of digits: `thousands_separator: {_quoted(mark)}`",
+        )
+        for mark in (" ", "'")
+    ]
+    group = "; it looks like groups of digits: `thousands_separator: ','`"
+    found.append(Hint(NUMBERS, rf"{_SIGN}(?:{_GROUPED[',']}\.[0-9]*|[0-9]{{1,3}}(?:,[0-9]{{3}}){{2,}})$", group))
+    found.append(Hint((Kind.INT,), rf"{_SIGN}{_GROUPED[',']}$", group))
+    either = (
+        "; its comma is a decimal comma (`decimal_separator: ','`) or stands between groups of digits "
+        "(`thousands_separator: ','`)"
+    )
+    found.append(Hint(NUMBERS, rf"{_SIGN}[1-9][0-9]{{0,2}},[0-9]{{3}}$", either))
+    found.append(Hint(NUMBERS, rf"{_SIGN}[0-9]*,{_FRACTION}$", f"; {comma}"))
+    grouped = rf"{_SIGN}[0-9]{{1,3}}(?:\.[0-9]{{3}}){{2,}}$"
+    found.append(
+        Hint(
+            NUMBERS,
+            grouped,
+            "; it looks like groups of digits: `thousands_separator: '.'` with `decimal_separator: ','`",
+        )
+    )
+    found.append(Hint((Kind.INT,), rf"{_SIGN}[0-9]+\.[0-9]+$", "; it has a fraction: declare the column as `float`"))
+    return tuple(found)
+
+
+def _quoted(mark: str) -> str:
+    return '"\'"' if mark == "'" else f"'{mark}'"
+
+
+#: Words for nothing that exports have, as their programs write them.
+NULL_WORDS = (
+    "NA", "N/A", "n/a", "#N/A", "#NV", "NULL", "null", "Null", "NIL", "nil", "None", "none", "NaN", r"\N", "-", "--",
+    "?", "(null)", "<NA>", "k.A.", "k. A.", "n.a.", "N.A.", "#VALUE!", "#REF!", "#DIV/0!",
+)  # fmt: skip
+_WORDLESS = tuple(
+    Hint(
+        (Kind.INT, Kind.FLOAT, Kind.NUMERIC, Kind.BOOL, Kind.DATE, Kind.DATETIME),
+        "^"
+        + "".join(
+            letter if letter.isalnum() else f"[{letter}]" if letter not in "\\^" else "\\" + letter for letter in word
+        )
+        + "$",
+        f"; it looks like a word for nothing: `null_values: ['{word}']`",
+    )
+    for word in NULL_WORDS
+)
+#: Pairs of words for true and false, in small letters.
+TRUTHS = (("j", "n"), ("ja", "nein"), ("y", "n"), ("t", "f"), ("x", "-"), ("wahr", "falsch"), ("oui", "non"),
+          ("s", "n"), ("si", "no"), ("sí", "no"), ("sim", "não"), ("vrai", "faux"))  # fmt: skip
+_TRUTHS = (
+    Hint(
+        (Kind.BOOL,),
+        "(?i)^(?:" + "|".join(dict.fromkeys(word for pair in TRUTHS for word in pair if word != "-")) + ")$",
+        "; say the column's words for true and false: `true_values` and `false_values`",
+    ),
+)
+_DAY, _MONTH = "(?:0?[1-9]|[12][0-9]|3[01])", "(?:0?[1-9]|1[0-2])"
+_TIME = r"(?:[ T][0-9]{1,2}:[0-9]{2})"
+
+
+def _dates() -> tuple[Hint, ...]:
+    """The forms of dates whose parts can be told apart, with and without a time of day."""
+    found = []
+    forms = [
+        (rf"{_DAY}[.]{_MONTH}[.]", "%d.%m."),
+        (r"(?:1[3-9]|2[0-9]|3[01])[/]" + _MONTH + "[/]", "%d/%m/"),
+        (r"(?:1[3-9]|2[0-9]|3[01])[-]" + _MONTH + "[-]", "%d-%m-"),
+        (_DAY + "[-][A-Za-z]{3}[-]", "%d-%b-"),
+        (_DAY + "[ ][A-Za-z]{3}[ ]", "%d %b "),
+    ]
+    for pattern, form in forms:
+        for year, digits in (("%Y", "[0-9]{4}"), ("%y", "[0-9]{2}")):
+            found.append(Hint((Kind.DATE,), f"^{pattern}{digits}$", _looks_like(form + year)))
+            for seconds, time in ((":[0-9]{2}", "%H:%M:%S"), ("", "%H:%M")):
+                found.append(
+                    Hint((Kind.DATETIME,), f"^{pattern}{digits}{_TIME}{seconds}$", _looks_like(f"{form}{year} {time}"))
+                )
+    found.append(
+        Hint((Kind.DATE,), r"^[12][0-9]{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])$", _looks_like("%Y%m%d"))
+    )
+    found.append(Hint((Kind.DATE,), _TIME, "; it has a time of day: declare the column as `date_time`"))
+    return tuple(found)
+
+
+def _looks_like(form: str) -> str:
+    return f"; it looks like `format: '{form}'`"
+
+
+_NUMBERS, _DATES = _numbers(), _dates()
+
+
+def of_column(column: SourceColumn) -> tuple[Hint, ...]:
+    """What there is to say of some texts of a column that do not convert; the first hint whose pattern fits counts."""
+    return _of(column.type.kind, column.formats, column.zone is not None, column.spelling)
+
+
+@lru_cache(maxsize=256)
+def _of(kind: Kind, formats: tuple[str, ...], has_zone: bool, spelling: Spelling) -> tuple[Hint, ...]:
+    words = tuple(hint for hint, word in zip(_WORDLESS, NULL_WORDS, strict=True) if word not in spelling.null_values)
+    if kind in NUMBERS:
+        return words if spelling.spells_numbers else (*_NUMBERS, *words)
+    if kind is Kind.BOOL:
+        return words if spelling.spells_truth else (*words, *_TRUTHS)
+    if kind not in _TIMES:
+        return ()
+    if formats:
+        return (*words, *(hints.SHORT_YEARS if any("%Y" in form for form in formats) else ()))
+    return words if has_zone else (*words, hints.OF_COLUMNS[0], *_DATES, *hints.OF_COLUMNS[1:])
+
+
+def hint_for(text: str, static: Type, column: SourceColumn | None = None) -> str | None:
+    """What would read a text that does not convert to a type, or None where nothing tells.
+
+    Args:
+        text: the text.
+        static: the declared type.
+        column: what else the column declares; nothing where it is absent.
+    """
+    found = _of(static.kind, (), False, USUAL) if column is None else of_column(column)
+    return hints.of_text(found, static.kind, text).lstrip(":; ") or None

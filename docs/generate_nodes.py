@@ -77,7 +77,10 @@ def meanings() -> dict[str, dict[str, str]]:
 def _of_options() -> dict[str, dict[str, str]]:
     """What the options of each format mean, by the `Args:` of their classes."""
     return {
-        options.__name__: dict(re.findall(r"^ {8}(\w+): (.*)$", _documented(options), re.MULTILINE))
+        options.__name__: {
+            key: re.sub(r"\s+", " ", text).strip()
+            for key, text in re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)$", _documented(options), re.MULTILINE)
+        }
         for one in known_formats.formats().values()
         for options in (one.read_options, one.write_options)
         if fields(options)

@@ -30,8 +30,8 @@ from spark_jobs import plan
 from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
 from spark_jobs.execute.spark import chain, session, spread
-from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -53,24 +53,24 @@ class NoSession:
 
 
 def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
-    """Run a job's levels: what `chain.run` has Spark do."""
+    """Run a job's stages: what `chain.run` has Spark do."""
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     rows: list[dict[str, Any]] = []
     for index in range(len(spec.loads)):
         batch = pa.RecordBatch.from_pydict({"id": pa.array([index])})
-        rows += _timed(f"level 0, task {index}", levels.run_level(pickled, 0, iter([batch])))
-    for level in range(1, spec.job.levels):
+        rows += _timed(f"stage 0, task {index}", stages.run_stage(pickled, 0, iter([batch])))
+    for stage in range(1, spec.job.stages):
         by_slot: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
             by_slot[row["slot"]].append(row)
         rows = []
-        for slot in range(spec.job.slots(level)):
+        for slot in range(spec.job.slots(stage)):
             mine = sorted(by_slot[slot], key=lambda row: (row["exchange"], row["ordinal"]))
             batches = (pa.RecordBatch.from_pylist([row], schema=shuffle_records.SCHEMA) for row in mine)
-            found = levels.open_records(levels.unpickled(pickled), level, slot, "0", batches)
-            rows += _timed(f"level {level}, slot {slot}", found)
+            found = stages.open_records(stages.unpickled(pickled), stage, slot, "0", batches)
+            rows += _timed(f"stage {stage}, slot {slot}", found)
     reports = [each for row in rows for each in report.decode(row["payload"])]
-    return sorted(reports, key=lambda each: (each.level, each.number))
+    return sorted(reports, key=lambda each: (each.stage, each.number))
 
 
 def answers(_: object, pickled: bytes, count: int) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Stage:
-    """The tasks of a level."""
+    """The tasks of a stage of a job: of the work between two shuffles."""
 
     tasks: int = 0
     seconds: float = 0.0
@@ -47,7 +47,7 @@ class Tally:
     payload_bytes: int = 0
     spilled: dict[str, int] = field(default_factory=dict)
     peak_task_bytes: int = 0
-    stages: dict[tuple[int, int], Stage] = field(default_factory=dict)
+    stage_metrics: dict[tuple[int, int], Stage] = field(default_factory=dict)
     failures: list[FirstFailure] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Tally:
         if report.dlq:
             self._add_dead_letters(report.dlq)
         if report.failure:
-            self.failures.append(replace(report.failure, level=report.level))
+            self.failures.append(replace(report.failure, job_stage=report.stage))
         if report.broken:
             self.broken.append(report.broken)
         self.logs += report.logs
@@ -76,17 +76,17 @@ class Tally:
         for name, size in report.spilled.items():
             self.spilled[name] = self.spilled.get(name, 0) + size
         self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
-        self.stages.setdefault((job, report.level), Stage()).add(report)
+        self.stage_metrics.setdefault((job, report.stage), Stage()).add(report)
 
     @property
-    def levels(self) -> list[dict[str, float]]:
-        """What metrics tell of the levels of each job."""
+    def stages(self) -> list[dict[str, float]]:
+        """The `stages` of the metrics file: one entry for each stage of each job."""
         return [
             {
-                "job": job, "level": level, "tasks": stage.tasks, "seconds": round(stage.seconds, 3),
+                "job": job, "level": number, "tasks": stage.tasks, "seconds": round(stage.seconds, 3),
                 "payload_bytes": stage.payload_bytes,
             }
-            for (job, level), stage in self.stages.items()
+            for (job, number), stage in self.stage_metrics.items()
         ]  # fmt: skip
 
     def recount(self, dlq: Iterable[DlqReport]) -> None:

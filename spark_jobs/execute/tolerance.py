@@ -25,7 +25,7 @@ def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None
     """
     is_final = strategy is plans.Strategy.FAIL_FAST
     stopping = [each for each in tally.failures if is_final or (each.code or "").startswith("E")]
-    return min(stopping, key=lambda each: (each.level, each.source, each.split, each.row), default=None)
+    return min(stopping, key=lambda each: (each.job_stage, each.source, each.split, each.row), default=None)
 
 
 def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int | None) -> None:

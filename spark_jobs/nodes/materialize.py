@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Stored:
-    """What waits of one lane to be written, and its file."""
+    """The records of one merge path that wait to be written, and their file."""
 
     writer: Any = None
     schema: pa.Schema | None = None
@@ -35,7 +35,7 @@ class _Stored:
 
 @dataclass
 class Materialize(operator.Operator):
-    """Writes records down, for the job that goes on with them: a file for each lane, in batches worth reading.
+    """Materializes records for a later job: a file for each merge path, in batches of a useful size.
 
     The node counts the records where they go on.
     """
@@ -45,20 +45,20 @@ class Materialize(operator.Operator):
     def open(self) -> None:
         """Nothing waits yet."""
         self.reservation = self.context.memory_pool.reserve(self._write_all)
-        self.lanes: dict[order.Lane, _Stored] = {}
+        self.merge_paths: dict[order.MergePath, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Records wait with the places that they come from."""
         data = batches.with_origin(batch, self.selected(batch, port), self.context.branches)
-        lane = self.lanes.setdefault(batch.lane, _Stored())
-        if lane.schema is None or not lane.schema.equals(data.schema):
-            self._begin(batch.lane, lane, data.schema)
-        lane.waiting.append(data)
-        lane.rows += data.num_rows
-        lane.bytes += data.nbytes
+        stored = self.merge_paths.setdefault(batch.merge_path, _Stored())
+        if stored.schema is None or not stored.schema.equals(data.schema):
+            self._begin(batch.merge_path, stored, data.schema)
+        stored.waiting.append(data)
+        stored.rows += data.num_rows
+        stored.bytes += data.nbytes
         self.reservation.add(data.nbytes)
-        if lane.rows >= batches.BATCH_ROWS or lane.bytes >= memory.step_bytes(self.context.memory_pool.share):
-            self._write(lane)
+        if stored.rows >= batches.BATCH_ROWS or stored.bytes >= memory.step_bytes(self.context.memory_pool.share):
+            self._write(stored)
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
         """The columns that are kept of some records: all, unless a subclass knows better."""
@@ -68,29 +68,29 @@ class Materialize(operator.Operator):
         """Write the rest."""
         self._write_all()
 
-    def _begin(self, name: order.Lane, lane: _Stored, schema: pa.Schema) -> None:
-        """A file has records of one kind: what comes after it is the next part of its lane."""
-        self._write(lane)
-        if lane.writer is not None:
-            lane.writer.close()
+    def _begin(self, name: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:
+        """Begin a file: a file has records of one schema, and the next file continues its merge path."""
+        self._write(stored)
+        if stored.writer is not None:
+            stored.writer.close()
         assert self.tells is not None
-        lane.writer, lane.schema = self.context.materialize(self.tells, name, schema), schema
+        stored.writer, stored.schema = self.context.materialize(self.tells, name, schema), schema
 
     def _write_all(self) -> None:
-        for lane in self.lanes.values():
-            self._write(lane)
+        for stored in self.merge_paths.values():
+            self._write(stored)
 
-    def _write(self, lane: _Stored) -> None:
-        if lane.waiting:
-            table = pa.Table.from_batches(lane.waiting)
-            lane.waiting, lane.rows, lane.bytes = [], 0, 0
-            lane.writer.write_batch(batches.gather(table))
-            self.reservation.set(sum(each.bytes for each in self.lanes.values()))
+    def _write(self, stored: _Stored) -> None:
+        if stored.waiting:
+            table = pa.Table.from_batches(stored.waiting)
+            stored.waiting, stored.rows, stored.bytes = [], 0, 0
+            stored.writer.write_batch(batches.gather(table))
+            self.reservation.set(sum(each.bytes for each in self.merge_paths.values()))
 
 
 @dataclass
 class ReadMaterialized(operator.Operator):
-    """The root of a region that begins with what a node gave in an earlier job, which has counted it."""
+    """The root of a fragment that begins with what a node gave in an earlier job, which has counted it."""
 
     number_of_partition: int = 0
     reads: tuple[Rows, ...] = ()

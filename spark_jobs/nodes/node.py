@@ -136,7 +136,7 @@ class Step:
 
     @property
     def told(self) -> Totals | None:
-        """The counters of all levels before that the step is told where its records meet."""
+        """The counters of all stages before that the step is told where its records meet."""
         return None
 
     @property

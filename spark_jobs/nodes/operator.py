@@ -1,6 +1,6 @@
 """Steps at work: batches of records pushed from operator to operator inside one task.
 
-A region is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
+A fragment is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
 result to its targets. Nothing can make a record disappear unseen: records come in through `take` and leave
 through `push`, `drop` and `fail`, which count them, `become` says how many others are made of them, and the run checks
 that these add up (`ledger.py`).
@@ -65,7 +65,7 @@ class Context(Protocol):
         """The pass cannot tell a node's values by its short way: it is thrown away, and runs again without that."""
 
     def counted(self) -> Mapping[str, Counters]:
-        """What the tasks of all levels before this one counted, by node (see `aggregate/totals.py`)."""
+        """What the tasks of all stages before this one counted, by node (see `aggregate/totals.py`)."""
 
     def fail(
         self,
@@ -149,18 +149,22 @@ class Context(Protocol):
         """Give a message to all partitions of an exchange: its operators hear those of all tasks before any rows."""
 
     def part(
-        self, output: str, lane: order.Lane, opener: Callable[[Create, str], Any], source_file: str | None = None
+        self,
+        output: str,
+        merge_path: order.MergePath,
+        opener: Callable[[Create, str], Any],
+        source_file: str | None = None,
     ) -> Any:
         """A new part of an output. The task closes it and reports it.
 
         Args:
             output: whose part it is.
-            lane: where its records come.
+            merge_path: where its records come.
             opener: makes a file by what begins files at the output's destination, and the part's path there.
             source_file: the input file that the part is about, where each has an output of its own.
         """
 
-    def materialize(self, need: Need, lane: order.Lane, schema: pa.Schema) -> Any:
+    def materialize(self, need: Need, merge_path: order.MergePath, schema: pa.Schema) -> Any:
         """A new file of what a later job needs. The task closes it and reports it."""
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
@@ -178,7 +182,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where an operator stands in its region and its run. An operator is given what it has fields for.
+    """Where an operator stands in its fragment and its run. An operator is given what it has fields for.
 
     Args:
         context: the task.
@@ -191,7 +195,7 @@ class Wiring:
         tells: what it writes down for a later job.
         reads: what earlier jobs wrote down that it reads as a root.
         arrivals: where the records come from that are pushed to it.
-        before: where the records behind an exchange came from, before it made one lane of several.
+        before: where the records downstream of an exchange came from, before it joined their merge paths into one.
         number_of_partition: which partition of an exchange this is.
         widened: the undeclared columns that reach the node, in first-seen order.
         widened_type: what they hold.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
 
 
-#: Ranks are few where there are more homes for each.
+#: Ranks are few if each of them has at least this many range partitions.
 _FEW = 4
 #: Records that a task sends at once.
 WRITE_ROWS = 262_144
@@ -35,10 +35,10 @@ WRITE_ROWS = 262_144
 
 @dataclass
 class _Waiting:
-    """What waits of one lane, and the rank of its places."""
+    """The waiting records of one merge path, and the rank of their places."""
 
     rank: int
-    waiting: list[pa.Table] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
     rows: int = 0
     bytes: int = 0
 
@@ -54,7 +54,7 @@ class ShuffleWriter(operator.Operator):
 
     exchange: int = 0
     partitions: int = 1
-    _waiting: dict[order.Lane, _Waiting] = field(default_factory=dict)
+    _waiting: dict[order.MergePath, _Waiting] = field(default_factory=dict)
 
     @property
     def key_columns(self) -> list[str]:
@@ -88,47 +88,47 @@ class ShuffleWriter(operator.Operator):
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
         """Records have no usable keys: nothing but that they fail, unless a subclass has more to say."""
 
-    def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
-        """What is sent of some records of a lane: all, unless a subclass knows better."""
+    def sent(self, merge_path: order.MergePath, table: pa.Table) -> pa.Table:
+        """The records of a merge path that are sent: all of them, unless a subclass drops some."""
         return table
 
     def depart(self, batch: batches.Batch, keys: dict[str, pa.Array]) -> None:
         """Records leave with comparable keys, what is known of their origin, and their places."""
-        lane = self._waiting.get(batch.lane)
-        if lane is None:
-            lane = self._waiting[batch.lane] = _Waiting(self.stream.rank(batch))
+        waiting = self._waiting.get(batch.merge_path)
+        if waiting is None:
+            waiting = self._waiting[batch.merge_path] = _Waiting(self.stream.rank(batch))
         origin = batches.with_origin(batch, batch.data, self.context.branches)
         data = batches.overlay(origin, {**keys, order.AT: batch.places})
-        lane.waiting.append(pa.table(data))
-        lane.rows += batch.count
-        lane.bytes += data.nbytes
+        waiting.tables.append(pa.table(data))
+        waiting.rows += batch.count
+        waiting.bytes += data.nbytes
         self._reservation.add(data.nbytes)
-        if lane.rows >= WRITE_ROWS or 2 * lane.bytes > self._reservation.room:
-            self._send(batch.lane, lane)
+        if waiting.rows >= WRITE_ROWS or 2 * waiting.bytes > self._reservation.room:
+            self._send(batch.merge_path, waiting)
 
     @cached_property
     def _reservation(self) -> memory.Reservation:
         return self.context.memory_pool.reserve(self._send_all)
 
     def _send_all(self) -> None:
-        for name, lane in self._waiting.items():
-            self._send(name, lane)
+        for name, waiting in self._waiting.items():
+            self._send(name, waiting)
 
-    def _send(self, name: order.Lane, lane: _Waiting) -> None:
-        if not lane.rows:
+    def _send(self, name: order.MergePath, waiting: _Waiting) -> None:
+        if not waiting.rows:
             return
         # Nothing here keeps a name for the records: each form of them can go as soon as the next is made.
-        for number, part in self.split(self.sent(name, self._taken(lane))):
+        for number, part in self.split(self.sent(name, self._taken(waiting))):
             self.leave(part.num_rows)
-            self.context.send(self.exchange, number, lane.rank, part)
+            self.context.send(self.exchange, number, waiting.rank, part)
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The records of each partition."""
         return partition.split(table, self.key_columns, self.partitions)
 
-    def _taken(self, lane: _Waiting) -> pa.Table:
-        table = pa.concat_tables(lane.waiting, promote_options="default")
-        lane.waiting, lane.rows, lane.bytes = [], 0, 0
+    def _taken(self, waiting: _Waiting) -> pa.Table:
+        table = pa.concat_tables(waiting.tables, promote_options="default")
+        waiting.tables, waiting.rows, waiting.bytes = [], 0, 0
         self._reservation.set(sum(each.bytes for each in self._waiting.values()))
         return table
 
@@ -139,9 +139,9 @@ class ShuffleWriter(operator.Operator):
         self._waiting.clear()
 
     def tell_counts(self) -> None:
-        """Tell all partitions how many places there are of each rank, where those are few: homes get equal shares.
+        """Tell all partitions the number of places of each rank, if ranks are few, for range partitions of equal size.
 
-        With about as many ranks as homes, equal shares of ranks do, and nothing is told.
+        If there are about as many ranks as partitions, equal shares of ranks are good enough, and nothing is sent.
         """
         if self.arrivals.ranks * _FEW <= self.partitions and self.stream.counts:
             self.context.tell(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
@@ -149,13 +149,13 @@ class ShuffleWriter(operator.Operator):
 
 @dataclass
 class ShuffleReader(operator.Operator):
-    """What parts behind a group exchange have in common: they send home, or give on what nobody else has part of.
+    """Receives a hash exchange. Its results go to the range exchange, or on in the task if it is the only one.
 
     Args:
-        exchange: the way home; None with a single partition.
-        partitions: how many home partitions there are.
+        exchange: the range exchange; None with a single partition.
+        partitions: the number of range partitions.
         number_of_partition: which partition of the group exchange this is.
-        before: what the records came from before the exchange: the home partitions share their places.
+        before: what the records came from before the exchange: the range partitions share their places.
     """
 
     exchange: int | None = None
@@ -173,14 +173,14 @@ class ShuffleReader(operator.Operator):
         """Rows, with their places, to the partitions that hold these places."""
         assert self.exchange is not None
         self.leave(table.num_rows)
-        homes = self.before.homes(table.column(order.AT), self.partitions, self.counts)
-        for number, part in partition.cut(table, homes):
+        range_partitions = self.before.range_partitions(table.column(order.AT), self.partitions, self.counts)
+        for number, part in partition.cut(table, range_partitions):
             self.context.send(self.exchange, number, self.number_of_partition, part)
 
 
 @dataclass
 class RestoreOrder(operator.Operator):
-    """Puts the records, or groups, of a stretch of all places back into order."""
+    """Restores the order of the records, or groups, of a range of places."""
 
     step: node.Step
     number_of_partition: int = 0
@@ -198,7 +198,7 @@ class RestoreOrder(operator.Operator):
         self.records.add(table)
 
     def finish(self) -> None:
-        """All records of the stretch, in their order."""
+        """All records of the range, in their order."""
         push_all(self, self.records, self.origin(), self.ordered_by)
 
     def origin(self) -> batches.Origin:

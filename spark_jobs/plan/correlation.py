@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.records.columns import CORRELATION, group_number, is_engine, numbered
-from spark_jobs.plan.physical import feeds, liveness
+from spark_jobs.plan.physical import projection, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -126,7 +126,7 @@ def of(plan: Plan) -> Correlation:
     known: dict[str, NodeKeys] = {}
     for planned in plan.nodes:
         known[planned.name] = _keys(planned, known)
-    wanted = liveness.wanted(plan.nodes)
+    wanted = projection.wanted(plan.nodes)
     relaxed = [planned for planned in plan.nodes if known[planned.name].grouping is Grouping.RELAXED]
     return Correlation(
         sources={name: step.correlation_key for name, step in plan.sources.items() if step.correlation_key},
@@ -142,7 +142,7 @@ def of(plan: Plan) -> Correlation:
 
 def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
     inputs = [known[edge.node] for edge in planned.inputs]
-    streams = [known[edge.node] for edge in feeds.streams(planned)]
+    streams = [known[edge.node] for edge in upstream.streams(planned)]
     # Outputs have no ports: what they are given is what they write.
     carried = _of_row(planned) if planned.outputs else _all(each.columns for each in inputs)
     given = _all(each.columns for each in inputs)

@@ -12,7 +12,7 @@ from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
-from spark_jobs.plan import binder, date_locale, finishing, graph, paths
+from spark_jobs.plan import assembly, binder, date_locale, graph, paths
 from spark_jobs.plan.checks import overlap, produced, remarks, scoping, written_paths
 from spark_jobs.plan.expanding import channels, expand, variables
 from spark_jobs.plan.physical import sizes
@@ -65,13 +65,13 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     overlap.check_shadows(bindings)
     if found.has_errors:
         return None
-    nodes = finishing.planned_nodes(bindings)
-    errors = finishing.error_handling(read, bindings, nodes, base_dir, found)
-    limit = finishing.memory_limit(read, options, found)
+    nodes = assembly.planned_nodes(bindings)
+    errors = assembly.error_handling(read, bindings, nodes, base_dir, found)
+    limit = assembly.memory_limit(read, options, found)
     sizes.check(nodes, bindings.graph, base_dir, limit, found)
     if found.has_errors:
         return None
-    return finishing.finished(read, path, base_dir, nodes, errors, bindings, options, limit, space)
+    return assembly.finished(read, path, base_dir, nodes, errors, bindings, options, limit, space)
 
 
 def _declared(read: Document, found: Diagnostics) -> variables.Variables:

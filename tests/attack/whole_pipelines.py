@@ -23,11 +23,12 @@ from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity
 from spark_jobs.execute.correlation import stored
 from spark_jobs.execute.delivery import merging
+from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq import files as dlq_files
-from spark_jobs.execute.dlq import gather
 from spark_jobs.execute.run import executor, name_search, passes
+from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import facts, report, shuffle_records
-from spark_jobs.execute.tasks import level as levels
+from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json import regular
@@ -61,8 +62,8 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (joining, "PAIR_ROWS", 5), (shuffle, "WRITE_ROWS", 4), (partial, "GROUP_ROWS", 4),
     (partial, "MERGE_ROWS", 5), (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
-    (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (gather, "BLOCK_ROWS", 2),
-    (gather, "_SLICE_ROWS", 3), (gather, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
+    (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (buffer, "BLOCK_ROWS", 2),
+    (buffer, "_SLICE_ROWS", 3), (buffer, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
     (regular, "_FEWEST", 0), (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
 ]  # fmt: skip
 _FIGURES = (
@@ -161,19 +162,19 @@ def _any_order(chance: random.Random) -> Any:
         spec = pickle.loads(pickle.dumps(spec))
         rows: list[Any] = []
         for number in shuffled(range(len(spec.loads))):
-            rows += without_spark._rows(levels.read_loads(spec, [number], f"0-{number}"))
-        for level in range(1, spec.job.levels):
+            rows += spread.rows_of(stages.read_loads(spec, [number], f"0-{number}"))
+        for stage in range(1, spec.job.stages):
             given: list[Any] = []
             rows = shuffled(rows)
-            for slot in shuffled(range(spec.job.slots(level))):
+            for slot in shuffled(range(spec.job.slots(stage))):
                 mine = sorted((r for r in rows if r["slot"] == slot), key=lambda r: (r["exchange"], r["ordinal"]))
                 batches = [
                     without_spark.pa.RecordBatch.from_pylist([row], schema=shuffle_records.SCHEMA) for row in mine
                 ]
-                given += without_spark._rows(levels.open_records(spec, level, slot, f"{level}-{slot}", iter(batches)))
+                given += spread.rows_of(stages.open_records(spec, stage, slot, f"{stage}-{slot}", iter(batches)))
             rows = given
         reports = [each for row in rows for each in report.decode(row["payload"])]
-        return sorted(reports, key=lambda each: (each.level, each.number))
+        return sorted(reports, key=lambda each: (each.stage, each.number))
 
     return run
 

@@ -40,23 +40,23 @@ def test_regions_and_exchanges_are_named(tmp_path: Path) -> None:
     shown = "\n".join(physical.lines(load(tmp_path)))
     assert shown == (
         "Job 0:\n"
-        "  Region c (a task per split): c → named.c [build side, kept for the next job]\n"
+        "  Fragment c (a task per split): c → named.c [build side, kept for the next job]\n"
         "Job 1:\n"
-        "  Region o (a task per split): o → once → once (distinct) [partial]\n"
-        "  Exchange groups of once (level 1, shuffled by the distinct values): once (distinct) [merged]\n"
-        "  Exchange home of once (level 2, to the place of the first record): "
+        "  Fragment o (a task per split): o → once → once (distinct) [partial]\n"
+        "  Exchange groups of once (stage 1, shuffled by the distinct values): once (distinct) [merged]\n"
+        "  Exchange order of once (stage 2, to the place of the first record): "
         "once (distinct) [in order] → once → sums [partial]\n"
-        "  Exchange groups of sums (level 3, shuffled by k): sums [merged]\n"
-        "  Exchange home of sums (level 4, to the place of the first record): sums [in order] → named → out"
+        "  Exchange groups of sums (stage 3, shuffled by k): sums [merged]\n"
+        "  Exchange order of sums (stage 4, to the place of the first record): sums [in order] → named → out"
     )
 
 
 def test_text_and_json_have_the_jobs(tmp_path: Path) -> None:
     loaded = load(tmp_path)
-    assert "=== Jobs and Regions ===" in explain.text(loaded)
+    assert "=== Jobs and Fragments ===" in explain.text(loaded)
     jobs = json.loads(explain.as_json(loaded))["jobs"]
     assert [job["number"] for job in jobs] == [0, 1]
-    assert [exchange["kind"] for exchange in jobs[1]["exchanges"]] == ["group", "home", "group", "home"]
+    assert [exchange["kind"] for exchange in jobs[1]["exchanges"]] == ["hash", "range", "hash", "range"]
 
 
 def test_a_plan_that_does_not_run_yet_has_no_jobs(tmp_path: Path) -> None:
@@ -81,10 +81,12 @@ def test_a_large_file_that_one_task_reads_is_a_job_of_its_own(tmp_path: Path) ->
                 file.truncate(size)
             loaded = load(tmp_path, text)
             shown = explain.text(loaded)
-            kept = "  Region o (a task per split): o → o [kept for later jobs]\n"
+            kept = "  Fragment o (a task per split): o → o [kept for later jobs]\n"
             assert (kept in shown) is expected
-            assert ("  Region o (a task per stretch): o [kept by an earlier job] → once → " in shown) is expected
-            roots = [region["root"] for job in json.loads(explain.as_json(loaded))["jobs"] for region in job["regions"]]
+            assert ("  Fragment o (a task per range): o [kept by an earlier job] → once → " in shown) is expected
+            roots = [
+                fragment["root"] for job in json.loads(explain.as_json(loaded))["jobs"] for fragment in job["fragments"]
+            ]
             assert roots.count("o") == (2 if expected else 1)
 
 
@@ -108,7 +110,7 @@ def test_edges_into_a_later_job_are_no_pipelines(tmp_path: Path) -> None:
     assert "up → total → up [kept for later jobs]\n" in shown
     assert "up [kept by an earlier job] → " in shown
     stays = "streaming (pipelined); records stay in the task that read them"
-    later = "materialized (written down, read in stretches); a job keeps them, and a later one goes on with them"
+    later = "materialized (written down, read in ranges); a job keeps them, and a later one goes on with them"
     for edge, passage in (
         ("source.o -> transform.up", stays),
         ("transform.up -> state.total", stays),

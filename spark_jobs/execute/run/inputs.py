@@ -16,7 +16,7 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import columns, splits
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.source.split_origin import SplitInput
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import upstream
 from spark_jobs.scan import changes, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
@@ -289,7 +289,7 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     """The nodes whose undeclared columns somebody downstream writes or reads."""
     asked: set[str] = set()
     for planned in reversed(plan.nodes):
-        step = feeds.step(planned)
+        step = upstream.step(planned)
         # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
         if step.reads_undeclared or (step.hands_on and planned.name in asked):
             asked.update(edge.node for edge in planned.inputs)
@@ -302,9 +302,9 @@ def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     for planned in plan.nodes:
         if not planned.inputs:
             found[planned.name] = inputs.scans[planned.name].widened
-        elif not feeds.step(planned).hands_on:
+        elif not upstream.step(planned).hands_on:
             found[planned.name] = ()
         else:
-            names = (name for edge in feeds.streams(planned) for name in found[edge.node])
+            names = (name for edge in upstream.streams(planned) for name in found[edge.node])
             found[planned.name] = tuple(dict.fromkeys(names))
     return found

@@ -16,7 +16,7 @@ from spark_jobs.execute.dlq.reasons import Told
 from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import paths
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -241,7 +241,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         **_watermarks(run.watermarks),
         "correlation": run.rounds,
         "nodes": nodes,
-        "stages": run.tally.levels,
+        "stages": run.tally.stages,
         "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
         "shuffled_bytes": run.tally.payload_bytes,
         "peak_task_bytes": run.tally.peak_task_bytes,
@@ -262,7 +262,7 @@ def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict
 
 
 def _mode(plan: plans.Plan) -> str:
-    return "batch" if any(not feeds.step(planned).hands_on for planned in plan.nodes) else "streaming"
+    return "batch" if any(not upstream.step(planned).hands_on for planned in plan.nodes) else "streaming"
 
 
 def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mappi
     source.records_out += source.refused
     taker = found[first.name]
     taker.dead += source.refused
-    if any(edge.node == name for edge in feeds.streams(first)):
+    if any(edge.node == name for edge in upstream.streams(first)):
         taker.records_in += source.refused
     else:
         taker.made += source.refused  # what a combine reads are its driver's records

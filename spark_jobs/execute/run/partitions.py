@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.plan import plan as plans
-from spark_jobs.plan.physical import feeds, sizes
+from spark_jobs.plan.physical import sizes, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ class Sizes:
 
     def of(self, name: str) -> int:
         """How many partitions a node's records are spread over."""
-        return feeds.step(self.plan.by_name[name]).partitions(self)
+        return upstream.step(self.plan.by_name[name]).partitions(self)
 
     @property
     def laid(self) -> frozenset[str]:
@@ -80,7 +80,7 @@ class Sizes:
     def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
         """In how many pieces records that are written down fit into tasks, as far as their size is known."""
         planned = self.plan.by_name[rows.node]
-        edge = next(edge for edge, written in feeds.inputs(planned) if written == rows)
+        edge = next(edge for edge, written in upstream.inputs(planned) if written == rows)
         size = self.inputs.bytes_of(self._sources_of(edge.node)) * growth
         fits = min(2 * self._unit, self.memory_share // 2)
         known = self.written.get(rows, Written(size, 0))

@@ -20,7 +20,7 @@ from spark_jobs.nodes.output import shape
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.correlation import Bond
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.plan.physical import regions, trimming
+from spark_jobs.plan.physical import fragments, job_pruning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -68,9 +68,9 @@ class Pass:
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
         steps = self.inputs.steps.items()
-        ops = {name: regions.PhysicalOperator(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
+        ops = {name: fragments.PhysicalOperator(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
         products = Products(self.inputs)
-        wanted = self._spec(regions.Job(-1, tuple(ops), ops, ()), products, {})
+        wanted = self._spec(fragments.Job(-1, tuple(ops), ops, ()), products, {})
         products.add(-1, self._reports(spark, replace(wanted, measures_only=True), products))
         self._stop_when_broken(products)
         return products.inputs, products.measures
@@ -120,7 +120,7 @@ class Pass:
         again = self._reports(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)), products)
         return Amended(again, held)
 
-    def _done(self, job: regions.Job, products: Products) -> Done | None:
+    def _done(self, job: fragments.Job, products: Products) -> Done | None:
         """The job as it was in the pass before, if it would do the same again; all jobs before it do."""
         done = self.done.get(job.number)
         if done is None or done.ops != job.ops or self.known.looks_at_sources:
@@ -130,21 +130,21 @@ class Pass:
         more = {products.inputs.by_number[split][0] for split in now if now[split] != before.get(split)}
         return done if more.isdisjoint(read) else None
 
-    def _is_apart(self, job: regions.Job) -> bool:
+    def _is_apart(self, job: fragments.Job) -> bool:
         """Whether rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
         steps = [op.step for op in job.ops.values()]
-        return job.levels == 1 and not any(
+        return job.stages == 1 and not any(
             each.groups_by is not None or each.name in self.plan.outputs for each in steps
         )
 
-    def _is_alone(self, job: regions.Job, jobs: Sequence[regions.Job]) -> bool:
+    def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
         """Whether a job makes all outputs, of records that it reads itself and that do not depend on one another."""
         if self.run.groups is None or self.known.is_looking or job.number != jobs[-1].number:
             return False
         standings = [self.run.groups.standings[name] for name in self.plan.outputs]
         # What was joined to a row may be of a group of which the task has read no record.
         is_own = all(member.bond is Bond.OWN for each in standings for member in each.memberships)
-        is_whole = job.levels == 1 and not job.readers and is_own
+        is_whole = job.stages == 1 and not job.readers and is_own
         return is_whole and all(self._is_apart(each) for each in jobs[:-1])
 
     def unfolded(self, names: Collection[str]) -> Pass:
@@ -155,12 +155,12 @@ class Pass:
         )
         return replace(self, plan=replace(self.plan, nodes=nodes))
 
-    def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[regions.Job, ...]:
+    def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[fragments.Job, ...]:
         sizes = self._sizes(written)
-        jobs, unwanted = regions.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
+        jobs, unwanted = fragments.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
         if self.known.traced is not None:
-            jobs = tuple(trimming.short(job, self._silent) for job in jobs)
-        return tuple(trimming.without(job, unwanted) for job in jobs)
+            jobs = tuple(job_pruning.short(job, self._silent) for job in jobs)
+        return tuple(job_pruning.without(job, unwanted) for job in jobs)
 
     @property
     def _silent(self) -> set[str]:
@@ -185,7 +185,7 @@ class Pass:
         }
         return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
 
-    def _spec(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
+    def _spec(self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
         loads, jobs = self._loads(job, products, written), self._jobs(written)
         return spec.JobSpec(
             run=self.run,
@@ -204,7 +204,7 @@ class Pass:
             counted=_counted(job, products),
         )
 
-    def _loads(self, job: regions.Job, products: Products, written: Mapping[Need, list[Part]]) -> list[roots.Load]:
+    def _loads(self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]) -> list[roots.Load]:
         found = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
         number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
         for op in job.readers:
@@ -252,21 +252,21 @@ class Pass:
             raise failed_record.blamed(first, products.inputs, products.rows_before, strategy)
 
 
-def _places(job: regions.Job, inputs: Inputs) -> origins.Places | None:
+def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:
     """What is known of the splits that records come from whose task is another's."""
     if job.readers:
         return origins.Places.of(inputs.splits)
     return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 
 
-def _numbers(job: regions.Job, loads: Sequence[roots.Load]) -> range:
+def _numbers(job: fragments.Job, loads: Sequence[roots.Load]) -> range:
     """The numbers of all tasks: of splits and kept ranges, and behind exchanges partitions."""
     return range(max([0, *_read(loads), *(exchange.partitions for exchange in job.exchanges)]) + 1)
 
 
-def _departing(job: regions.Job, loads: Sequence[roots.Load]) -> range:
+def _departing(job: fragments.Job, loads: Sequence[roots.Load]) -> range:
     """The numbers of the tasks whose records leave for an exchange: those of loads, behind a first one partitions."""
-    if any(each.level > 1 for each in job.exchanges if each.kind.gives_places):
+    if any(each.stage > 1 for each in job.exchanges if each.kind.gives_places):
         return _numbers(job, loads)
     mine = [*_read(loads)] or [0]
     return range(min(mine), max(mine) + 1)
@@ -281,12 +281,12 @@ def _read(loads: Sequence[roots.Load]) -> Iterator[int]:
             yield load.number
 
 
-def _shares(job: regions.Job, loads: Sequence[roots.Load], jobs: int) -> int:
+def _shares(job: fragments.Job, loads: Sequence[roots.Load], jobs: int) -> int:
     """Of how many tasks one must have as much of a thing as the average; those of each job have the same share."""
     return (len(loads) + sum(exchange.partitions for exchange in job.exchanges)) * jobs + 1
 
 
-def _counted(job: regions.Job, products: Products) -> dict[str, Counters]:
+def _counted(job: fragments.Job, products: Products) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}

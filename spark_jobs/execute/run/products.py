@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import DlqReport, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
-    from spark_jobs.plan.physical.regions import PhysicalOperator
+    from spark_jobs.plan.physical.fragments import PhysicalOperator
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Products:
         return shares
 
     def add(self, job: int, reports: Iterable[TaskReport]) -> None:
-        """Add what the tasks of a job told, by level and number."""
+        """Add what the tasks of a job told, by stage and number."""
         for report in reports:
             self.tally.add(job, report)
             for part in report.parts:
@@ -206,4 +206,4 @@ class Products:
 
 
 def _ordered(parts: Iterable[Part]) -> list[Part]:
-    return sorted(parts, key=lambda part: (part.lane, part.number))
+    return sorted(parts, key=lambda part: (part.merge_path, part.number))

@@ -56,8 +56,8 @@ class _Job:
     reads: str
     bytes: int
     loads: int
-    #: What the nodes of each later level are called, and its tasks.
-    levels: tuple[tuple[str, int], ...]
+    #: What the nodes of each later stage are called, and its tasks.
+    stages: tuple[tuple[str, int], ...]
 
 
 class Progress:
@@ -103,9 +103,9 @@ class Progress:
         return f"{self._of_job(job)} [{_seconds(elapsed)}]"
 
     def _of_job(self, job: _Job) -> str:
-        done = meter.read(job.folder) if job.folder else meter.Reading(0, (0,) * (1 + meter.MOST_LEVELS))
+        done = meter.read(job.folder) if job.folder else meter.Reading(0, (0,) * (1 + meter.MOST_STAGES))
         if done.tasks[0] >= job.loads:
-            for (name, tasks), finished in zip(job.levels, done.tasks[1:], strict=False):
+            for (name, tasks), finished in zip(job.stages, done.tasks[1:], strict=False):
                 if finished < tasks:
                     return f"{name}: {finished} of {tasks} partitions ({_percent(finished, tasks)})"
             return "finishing"
@@ -136,12 +136,12 @@ def _job(folder: str, wanted: JobSpec) -> _Job:
     job = wanted.job
     names = dict.fromkeys(op.step.name for op in job.ops.values() if op.id in job.sources or op.reads)
     reads = f"{'counting' if wanted.measures_only else 'reading'} {_named(list(names))}"
-    levels = []
-    for level in range(1, min(job.levels, meter.MOST_LEVELS + 1)):
-        consumers = {exchange.consumer for exchange in job.at(level)}
+    stages = []
+    for stage in range(1, min(job.stages, meter.MOST_STAGES + 1)):
+        consumers = {exchange.consumer for exchange in job.at(stage)}
         steps = {op.step.name: op.step.kind for op in job.ops.values() if op.id in consumers}
-        levels.append((_named([f"{kind} {name}" for name, kind in steps.items()]), job.slots(level)))
-    return _Job(folder, reads, sum(sizes), len(wanted.loads), tuple(levels))
+        stages.append((_named([f"{kind} {name}" for name, kind in steps.items()]), job.slots(stage)))
+    return _Job(folder, reads, sum(sizes), len(wanted.loads), tuple(stages))
 
 
 def _named(names: list[str]) -> str:

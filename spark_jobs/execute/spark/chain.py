@@ -1,4 +1,4 @@
-"""A job on Spark: a chain of levels over shuffle records, the same on embedded, submitted and Connect sessions."""
+"""A job on Spark: a chain of stages over shuffle records, the same on embedded, submitted and Connect sessions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import cancellation, in_process, spread
-from spark_jobs.execute.tasks import level as levels
 from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import stage as stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
-    """Run a job; gives the reports of its tasks, by level and number, as often as asked. An interrupt cancels it.
+    """Run a job; gives the reports of its tasks, by stage and number, as often as asked. An interrupt cancels it.
 
     All that comes to the driver are the reports: records stay in part files and shuffles.
     """
@@ -32,10 +32,10 @@ def _reports(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
     job = spec.job
     pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
     frame: DataFrame = spread.numbers(spark, len(spec.loads))
-    frame = spread.mapped(frame, partial(levels.run_level, pickled, 0), shuffle_records.SCHEMA)
-    for level in range(1, job.levels):
+    frame = spread.mapped(frame, partial(stages.run_stage, pickled, 0), shuffle_records.SCHEMA)
+    for stage in range(1, job.stages):
         # A payload is some megabytes: the row count that Spark moves at once must be small.
-        frame = frame.repartitionById(job.slots(level), "slot").sortWithinPartitions("exchange", "ordinal")
-        frame = spread.mapped(frame, partial(levels.run_level, pickled, level), shuffle_records.SCHEMA)
+        frame = frame.repartitionById(job.slots(stage), "slot").sortWithinPartitions("exchange", "ordinal")
+        frame = spread.mapped(frame, partial(stages.run_stage, pickled, stage), shuffle_records.SCHEMA)
     told = frame.select("ordinal", "partition", "payload").toArrow()
     return report.Reports(*(told.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))

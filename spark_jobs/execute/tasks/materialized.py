@@ -57,7 +57,7 @@ class Writer:
 def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa.Table:
     """All records, or those of a partition; mapped where the file system allows it, and copied where files are many.
 
-    What the records of some lane or file lack is null there.
+    What the records of some merge path or file lack is null there.
     """
     if len(files) > part_file.MOST_OPEN:
         starts = range(0, len(files), part_file.MOST_OPEN)

@@ -18,15 +18,15 @@ from spark_jobs.scan import changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Later levels that are counted apart; what a job has beyond them counts with the last.
-MOST_LEVELS = 8
-#: Bytes that were read, tasks of the first level that are done, and those of each later level.
-_COUNTERS = struct.Struct(f"<{2 + MOST_LEVELS}Q")
+#: Later stages that are counted apart; what a job has beyond them counts with the last.
+MOST_STAGES = 8
+#: Bytes that were read, tasks of the first stage that are done, and those of each later stage.
+_COUNTERS = struct.Struct(f"<{2 + MOST_STAGES}Q")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the tasks of a job have done so far: bytes of inputs, and tasks by level."""
+    """What the tasks of a job have done so far: bytes of inputs, and tasks by stage."""
 
     bytes: int
     tasks: tuple[int, ...]
@@ -37,7 +37,7 @@ class Meter:
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
-        self._counts = [0] * (2 + MOST_LEVELS)
+        self._counts = [0] * (2 + MOST_STAGES)
         if folder:
             name = f"{socket.gethostname()}-{os.getpid()}"
             try:
@@ -45,13 +45,13 @@ class Meter:
             except OSError as error:  # a run that is over has removed the folder
                 logs.LOG.debug("progress is not told: %s", error)
 
-    def add(self, read: int = 0, level: int | None = None) -> None:
-        """Count bytes that were read, and a task of a level that is done."""
-        if self._file is None or (not read and level is None):
+    def add(self, read: int = 0, stage: int | None = None) -> None:
+        """Count bytes that were read, and a task of a stage that is done."""
+        if self._file is None or (not read and stage is None):
             return
         self._counts[0] += read
-        if level is not None:
-            self._counts[1 + min(level, MOST_LEVELS)] += 1
+        if stage is not None:
+            self._counts[1 + min(stage, MOST_STAGES)] += 1
         try:
             os.pwrite(self._file, _COUNTERS.pack(*self._counts), 0)
         except OSError as error:  # a full disk, which the task meets itself
@@ -104,7 +104,7 @@ def of(folder: str) -> Meter:
 def read(folder: str) -> Reading:
     """What all processes have counted so far."""
     found = [_COUNTERS.unpack(data) for data in _files(folder) if len(data) == _COUNTERS.size]
-    sums: Sequence[int] = [sum(column) for column in zip(*found, strict=True)] or [0] * (2 + MOST_LEVELS)
+    sums: Sequence[int] = [sum(column) for column in zip(*found, strict=True)] or [0] * (2 + MOST_STAGES)
     return Reading(sums[0], tuple(sums[1:]))
 
 

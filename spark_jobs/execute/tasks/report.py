@@ -31,14 +31,14 @@ _LEVEL = 1
 
 @dataclass(slots=True)
 class Part:
-    """A part file. `op` is the output's name, or what a later job needs; order: lane, then number.
+    """A part file. `op` is the output's name, or what a later job needs; order: merge path, then number.
 
     `source_file` is the input file that it is about, where each has an output of its own; `note` is what the frame of
     its format has to know of it (`formats.frame.Frame`).
     """
 
     op: str | Need
-    lane: tuple[int, ...]
+    merge_path: tuple[int, ...]
     number: int
     path: str
     bytes: int
@@ -81,8 +81,8 @@ class FirstFailure:
     expression: str = ""
     place: str = ""
     record: list[tuple[str, str | None]] | None = None
-    #: The level of the task that it ended.
-    level: int = 0
+    #: The job's stage whose task it ended.
+    job_stage: int = 0
     #: The operator's number, and the record's place there: of one record's children at a node the first is told.
     number: int = 0
     at: int = 0
@@ -205,7 +205,7 @@ class Notice:
 class TaskReport:
     """A task's report."""
 
-    level: int
+    stage: int
     number: int
     seconds: float = 0.0
     counters: dict[str, Counters] = field(default_factory=dict)
@@ -263,7 +263,7 @@ def _part(told: dict[str, Any]) -> Part:
         op = sys.intern(op)  # once for all parts of an output
     else:
         op = Rows(**op) if "input" in op else Values(**op)
-    return Part(**{**told, "lane": tuple(told["lane"]), "op": op})
+    return Part(**{**told, "merge_path": tuple(told["merge_path"]), "op": op})
 
 
 def encode(reports: Sequence[TaskReport]) -> bytes:
@@ -280,16 +280,16 @@ class Reports:
     """The reports of a job as its tasks wrote them: each is decoded where it is looked at, for there may be very many.
 
     Args:
-        level: of the first report of each piece.
+        stage: of the first report of each piece.
         number: its number.
         payload: the pieces.
     """
 
-    def __init__(self, level: pa.Array, number: pa.Array, payload: pa.Array) -> None:
-        self._order = np.lexsort((number.to_numpy(), level.to_numpy()))
+    def __init__(self, stage: pa.Array, number: pa.Array, payload: pa.Array) -> None:
+        self._order = np.lexsort((number.to_numpy(), stage.to_numpy()))
         self._payload = payload
 
     def __iter__(self) -> Iterator[TaskReport]:
-        """By level and number."""
+        """By stage and number."""
         for place in self._order.tolist():
             yield from decode(self._payload[place].as_py())

@@ -1,4 +1,4 @@
-"""What the tasks of a job's first level read: splits of files, or ranges of what earlier jobs wrote down."""
+"""What the tasks of a job's first stage read: splits of files, or ranges of what earlier jobs wrote down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_jobs.nodes.source.split_origin import SplitInput
-    from spark_jobs.plan.physical.regions import PhysicalOperator
+    from spark_jobs.plan.physical.fragments import PhysicalOperator
 
 #: At most so many splits are read by one task: opening files takes time, which others could share.
 PACK_SPLITS = 500

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.execute.tasks.spill import Space, SpilledBytes
-    from spark_jobs.plan.physical import regions
+    from spark_jobs.plan.physical import fragments
 
 #: How many payloads a task sends at most, as a number of bits.
 _SEQUENCE_BITS = 24
@@ -24,14 +24,14 @@ class ShuffleBuffer:
 
     Args:
         job: whose exchanges they go to.
-        level: the level of the task.
+        stage: the stage of the task.
         pool: what the task may hold.
         space: where payloads go that are too many for it.
     """
 
-    def __init__(self, job: regions.Job, level: int, pool: memory.MemoryPool, space: Callable[[], Space]) -> None:
+    def __init__(self, job: fragments.Job, stage: int, pool: memory.MemoryPool, space: Callable[[], Space]) -> None:
         self._job = job
-        self._level = level
+        self._stage = stage
         #: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.
         self._payload_bytes = memory.step_bytes(pool.share)
         self._reservation = pool.reserve(self._release)
@@ -54,7 +54,7 @@ class ShuffleBuffer:
 
     def add(self, exchange: int, partition: int, ordinal: int, payload: bytes) -> None:
         """A payload on its way to its exchange, or another task's report on its way to the driver."""
-        slot = shuffle_records.slot(self._job, self._level + 1, exchange, partition)
+        slot = shuffle_records.slot(self._job, self._stage + 1, exchange, partition)
         self._waiting.append((slot, exchange, partition, ordinal, payload))
         if exchange in self._nodes:
             self._reservation.add(len(payload))

@@ -1,7 +1,7 @@
-"""Rows between the levels of a job: shuffle records around Arrow payloads.
+"""Rows between the stages of a job: shuffle records around Arrow payloads.
 
-`slot` says which task of the next level gets a shuffle record, `exchange` and `partition` whom it is for, `ordinal` its
-place in the order of records, `payload` is an Arrow IPC stream, or counts. Parcels for later levels are passed on
+`slot` says which task of the next stage gets a shuffle record, `exchange` and `partition` whom it is for, `ordinal` its
+place in the order of records, `payload` is an Arrow IPC stream, or counts. Parcels for later stages are passed on
 unopened; reports travel as shuffle records of exchange -1.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.plan.physical import regions
+    from spark_jobs.plan.physical import fragments
 
 #: (slot, exchange, partition, ordinal, payload).
 ShuffleRecord = tuple[int, int, int, int, bytes]
@@ -28,26 +28,26 @@ SCHEMA = pa.schema(
     ]
 )
 REPORTS = -1
-#: Ordinals of shuffle records without rows, which sort before all rows: the counters of a task of an earlier level, and
+#: Ordinals of shuffle records without rows, which sort before all rows: the counters of a task of an earlier stage, and
 #: a message from its operator to the operators downstream of the exchange.
 COUNTS, MESSAGE = -1, -2
 #: Payloads are some megabytes: a batch has few of them.
 BATCH = 8
 
 
-def slot_starts(job: regions.Job, level: int) -> dict[int, int]:
-    """Where the slots of each exchange begin that a level consumes."""
+def slot_starts(job: fragments.Job, stage: int) -> dict[int, int]:
+    """Where the slots of each exchange begin that a stage consumes."""
     starts, start = {}, 0
-    for exchange in job.at(level):
+    for exchange in job.at(stage):
         starts[exchange.id] = start
         start += exchange.partitions
     return starts
 
 
-def slot(job: regions.Job, level: int, exchange: int, partition: int) -> int:
-    """The task of a level that gets a shuffle record: the exchange's own, or any that passes it on."""
-    start = slot_starts(job, level).get(exchange)
-    return partition % max(job.slots(level), 1) if start is None else start + partition
+def slot(job: fragments.Job, stage: int, exchange: int, partition: int) -> int:
+    """The task of a stage that gets a shuffle record: the exchange's own, or any that passes it on."""
+    start = slot_starts(job, stage).get(exchange)
+    return partition % max(job.slots(stage), 1) if start is None else start + partition
 
 
 def batch(rows: Sequence[ShuffleRecord]) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.correlation import GroupPlan
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan import plan
-    from spark_jobs.plan.physical import regions
+    from spark_jobs.plan.physical import fragments
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,13 @@ class JobSpec:
     Args:
         run: what is the same for all jobs.
         job: operators and exchanges.
-        loads: what level 0 reads, one per task.
+        loads: what stage 0 reads, one per task.
         values: run-wide values behind `$...`.
-        measures_only: whether level 0 only measures its splits.
+        measures_only: whether stage 0 only measures its splits.
         known: what earlier passes have found of records that count as not read, and of rejected groups.
         materialized: files of earlier jobs by what they have, in record order.
         numbers: those of the splits, kept ranges and partitions that records can come from.
-        departing: those of them whose records leave for an exchange: home partitions share them.
+        departing: those of them whose records leave for an exchange: range partitions share them.
         places: what is known of splits by their numbers, for records that an exchange brought.
         shares: of what a group has anywhere, a task of the job or the records that died have this part at least.
         notes_groups: whether tasks tell of which correlation groups they have read records.
@@ -86,7 +86,7 @@ class JobSpec:
     """
 
     run: RunSpec
-    job: regions.Job
+    job: fragments.Job
     loads: Sequence[Load]
     values: Mapping[str, Any]
     measures_only: bool = False

@@ -1,4 +1,4 @@
-"""A task: some splits, a kept range or a partition of an exchange through its region; what its operators ask for."""
+"""A task: some splits, a kept range or a partition of an exchange through its fragment; what its operators ask for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.terms.needs import Need, Rows
-    from spark_jobs.plan.physical import regions
+    from spark_jobs.plan.physical import fragments
 
 #: So much is shown of a value that a warning is about.
 _MOST_SHOWN = 100
@@ -45,22 +45,22 @@ _MOST_SHOWN = 100
 class Task(failing.Failing):
     """The context of one task's operators."""
 
-    def __init__(self, spec: JobSpec, level: int, number: int, attempt: str) -> None:
-        told = report.TaskReport(level, number)
-        super().__init__(spec, told, f"{spec.job.number}-{level}-{number}-{attempt}")
-        self.level = level
+    def __init__(self, spec: JobSpec, stage: int, number: int, attempt: str) -> None:
+        told = report.TaskReport(stage, number)
+        super().__init__(spec, told, f"{spec.job.number}-{stage}-{number}-{attempt}")
+        self.stage = stage
         self.attempt = attempt
         self.values = dict(spec.values)
         self.branches: Sequence[str] = spec.run.branches
         self.memory_pool = memory.MemoryPool(spec.run.memory_share)
-        #: What this task makes, and what it only passes on to later levels.
-        self.shuffle_buffer = ShuffleBuffer(spec.job, level, self.memory_pool, lambda: self._disk)
-        self.passing = ShuffleBuffer(spec.job, level, self.memory_pool, lambda: self._disk)
+        #: What this task makes, and what it only passes on to later stages.
+        self.shuffle_buffer = ShuffleBuffer(spec.job, stage, self.memory_pool, lambda: self._disk)
+        self.passing = ShuffleBuffer(spec.job, stage, self.memory_pool, lambda: self._disk)
         self._parts: list[tuple[report.Part, Any]] = []
         self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
         self._repeated: dict[str, ledger.Counters] = {}
-        #: What nodes counted at earlier levels and in earlier jobs.
+        #: What nodes counted in earlier stages and in earlier jobs.
         self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
         self._reached = reached.Reached()
         #: Whose the part files are, those too that could not be opened.
@@ -83,7 +83,7 @@ class Task(failing.Failing):
             self.report.unfolded.append(node)
 
     def counted(self) -> Mapping[str, ledger.Counters]:
-        """What nodes counted at all levels before this one, as far as an aggregate of this level asks."""
+        """What nodes counted at all stages before this one, as far as an aggregate of this stage asks."""
         return self._counted
 
     def log(
@@ -180,7 +180,7 @@ class Task(failing.Failing):
     def part(
         self,
         output: str,
-        lane: tuple[int, ...],
+        merge_path: tuple[int, ...],
         opener: Callable[[operator.Create, str], Any],
         source_file: str | None = None,
     ) -> Any:
@@ -188,17 +188,17 @@ class Task(failing.Failing):
         parts = self.spec.run.parts
         folder = parts.folders.get(output, self.spec.run.scratch)
         file = self._opened(folder, output, output, partial(opener, parts.depot.create))
-        self._parts.append((report.Part(output, lane, self.report.number, file.path, 0, 0, source_file), file))
+        self._parts.append((report.Part(output, merge_path, self.report.number, file.path, 0, 0, source_file), file))
         return file
 
-    def materialize(self, need: Need, lane: tuple[int, ...], schema: pa.Schema) -> Any:
+    def materialize(self, need: Need, merge_path: tuple[int, ...], schema: pa.Schema) -> Any:
         """A new file of what a later job needs."""
         file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: materialized.Writer(path, schema))
-        self._parts.append((report.Part(need, lane, self.report.number, file.path, 0, 0), file))
+        self._parts.append((report.Part(need, merge_path, self.report.number, file.path, 0, 0), file))
         return file
 
     def _opened(self, folder: str, what: str, node: str, opener: Callable[[str], Any]) -> part_file.PartFile:
-        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, what).hex[:8]}-{self.level}-{self.report.number}"
+        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, what).hex[:8]}-{self.stage}-{self.report.number}"
         path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
         self._nodes[path] = node
         return part_file.PartFile(opener, path)
@@ -219,7 +219,7 @@ class Task(failing.Failing):
     # -------------------------------------------------------------------------------------------------------
 
     def read(self, name: str, places: Sequence[SplitInput]) -> None:
-        """Push splits of a source through its region, one after the other."""
+        """Push splits of a source through its fragment, one after the other."""
         started = time.perf_counter()
         outcomes: list[reading.SplitOutcome] = []
         operators = self._region([name])
@@ -239,7 +239,7 @@ class Task(failing.Failing):
         super().pause()
 
     def go_on(self, load: MaterializedRange) -> None:
-        """Push some of what earlier jobs wrote down through its region."""
+        """Push some of what earlier jobs wrote down through its fragment."""
         started = time.perf_counter()
         operators = self._region([load.op])
         root: Any = operators[0]
@@ -275,8 +275,8 @@ class Task(failing.Failing):
             self.report.splits.append(told)
             self.report.notices += map(report.Notice, found.warnings)
 
-    def receive(self, exchange: regions.Exchange, records: Iterator[tuple[int, bytes]]) -> None:
-        """Push a partition of an exchange through its region."""
+    def receive(self, exchange: fragments.Exchange, records: Iterator[tuple[int, bytes]]) -> None:
+        """Push a partition of an exchange through its fragment."""
         started = time.perf_counter()
         operators = self._region([exchange.consumer])
         root: Any = operators[0]
@@ -325,10 +325,10 @@ class Task(failing.Failing):
             self.pause()
 
     def _tell_counts(self) -> None:
-        """Send what was counted here to later levels whose groups know of it."""
+        """Send what was counted here to later stages whose groups know of it."""
         for exchange in self.spec.job.exchanges:
             totals = self.spec.job.totals(exchange)
-            if totals is None or exchange.level <= self.level:
+            if totals is None or exchange.stage <= self.stage:
                 continue
             everything = [*self.report.counters.items(), *self._repeated.items()]
             payload = report.encode_counters({name: c for name, c in everything if name in totals.nodes})
@@ -350,11 +350,11 @@ class Task(failing.Failing):
         except OSError as error:
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         try:
-            name = f"reached-{self.spec.job.number}-{self.level}-{self.report.number}-{self.attempt}.arrow"
+            name = f"reached-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
             self.report.reached = self._reached.tell(os.path.join(self.spec.run.scratch, name))
         except OSError as error:
             self._break(error)
-        self._meter.add(level=self.level)
+        self._meter.add(stage=self.stage)
         self.report.spilled = dict(self._disk.spilled)
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
 
@@ -378,7 +378,7 @@ class Task(failing.Failing):
                 made[op.id].targets.setdefault(target.port, []).append((made[target.op], target.input))
         return list(made.values())
 
-    def _operator(self, op: regions.PhysicalOperator) -> operator.Operator:
+    def _operator(self, op: fragments.PhysicalOperator) -> operator.Operator:
         """The operator of an operator."""
         departs = op.exchange is not None and self.spec.job.exchanges[op.exchange].kind.gives_places
         wiring = operator.Wiring(
@@ -391,8 +391,8 @@ class Task(failing.Failing):
             partitions=op.partitions,
             tells=op.tells,
             reads=op.reads,
-            arrivals=order.Arrivals(op.lanes, self.spec.departing if departs else self.spec.numbers),
-            before=order.Arrivals(op.incoming_lanes, self.spec.departing),
+            arrivals=order.Arrivals(op.merge_paths, self.spec.departing if departs else self.spec.numbers),
+            before=order.Arrivals(op.incoming_paths, self.spec.departing),
             number_of_partition=self.report.number,
             widened=self.spec.run.widened.get(op.step.name, ()),
             widened_type=self.spec.run.widened_type,
@@ -401,7 +401,7 @@ class Task(failing.Failing):
         made: operator.Operator = node.open_step(op.step, op.role, wiring)
         return made
 
-    def _only_keeps(self, op: regions.PhysicalOperator) -> bool:
+    def _only_keeps(self, op: fragments.PhysicalOperator) -> bool:
         """Whether all that is done with the records of an operator is writing them down."""
         behind = [self.spec.job.ops[target.op] for target in op.targets]
         return bool(behind) and all(each.role is Role.KEEP for each in behind)

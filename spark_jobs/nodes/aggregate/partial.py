@@ -74,7 +74,7 @@ def array(table: pa.Table, name: str) -> pa.Array:
 
 @dataclass
 class _Grouped:
-    """What a task has grouped of one lane, and the rank of its places."""
+    """The groups that a task has made of the records of one merge path, and the rank of their places."""
 
     rank: int
     branch: int
@@ -116,7 +116,7 @@ class Partial(operator.Operator):
         self.before = operator.compiled(before) if before.statements else None
         self.numeric = numbers.arguments(self.step)
         self.state = engine.Surroundings()
-        self.found: dict[order.Lane, _Grouped] = {}
+        self.found: dict[order.MergePath, _Grouped] = {}
         self.reservation = self.context.memory_pool.reserve(self._release)
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -146,17 +146,17 @@ class Partial(operator.Operator):
             return
         if self.context.is_tracing and not self.traced(batch, prepared):
             return
-        lane = self.found.get(batch.lane)
-        if lane is None:
-            lane = self.found[batch.lane] = _Grouped(self.stream.rank(batch), batch.branch)
-        lane.raw.append(prepared)
-        lane.raw_rows += count
+        state = self.found.get(batch.merge_path)
+        if state is None:
+            state = self.found[batch.merge_path] = _Grouped(self.stream.rank(batch), batch.branch)
+        state.raw.append(prepared)
+        state.raw_rows += count
         size = sum(column.nbytes for column in prepared.values())
-        lane.raw_bytes += size
+        state.raw_bytes += size
         self.reservation.add(size)
-        if lane.raw_rows >= GROUP_ROWS or self._fills_room(lane):
-            self._group(lane)
-            self._merge_where_many(lane)
+        if state.raw_rows >= GROUP_ROWS or self._fills_room(state):
+            self._group(state)
+            self._merge_where_many(state)
 
     def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
         """Tell which of the records are in groups that are taken back; whether anybody looks for more behind."""
@@ -231,56 +231,56 @@ class Partial(operator.Operator):
             prepared[ORIGIN_NAMES[2]] = batch.rows
         return prepared
 
-    def _fills_room(self, lane: _Grouped) -> bool:
+    def _fills_room(self, state: _Grouped) -> bool:
         """Whether grouping the raw records takes all the room there is."""
-        if not lane.raw_rows:
+        if not state.raw_rows:
             return False
-        room = self.reservation.room - lane.raw_bytes
-        each = self.grouping.row_bytes + 2 * lane.raw_bytes // lane.raw_rows
-        if each * lane.raw_rows <= room:
+        room = self.reservation.room - state.raw_bytes
+        each = self.grouping.row_bytes + 2 * state.raw_bytes // state.raw_rows
+        if each * state.raw_rows <= room:
             return False
-        if lane.raw_rows >= 2 * lane.sampled:
-            sample = pa.concat_tables([self._sample(part) for part in lane.raw])
-            lane.groups_per_row, lane.sampled = groups.estimate(sample, lane.raw_rows), lane.raw_rows
-        return each * lane.raw_rows * lane.groups_per_row > room
+        if state.raw_rows >= 2 * state.sampled:
+            sample = pa.concat_tables([self._sample(part) for part in state.raw])
+            state.groups_per_row, state.sampled = groups.estimate(sample, state.raw_rows), state.raw_rows
+        return each * state.raw_rows * state.groups_per_row > room
 
     def _sample(self, part: dict[str, pa.Array]) -> pa.Table:
         rows = pa.array(np.arange(0, len(part[order.AT]), _SAMPLED))
         return pa.table({name: part[name].take(rows) for name in self.grouping.keys or [order.AT]})
 
-    def _group(self, lane: _Grouped) -> None:
-        """The raw records of a lane become partial groups."""
-        raw, lane.raw = lane.raw, []
+    def _group(self, state: _Grouped) -> None:
+        """Group the raw records of a merge path into partial groups."""
+        raw, state.raw = state.raw, []
         columns = {name: pa.chunked_array([part.pop(name) for part in raw]).combine_chunks() for name in list(raw[0])}
-        count, lane.raw_rows, lane.raw_bytes = lane.raw_rows, 0, 0
+        count, state.raw_rows, state.raw_bytes = state.raw_rows, 0, 0
         states = []
         for accumulator in self.grouping.keepers:
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
         carried = [name for name in self.grouping.carried if name in columns]
         table = groups.reduce(self.grouping.keys, columns, carried, states)
         if ORIGIN_NAMES[0] not in columns:
-            table = self._with_origin(table, lane.branch)
-        lane.partial.append(table)
-        lane.grouped += count
-        lane.partial_rows += table.num_rows
+            table = self._with_origin(table, state.branch)
+        state.partial.append(table)
+        state.grouped += count
+        state.partial_rows += table.num_rows
         self._count_held()
 
     def _count_held(self) -> None:
-        self.reservation.set(sum(lane.bytes for lane in self.found.values()))
+        self.reservation.set(sum(state.bytes for state in self.found.values()))
 
-    def _merge_where_many(self, lane: _Grouped) -> None:
-        if lane.partial_rows - lane.merged_rows > MERGE_ROWS:
-            self._merge(lane)
+    def _merge_where_many(self, state: _Grouped) -> None:
+        if state.partial_rows - state.merged_rows > MERGE_ROWS:
+            self._merge(state)
 
     def _release(self) -> None:
         """Fewer groups for many, or none: what stays many is sent on."""
-        for lane in self.found.values():
-            before = lane.bytes
-            if lane.raw:
-                self._group(lane)
-            self._merge(lane)
-            if lane.bytes > before // 2:
-                self._send(lane)
+        for state in self.found.values():
+            before = state.bytes
+            if state.raw:
+                self._group(state)
+            self._merge(state)
+            if state.bytes > before // 2:
+                self._send(state)
 
     def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
         """Where the first record of each group was read: the task's split, and the row there."""
@@ -294,12 +294,12 @@ class Partial(operator.Operator):
         leading = [*self.grouping.keys, order.AT, *self.grouping.carried]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
-    def _merge(self, lane: _Grouped) -> None:
-        if len(lane.partial) > 1 and not lane.has_unlike:
+    def _merge(self, state: _Grouped) -> None:
+        if len(state.partial) > 1 and not state.has_unlike:
             merge, room, size = self.grouping.merge, self.reservation.room, self.grouping.row_bytes
-            found = spill.merged(lane.partial, self.meeting_keys, merge, room, size, salt=1)
-            lane.partial = [table for _, table in found]
-        lane.partial_rows = lane.merged_rows = sum(table.num_rows for table in lane.partial)
+            found = spill.merged(state.partial, self.meeting_keys, merge, room, size, salt=1)
+            state.partial = [table for _, table in found]
+        state.partial_rows = state.merged_rows = sum(table.num_rows for table in state.partial)
         self._count_held()
 
     @property
@@ -307,23 +307,23 @@ class Partial(operator.Operator):
         """The columns that say where groups meet."""
         return self.grouping.keys
 
-    def _send(self, lane: _Grouped) -> None:
+    def _send(self, state: _Grouped) -> None:
         """Send the groups to where equal keys meet: at the end, or as soon as they are too many to be held."""
-        tables, lane.partial = lane.partial, []
-        lane.grouped = lane.partial_rows = lane.merged_rows = 0
+        tables, state.partial = state.partial, []
+        state.grouped = state.partial_rows = state.merged_rows = 0
         for table in tables:
             for number, part in partition.split(table, self.meeting_keys, self.partitions):
-                self.context.send(self.exchange, number, lane.rank, part)
+                self.context.send(self.exchange, number, state.rank, part)
         self._count_held()
 
     def finish(self) -> None:
         """Group the rest, and send it."""
         with self.reservation.busy():
-            for lane in self.found.values():
-                if lane.raw:
-                    self._group(lane)
-                self._merge(lane)
-                self._send(lane)
+            for state in self.found.values():
+                if state.raw:
+                    self._group(state)
+                self._merge(state)
+                self._send(state)
         self.found.clear()
         self.reservation.close()
 

@@ -1,8 +1,8 @@
 """How an aggregate treats records: partial groups where they are read, whole groups where equal keys meet.
 
-`Partial`, in `partial.py`, is the end of the region that feeds the aggregate: it groups what its task sees and sends
+`Partial`, in `partial.py`, is the end of the fragment that feeds the aggregate: it groups what its task sees and sends
 the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
-and sends the groups home, to the partition of their first record; with a single partition it pushes them on itself.
+and sends the groups to the range partition of their first record; with a single partition it pushes them on itself.
 `shuffle.RestoreOrder` puts them back into order.
 """
 
@@ -56,7 +56,7 @@ class Final(shuffle.ShuffleReader):
         self.groups.add(table)
 
     def finish(self) -> None:
-        """Whole groups: sent home, or in order of their first records."""
+        """Send complete groups to the range exchange, or push them in the order of their first records."""
         if self.exchange is not None:
             size = memory.step_bytes(self.context.memory_pool.share)
             for table in self.whole():
@@ -185,4 +185,4 @@ class RestoreOrder(shuffle.RestoreOrder):
 
 
 #: The operators of an aggregate by their roles.
-OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.HOME: RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: partial.Partial, shape.Role.FINAL: Final, shape.Role.ORDERED: RestoreOrder}

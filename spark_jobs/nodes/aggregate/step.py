@@ -86,9 +86,9 @@ class AggregateStep(node.Step):
         # A single group of all records needs no room.
         stage = "aggregation:hash" if self._meeting_keys or self.time_window else ""
         why = "equal keys meet; partial groups are built before the shuffle"
-        meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
+        meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
-        return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.home())),)
+        return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.restored_order())),)
 
     def pruned(self, required: Requirements) -> AggregateStep:
         """The groups know the counters that are read, so nobody upstream is asked for them."""

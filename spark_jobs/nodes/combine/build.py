@@ -77,7 +77,7 @@ def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.Rec
 
 @dataclass
 class _Stored:
-    """What waits of one lane to be written, and its file."""
+    """The records of one merge path that wait to be written, and their file."""
 
     writer: Any = None
     schema: pa.Schema | None = None
@@ -103,7 +103,7 @@ class Store(operator.Operator):
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
         self.compared = [operator.compiled(each.build) for each in ranges_of(self.step, self.qualifier)]
         self.reservation = self.context.memory_pool.reserve(self._write_all)
-        self.lanes: dict[order.Lane, _Stored] = {}
+        self.merge_paths: dict[order.MergePath, _Stored] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Append a batch with its keys and the places its records come from."""
@@ -128,9 +128,9 @@ class Store(operator.Operator):
         else:
             data = batches.with_origin(batch, data, self.context.branches)
         data = batches.overlay(data, matched)
-        stored = self.lanes.setdefault(batch.lane, _Stored())
+        stored = self.merge_paths.setdefault(batch.merge_path, _Stored())
         if stored.schema is None or not stored.schema.equals(data.schema):
-            self._begin(batch.lane, stored, data.schema)
+            self._begin(batch.merge_path, stored, data.schema)
         if self.partitions == 1:
             stored.writer.write_batch(data)
             return
@@ -151,17 +151,17 @@ class Store(operator.Operator):
         """Write the rest."""
         self._write_all()
 
-    def _begin(self, lane: order.Lane, stored: _Stored, schema: pa.Schema) -> None:
-        """A file has records of one kind: where those of a merge go on, others may come behind them in a lane."""
+    def _begin(self, merge_path: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:
+        """Begin a file: a file has records of one schema, and a merge path may bring several."""
         if stored.waiting:
             self._write_partitions(stored)
-            self.reservation.set(sum(each.nbytes for kept in self.lanes.values() for each in kept.waiting))
+            self.reservation.set(sum(each.nbytes for kept in self.merge_paths.values() for each in kept.waiting))
         if stored.writer is not None:
             stored.writer.close()
-        stored.writer, stored.schema = self.context.materialize(self.written, lane, schema), schema
+        stored.writer, stored.schema = self.context.materialize(self.written, merge_path, schema), schema
 
     def _write_all(self) -> None:
-        for stored in self.lanes.values():
+        for stored in self.merge_paths.values():
             if stored.waiting:
                 self._write_partitions(stored)
         self.reservation.set(0)

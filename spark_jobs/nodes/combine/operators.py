@@ -11,6 +11,6 @@ OPERATORS = {
     shape.Role.WHOLE: run.Combine,
     shape.Role.PARTIAL: shuffled.Spread,
     shape.Role.FINAL: shuffled.Probe,
-    shape.Role.HOME: shuffle.RestoreOrder,
+    shape.Role.ORDERED: shuffle.RestoreOrder,
     shape.Role.BUILD: build.Store,
 }

@@ -1,15 +1,15 @@
 """A combine whose first build side is too large for every task: both sides are partitioned by key.
 
-`Spread` is the end of the driver's region: it computes keys and sends the records to the partition of their key.
-`Probe` has one partition of the build side, which the job before wrote down in partitions, and sends the results home.
+`Spread` is the end of the driver's fragment: it computes keys and sends the records to the partition of their key.
+`Probe` has one partition of the build side, which an earlier job has partitioned, and sends the results on.
 With several build sides the others are read whole by each task.
 
-A key that very many driver records have would keep one task at work when all others are done. So a task that sends
-much more to one partition than to others sends these records to all of them, by their position: as *guests*, with the
-number of the partition that they belong to. Whoever gets them looks them up in the build records of that partition,
-which so are read by several tasks; the way home puts all results into order, wherever they were made. Where there is
-room for the build records of both partitions, guests are looked up as they come; others wait until the task is done
-with its own partition.
+A key that very many driver records have would keep one task at work when all others are done. So a task that sends much
+more to one partition than to others sends these records to all of them, by their position: as *guests*, with the number
+of the partition that they belong to. Whoever gets them looks them up in the build records of that partition, which so
+are read by several tasks; the range exchange puts all results into order, wherever they were made. Where there is room
+for the build records of both partitions, guests are looked up as they come; others wait until the task is done with its
+own partition.
 """
 
 from __future__ import annotations
@@ -174,5 +174,5 @@ class Probe(shuffle.ShuffleReader, Combine):
         return replace(batch, data=data), columns
 
     def give(self, batch: batches.Batch) -> None:
-        """Results go home."""
+        """Send the results to the range exchange."""
         self.send_home(pa.table(batch.data))

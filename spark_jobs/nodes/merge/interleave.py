@@ -35,7 +35,7 @@ class MaterializeInput(materialize.Materialize):
 
 @dataclass
 class Interleave(operator.Operator):
-    """The root of a region that reads a stretch of the merged records."""
+    """The root of a fragment that reads a stretch of the merged records."""
 
     step: MergeStep
     number_of_partition: int = 0

@@ -28,7 +28,7 @@ class Merge(operator.Operator):
     def process(self, batch: batches.Batch, port: int) -> None:
         """Put the columns in order, in the types that all inputs fit in, and remember the input."""
         self.enter(batch.count)
-        self.push(replace(batch, data=unified(self, batch, port), lane=(port, *batch.lane)))
+        self.push(replace(batch, data=unified(self, batch, port), merge_path=(port, *batch.merge_path)))
 
 
 def unified(given: operator.Operator, batch: batches.Batch, port: int) -> pa.RecordBatch:

@@ -46,8 +46,8 @@ class MergeStep(node.Step):
         return tuple(Rows(self.name, str(number), why, go_on=True) for number in range(len(self.conversions)))
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """The order of the result follows from the inputs; taken in turn, they are one lane."""
-        return (shape.LocalPhase(self, lanes=not self.interleave),)
+        """Each input is a merge path of its own; interleaved inputs are one merge path."""
+        return (shape.LocalPhase(self, merge_paths=not self.interleave),)
 
     def schedule(self, counts: Sequence[int], path: str) -> bool:
         """A drawn order."""

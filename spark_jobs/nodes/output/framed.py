@@ -27,11 +27,11 @@ class FramedOutput(run.Output):
         self.opener = partial(records.FramedFile, frame=frame)
 
     def write(self, batch: batches.Batch, file: str | None) -> None:
-        """Write a batch's records to the part of their lane."""
+        """Write a batch's records to the part file of their merge path."""
         encoded, _ = self.encode(batch, ends=True)
         if not encoded.rows or encoded.ends is None:
             return
-        part = self.part(batch.lane, file, self.opener)
+        part = self.part(batch.merge_path, file, self.opener)
         try:
             part.write(records.of(encoded.data, encoded.ends, b""), {records.MARK: encoded.marks})
         except format.Unfit as problem:

@@ -70,7 +70,7 @@ class IndexedOutput(run.Output):
         if self.group:
             columns[records.GROUP] = _texts(*self._values(written, self.group))
         if not self.step.sort_order:
-            part = self.part(batch.lane, file, self.opener)
+            part = self.part(batch.merge_path, file, self.opener)
             part.write(found, columns)
             part.records += len(found)
             return

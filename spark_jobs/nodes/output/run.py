@@ -1,4 +1,4 @@
-"""How an output treats batches: the wanted columns under their written names, as bytes of a part file per lane."""
+"""How an output runs: it encodes the wanted columns under their written names, one part file per merge path."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Output(operator.Operator):
     #: The undeclared columns that reach this output, in first-seen order.
     widened: tuple[str, ...] = ()
     widened_type: types.Type = TEXT
-    #: The part that a lane's records go to, and the input file that it is about where each has an output of its own.
-    parts: dict[order.Lane, tuple[str | None, Any]] = field(default_factory=dict)
+    #: The part file of each merge path, and its input file if each input file has an output of its own.
+    parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
         """Fix the columns."""
@@ -105,10 +105,10 @@ class Output(operator.Operator):
             yield file, batch.take(pc.indices_nonzero(pc.equal(files, file)))
 
     def write(self, batch: batches.Batch, file: str | None) -> None:
-        """Write a batch's records to the part of their lane."""
+        """Write a batch's records to the part file of their merge path."""
         encoded, _ = self.encode(batch)
         if encoded.rows:
-            part = self.part(batch.lane, file, _opened)
+            part = self.part(batch.merge_path, file, _opened)
             if part.records:
                 part.write(self.writer.separator)
             elif self.step.begins_parts:
@@ -116,14 +116,14 @@ class Output(operator.Operator):
             part.write(encoded.data)
             part.records += encoded.rows
 
-    def part(self, lane: order.Lane, file: str | None, opener: Callable[[operator.Create, str], Any]) -> Any:
-        """The part that takes a lane's records about an input file. Those of a file are together, as a rule."""
-        known, part = self.parts.get(lane, (None, None))
+    def part(self, merge_path: order.MergePath, file: str | None, opener: Callable[[operator.Create, str], Any]) -> Any:
+        """The part file for the records of an input file in a merge path. Records of one file usually come together."""
+        known, part = self.parts.get(merge_path, (None, None))
         if part is None or known != file:
             if part is not None:
                 part.close()
-            part = self.context.part(self.step.name, lane, opener, file)
-            self.parts[lane] = (file, part)
+            part = self.context.part(self.step.name, merge_path, opener, file)
+            self.parts[merge_path] = (file, part)
         return part
 
     def encode(self, batch: batches.Batch, *, ends: bool = False) -> tuple[format.Encoded, batches.Batch]:

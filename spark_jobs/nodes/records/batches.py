@@ -46,8 +46,8 @@ class Origin(Protocol):
 class Batch:
     """Records on their way.
 
-    `data` has the columns; `rows` the row of each record in the task's input (a split's or a home partition's),
-    ascending, the same number for all children of an `emit each`. `lane` is the path through merges: the inputs
+    `data` has the columns; `rows` the row of each record in the task's input (a split's or a range partition's),
+    ascending, the same number for all children of an `emit each`. `merge_path` is the path through merges: the inputs
     taken, outermost first. `branch` is that of the last route, as its number in `Context.branches`; where the records
     differ, they have a column for it. `at` has their places in the stream that the operator takes (`order.py`).
     """
@@ -55,7 +55,7 @@ class Batch:
     data: pa.RecordBatch
     rows: pa.Array
     origin: Origin
-    lane: order.Lane = ()
+    merge_path: order.MergePath = ()
     branch: int = 0
     at: pa.Array | None = None
 

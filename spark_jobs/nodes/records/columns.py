@@ -43,7 +43,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Fates:
-    """What becomes of a column at each kind of node; `meet` is where records change their task and come home."""
+    """What becomes of a column at each kind of node; `meet` is for nodes whose records change tasks."""
 
     transform: Fate = Fate.KEPT
     route: Fate = Fate.KEPT

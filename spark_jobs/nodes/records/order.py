@@ -1,22 +1,23 @@
 """Places in the order of records, comparable over all tasks of a job.
 
-Records have an order that no task sees whole: by **lane**, which is the path through merges that they took (the first
-input of a merge comes before the second), then by the **number** of the split that they were read from, or of the home
-partition that put them into order, then as their task has them. A place is a number that has this order:
+No task sees all records, but all records have an order. First comes the **merge path**, which is the sequence of merge
+inputs that a record came through (the first input of a merge precedes the second). Then comes the **number** of the
+split that the record was read from, or of the range partition that put it into order. Last comes its position in its
+task. A place is a number that has this order:
 
     place = rank << ROW_BITS | position
-    rank  = position of the lane * numbers of a lane + number in the lane
+    rank  = position of the merge path * number of splits + number of the split
 
-Lanes and numbers are counted without gaps (`Arrivals`): lanes multiply, and a place has 63 bits. The position is that
-in the stream of records which an operator takes from one lane (`Stream`), whatever batches they come in.
+Merge paths and numbers are counted without gaps (`Arrivals`), because paths multiply and a place has 63 bits. The
+position counts the records that an operator receives through one merge path (`Stream`), whatever their batches.
 
-What places are for:
+Places have three uses:
 
-- Records that leave their task take theirs along, in the column `AT`; that of a group is its first record's. A **home**
-  partition holds a stretch of all places, so that order needs no global sort (`homes`, `spill.Ordered`). Behind it
-  there is one lane, and the number is that of the partition.
-- A sorted output has them behind its keys, so that equal records keep their order.
-- Dead letters of one record at one node come in the order of its children: that of their places.
+- Records that leave their task carry their places in the column `AT`; a group carries the place of its first record. A
+  **range partition** covers a range of all places, so order needs no global sort (`range_partitions`, `spill.Ordered`).
+  Downstream of it there is one merge path, and the partition's number replaces the split's.
+- A sorted output compares places after its keys, so that equal records keep their order.
+- Dead letters of the children of one record at one node are in the order of their places.
 """
 
 from __future__ import annotations
@@ -42,39 +43,39 @@ ROW_BITS = 34
 _POSITION = (1 << ROW_BITS) - 1
 
 #: A path through merges: the inputs taken, outermost first.
-Lane = tuple[int, ...]
+MergePath = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What the records come from that reach an operator.
+    """Where the records that reach an operator come from.
 
     Args:
-        lanes: the lanes, in record order.
-        numbers: those of the splits and partitions that the records of any lane come from.
+        merge_paths: the merge paths, in record order.
+        numbers: the numbers of the splits or partitions, the same for all merge paths.
     """
 
-    lanes: tuple[Lane, ...] = ((),)
+    merge_paths: tuple[MergePath, ...] = ((),)
     numbers: range = range(1)
 
-    def rank(self, lane: Lane, number: int) -> int:
-        """The high part of the places of a lane's records from a split or partition."""
-        return self.lanes.index(lane) * len(self.numbers) + number - self.numbers.start
+    def rank(self, merge_path: MergePath, number: int) -> int:
+        """The high part of the places of records from one split or partition and merge path."""
+        return self.merge_paths.index(merge_path) * len(self.numbers) + number - self.numbers.start
 
     @property
     def ranks(self) -> int:
         """How many ranks there are."""
-        return len(self.lanes) * len(self.numbers)
+        return len(self.merge_paths) * len(self.numbers)
 
-    def homes(
+    def range_partitions(
         self, places: pa.Array | pa.ChunkedArray, partitions: int, counts: Mapping[int, int] | None = None
     ) -> np.ndarray:
-        """The home partition of each place: monotonous in record order, all about as wide.
+        """The range partition of each place: monotonic in record order, all about equally wide.
 
         Args:
             places: the places.
-            partitions: how many home partitions there are.
-            counts: how many places each rank has; where that is not known, as many as any other.
+            partitions: the number of range partitions.
+            counts: the number of places of each rank; if unknown, all ranks count as equal.
         """
         found = places.to_numpy()
         ranks = found >> ROW_BITS
@@ -94,27 +95,27 @@ ONE = Arrivals()
 
 
 class Stream:
-    """Numbers the records that an operator takes."""
+    """Numbers the records that an operator receives."""
 
     def __init__(self, arrivals: Arrivals) -> None:
         self._arrivals = arrivals
-        self._ranks: dict[tuple[Lane, int], int] = {}
+        self._ranks: dict[tuple[MergePath, int], int] = {}
         self._counts: dict[int, int] = {}
 
     @property
     def counts(self) -> Mapping[int, int]:
-        """How many places were given so far, by their rank."""
+        """The number of places given so far, by rank."""
         return self._counts
 
     def rank(self, batch: batches.Batch) -> int:
-        """That of the places of a batch's records."""
-        key = (batch.lane, batch.origin.number)
+        """The rank of the places of a batch's records."""
+        key = (batch.merge_path, batch.origin.number)
         if key not in self._ranks:
             self._ranks[key] = self._arrivals.rank(*key)
         return self._ranks[key]
 
     def places(self, batch: batches.Batch) -> pa.Array:
-        """The places of a batch's records, which come next in their lane."""
+        """The places of a batch's records, which follow those given before."""
         rank = self.rank(batch)
         first = self._counts.get(rank, 0)
         self._counts[rank] = first + batch.count
@@ -122,7 +123,7 @@ class Stream:
         return pa.array(np.arange(start, start + batch.count))
 
     def spread(self, batch: batches.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """New places of the records taken last, and those of their children, which stand where the parents do.
+        """New places of the records received last, and the places of their children, which take their parents' turn.
 
         Args:
             batch: the records.

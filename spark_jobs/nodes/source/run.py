@@ -43,7 +43,7 @@ _LONGEST_DELAY = 10_000 * 366 * 86_400
 
 @dataclass
 class Source(operator.Operator):
-    """The root of a region that reads a split."""
+    """The root of a fragment that reads a split."""
 
     step: SourceStep
     #: Whether records are only written down here, and may be dead letters of the tasks that go on with them.
@@ -303,7 +303,7 @@ def _with_values(
 
 @dataclass
 class ReadMaterialized(materialize.ReadMaterialized):
-    """The root of a region that goes on with records which another task has read."""
+    """The root of a fragment that goes on with records which another task has read."""
 
     step: SourceStep
 

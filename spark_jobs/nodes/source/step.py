@@ -115,7 +115,7 @@ class SourceStep(node.Step):
     lifted: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks read files: the endpoint, which has credentials, stays at home."""
+        """Tasks read files: the endpoint, which has credentials, stays on the driver."""
         return {**self.__dict__, "endpoint": None}
 
     def pruned(self, required: Requirements) -> SourceStep:

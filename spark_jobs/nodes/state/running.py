@@ -1,7 +1,8 @@
 """A state node whose records depend on one another: they meet in their order, and are evaluated one after the other.
 
 `Gather` sends them to the partition of their file, or all to one where the variables are the run's. `Running` evaluates
-them in order, from the value before the node to the last; the records go on, home where they are in several partitions.
+them in order, from the value before the node to the last; the records go on, through a range exchange if there are
+several partitions.
 """
 
 from __future__ import annotations
@@ -158,4 +159,4 @@ class Running(shuffle.ShuffleReader):
 
 
 #: The operators of such a state node by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Running, shape.Role.HOME: shuffle.RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Running, shape.Role.ORDERED: shuffle.RestoreOrder}

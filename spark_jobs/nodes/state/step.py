@@ -111,7 +111,7 @@ class StateStep(node.Step):
         """Records pass, and tasks tell what they have set; or they meet in their order."""
         if self.scope == RECORD:
             return (shape.LocalPhase(self),)
-        kind, tells = shape.ExchangeKind.GROUP, Values(self.name)
+        kind, tells = shape.ExchangeKind.HASH, Values(self.name)
         if not self.is_running:
             told = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", tells=tells)
             return (shape.LocalPhase(self, aside=told),)
@@ -119,4 +119,4 @@ class StateStep(node.Step):
         why = "records meet in their order: the node reads what it has set for earlier ones"
         meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, tells=tells)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "state")
-        return (shape.ShufflePhase(self, partitions, arrival, "departure", (meet, shape.home("record"))),)
+        return (shape.ShufflePhase(self, partitions, arrival, "departure", (meet, shape.restored_order("record"))),)

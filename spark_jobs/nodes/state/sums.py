@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Of a stretch: whether a null is among what is added, what is added behind the last one, how many records do that, and
 #: the sum of all absolute values as a Float.
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
-#: The lane and split of a stretch: records of others may stand between two of them.
+#: The merge path and split of a run of records: records of other keys may stand between two of them.
 _RANK = "rank"
 
 

@@ -60,7 +60,7 @@ class Total(Tables):
         self.merge(groups.reduce(grouping.keys, {**given, **origin, order.AT: batch.places}, grouping.carried, states))
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The groups' states: rows of a group have to meet in record order, whatever lanes they came by."""
+        """The groups' states: rows of a group have to meet in record order, whatever merge paths they came through."""
         return self._grouping.merge(sorted(tables, key=lambda table: table.column(order.AT)[0].as_py()))
 
     def values(self, given: operator.Operator) -> Iterator[Given]:

@@ -1,7 +1,7 @@
-"""What a step says of its own shape: the parts that it has, and where its records change their task.
+"""A step's phases: the parts that it consists of, and the exchanges between them.
 
-The plan puts the parts of all steps together (`spark_jobs/plan/physical/regions.py`), tasks open an operator for each,
-and `explain` shows them. None of the three knows kinds of nodes: what they need to know of a node is said here.
+The planner combines the phases of all steps (`spark_jobs/plan/physical/fragments.py`), tasks open an operator for each
+phase, and `explain` shows them. None of the three distinguishes kinds of nodes: they rely on what is said here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Role(StrEnum):
 
     #: All that the step does with a record.
     WHOLE = ""
-    #: The end of a region: sends records, or what it made of them, to an exchange.
+    #: The end of a fragment: sends records, or what it made of them, to an exchange.
     PARTIAL = "partial"
     #: Has what belongs together.
     FINAL = "final"
-    #: Puts records back into their order.
-    HOME = "home"
+    #: Restores record order.
+    ORDERED = "ordered"
     #: Writes the records of an input down for a later job.
     BUILD = "build"
     #: Writes down what the node gives, for jobs that go on with it.
@@ -35,15 +35,15 @@ class Role(StrEnum):
 
 
 class ExchangeKind(StrEnum):
-    """What brings rows together: equal keys, or the place in the order of records."""
+    """How an exchange partitions rows: by the hash of their keys, or by ranges of their places in record order."""
 
-    GROUP = "group"
-    HOME = "home"
+    HASH = "hash"
+    RANGE = "range"
 
     @property
     def gives_places(self) -> bool:
-        """Whether rows get their places in the order of records when they leave; else they have theirs from before."""
-        return self is not ExchangeKind.HOME
+        """Whether rows get their places in record order when they are sent; otherwise they have them already."""
+        return self is not ExchangeKind.RANGE
 
 
 class Passage(StrEnum):
@@ -56,7 +56,7 @@ class Passage(StrEnum):
     SHUFFLED = "materialized (shuffled by key)"
     SORTED = "materialized (sorted runs, merged by ranges of the key)"
     BROADCAST = "materialized (written down, read by every task)"
-    WRITTEN = "materialized (written down, read in stretches)"
+    WRITTEN = "materialized (written down, read in ranges)"
 
     @property
     def spills(self) -> bool:
@@ -83,13 +83,13 @@ class LocalPhase:
     Args:
         step: what runs.
         arrival: how records come to it.
-        lanes: whether each input is a lane of its own: a merge, whose order follows from its inputs.
+        merge_paths: whether each input is a merge path of its own: true of a merge that keeps the order of its inputs.
         aside: where it sends what it finds out beside passing its records on, to a single partition.
     """
 
     step: Step
     arrival: Arrival = STAYS
-    lanes: bool = False
+    merge_paths: bool = False
     aside: Stop | None = None
 
 
@@ -116,9 +116,9 @@ class Stop:
     tells: Values | None = None
 
 
-def home(place: str = "first record") -> Stop:
-    """The way back into record order, to where the place of `place` is; a single partition is in order already."""
-    return Stop(ExchangeKind.HOME, Role.HOME, "in order", "home", f"to the place of the {place}", alone=False)
+def restored_order(place: str = "first record") -> Stop:
+    """The range exchange that restores record order, by the place of `place`; one partition is in order already."""
+    return Stop(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", f"to the place of the {place}", alone=False)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""How a `distinct` treats records: equal keys meet in a partition, the first of each goes on, and home.
+"""How `distinct` runs: a hash exchange brings equal keys together, and the first record of each key continues in order.
 
-`Gather` is the end of the region before: it drops what is no first even within its task and sends the rest to the
+`Gather` is the end of the fragment before: it drops what is no first even within its task and sends the rest to the
 partition of its key. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a
 single partition `First` does that itself. Null equals null, 1 equals 1.0.
 """
@@ -35,7 +35,7 @@ class Gather(shuffle.ShuffleWriter):
 
     def open(self) -> None:
         """Nothing has been sent yet."""
-        self.known: dict[order.Lane, pa.Table] = {}
+        self.known: dict[order.MergePath, pa.Table] = {}
         self.reservation = self.context.memory_pool.reserve(self._forget)
 
     def _forget(self) -> None:
@@ -58,10 +58,10 @@ class Gather(shuffle.ShuffleWriter):
         rest = batch.data.drop_columns([name for name, _ in self.step.keys])
         self.depart(replace(batch, data=rest), columns)
 
-    def sent(self, lane: order.Lane, table: pa.Table) -> pa.Table:
+    def sent(self, merge_path: order.MergePath, table: pa.Table) -> pa.Table:
         """The records whose keys this task has not sent yet."""
         arrived = table.select(self.key_columns)
-        if (known := self.known.get(lane)) is not None and self._needed(known, arrived) > self.reservation.room:
+        if (known := self.known.get(merge_path)) is not None and self._needed(known, arrived) > self.reservation.room:
             self._forget()
             known = None
         count = 0 if known is None else known.num_rows
@@ -69,7 +69,7 @@ class Gather(shuffle.ShuffleWriter):
         firsts = _first_rows(seen, self.key_columns)
         rows = firsts.to_numpy()
         fresh = table.take(pa.array(rows[rows >= count] - count))
-        self.known[lane] = seen.take(firsts)
+        self.known[merge_path] = seen.take(firsts)
         self.reservation.set(sum(table.nbytes for table in self.known.values()))
         self.drop(duplicates=table.num_rows - fresh.num_rows)
         return fresh
@@ -118,7 +118,7 @@ class First(shuffle.ShuffleReader):
         return table.take(firsts)
 
     def finish(self) -> None:
-        """Send the records home, or give them on in their order."""
+        """Send the records to the range exchange, or push them on in their order."""
         if self.exchange is None:
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
@@ -130,4 +130,4 @@ class First(shuffle.ShuffleReader):
 
 
 #: The operators of a distinct by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: First, shape.Role.HOME: shuffle.RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: First, shape.Role.ORDERED: shuffle.RestoreOrder}

@@ -164,16 +164,18 @@ def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]
 
 def _ranging(step: WindowStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the partition's fields" if step.keys else "together"
-    meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "windows", "records", by)
+    meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "windows", "records", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
-    return shape.ShufflePhase(step, partitions, arrival, "keys", (meet, shape.home("record")), aspect="window")
+    return shape.ShufflePhase(
+        step, partitions, arrival, "keys", (meet, shape.restored_order("record")), aspect="window"
+    )
 
 
 def _deduplication(step: DistinctStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the distinct values"
-    meet = shape.Stop(shape.ExchangeKind.GROUP, shape.Role.FINAL, "merged", "groups", by)
+    meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "equal values meet", "transform")
-    return shape.ShufflePhase(step, partitions, arrival, "partial", (meet, shape.home()), aspect="distinct")
+    return shape.ShufflePhase(step, partitions, arrival, "partial", (meet, shape.restored_order()), aspect="distinct")
 
 
 def steps(step: TransformStep) -> list[node.Step]:

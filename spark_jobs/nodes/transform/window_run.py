@@ -1,6 +1,6 @@
-"""How windows treat records: the rows of a partition meet, are sorted, get what the functions give, and go home.
+"""How windows run: the rows of a partition are collected, sorted, extended by results, and put back in order.
 
-`Gather` is the end of the region before: it sends records to the partition of their `group_by` values. `Ranged` has
+`Gather` is the end of the fragment before: it sends records to the partition of their `group_by` values. `Ranged` has
 them all and lays the results over them. `RestoreOrder` puts them back into record order; with a single partition
 `Ranged` does that itself.
 """
@@ -86,7 +86,7 @@ class Ranged(shuffle.ShuffleReader):
             self.rows.add(table)
 
     def finish(self) -> None:
-        """The results for all rows; then all go home, or on in their order."""
+        """Compute the results for all rows, then send the rows to the range exchange or push them on in order."""
         running = Running(self.step.calls, Evaluator(self._run), self.step.name, self.context.memory_pool.share)
         for strip in self.rows.strips():
             for found in running.all_columns(strip):
@@ -100,7 +100,7 @@ class Ranged(shuffle.ShuffleReader):
         return self.run(program, batch, self.state)
 
     def _give(self, table: pa.Table) -> None:
-        """Rows go home without what only their windows read."""
+        """Send rows without the columns that only their windows read."""
         gone = {*self.step.spare, *(name for name in table.schema.names if name in HASHED)}
         table = table.drop_columns([name for name in table.schema.names if name in gone])
         if self.exchange is None:
@@ -110,4 +110,4 @@ class Ranged(shuffle.ShuffleReader):
 
 
 #: The operators of windows by their roles.
-OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Ranged, shape.Role.HOME: shuffle.RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Ranged, shape.Role.ORDERED: shuffle.RestoreOrder}

@@ -52,7 +52,7 @@ def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -
         _properties(plan, sources, passing),
         _buffer_edges(plan, passing),
         _titled("Estimated Spill Volume", storage.volumes(plan, sources)),
-        _titled("Jobs and Regions", physical.lines(plan, laid)),
+        _titled("Jobs and Fragments", physical.lines(plan, laid)),
         _details(plan, sources, Section.BRANCHES),
         _details(plan, sources, Section.LOOKUPS),
         _titled("Correlation", correlation.lines(plan)),

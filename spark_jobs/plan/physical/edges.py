@@ -11,7 +11,7 @@ from spark_jobs.nodes import tree
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.shape import Arrival, LocalPhase, Passage, Role
 from spark_jobs.nodes.windows import apart
-from spark_jobs.plan.physical import feeds, physical
+from spark_jobs.plan.physical import physical, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Set
@@ -48,7 +48,7 @@ class Edge:
 def edges(plan: Plan, laid: frozenset[str] = frozenset()) -> list[Edge]:
     """All edges, by consumer in topological order; `laid` are the sources that one task reads for others."""
     kept = _kept(plan, laid)
-    return [_edge(planned, *each, kept) for planned in plan.nodes for each in feeds.inputs(planned)]
+    return [_edge(planned, *each, kept) for planned in plan.nodes for each in upstream.inputs(planned)]
 
 
 def _kept(plan: Plan, laid: frozenset[str]) -> Set[tuple[str, str]]:

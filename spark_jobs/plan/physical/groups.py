@@ -12,7 +12,7 @@ from spark_jobs.nodes.records.columns import BOND, CORRELATION
 from spark_jobs.nodes.terms.correlation import Bond, GroupPlan, Membership, Standing
 from spark_jobs.plan import correlation
 from spark_jobs.plan.correlation import Grouping
-from spark_jobs.plan.physical import feeds, sway
+from spark_jobs.plan.physical import sway, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def of(plan: Plan) -> GroupPlan | None:
 
 def _grouped_by(plan: Plan, keys: NodeKeys) -> dict[str, None]:
     """The columns by which the rows of aggregates at a node were grouped."""
-    return dict.fromkeys(name for node in keys.rows_of for name in feeds.step(plan.by_name[node]).groups_by or ())
+    return dict.fromkeys(name for node in keys.rows_of for name in upstream.step(plan.by_name[node]).groups_by or ())
 
 
 def _traced(plan: Plan, standings: Mapping[str, Standing]) -> set[str]:
@@ -62,7 +62,11 @@ def _traced(plan: Plan, standings: Mapping[str, Standing]) -> set[str]:
     while waiting:
         planned = plan.by_name[waiting.pop()]
         looked_at = planned.step.ranges_over if planned.step else None
-        above = {*(edge.node for edge in planned.inputs), *feeds.awaited(planned), *([looked_at] if looked_at else [])}
+        above = {
+            *(edge.node for edge in planned.inputs),
+            *upstream.awaited(planned),
+            *([looked_at] if looked_at else []),
+        }
         above -= found
         found |= above
         waiting += above
@@ -78,7 +82,7 @@ def _standing(
         columns = tuple(CORRELATION.of(field) for field in keys.fields)
         own = [Membership((planned.name,), keys.fields, columns=columns)] if keys.fields else []
         return Standing(tuple(own), kinds, whole=frozenset([planned.name]))
-    step, streams = feeds.step(planned), feeds.streams(planned)
+    step, streams = upstream.step(planned), upstream.streams(planned)
     own = [] if is_mixing else list(_cut(streams, above, keys.fields))
     if step.groups_by is not None:
         own = [replace(each, bond=Bond.GROUPED) for each in own]
@@ -105,7 +109,7 @@ def _whole(planned: PlannedNode, above: Mapping[str, Standing], nodes: Mapping[s
     """The sources whose records come to a node with their whole key, on each way that they come."""
     whole: set[str] = set()
     cut: set[str] = set()
-    for edge in feeds.streams(planned):
+    for edge in upstream.streams(planned):
         own = [each for each in above[edge.node].memberships if each.bond is Bond.OWN]
         for source in nodes[edge.node].records_of:
             is_whole = any(source in each.sources and each.fields == nodes[source].fields for each in own)

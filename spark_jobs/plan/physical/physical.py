@@ -1,7 +1,7 @@
-"""The physical plan for people: jobs, the regions that run in one task, and the exchanges between them.
+"""The physical plan for people: jobs, the fragments that run in one task, and the exchanges between them.
 
 `explain` shows it with two partitions per exchange, which is the general shape; how many there are follows from sizes
-at run time. With one partition the way home falls away. A combine is shown as asked for: a run partitions both sides
+at run time. With one partition there is no range exchange. A combine is shown as asked for: a run partitions both sides
 of one whose build side turns out to be large.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.terms.needs import Rows
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.plan.physical import feeds, regions, sizes
+from spark_jobs.plan.physical import fragments, sizes, upstream
 from spark_jobs.plan.plan import partition_bytes
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes import node
     from spark_jobs.nodes.terms import shape
+    from spark_jobs.plan.physical.fragments import Exchange, Job, PhysicalOperator
     from spark_jobs.plan.physical.inputs import Discovered
-    from spark_jobs.plan.physical.regions import Exchange, Job, PhysicalOperator
     from spark_jobs.plan.plan import Plan
 
 
@@ -62,18 +62,18 @@ def jobs(plan: Plan, laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
     """The jobs of a plan in their general shape; none when some node does not run yet."""
     if any(planned.step is None or planned.pending for planned in plan.nodes):
         return ()
-    return regions.jobs(plan, lambda name: feeds.step(plan.by_name[name]).partitions(_General()), laid)
+    return fragments.jobs(plan, lambda name: upstream.step(plan.by_name[name]).partitions(_General()), laid)
 
 
 def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
-    """A line for each region, under its job and level."""
+    """A line for each fragment, under its job and stage."""
     found: list[str] = []
     for job in jobs(plan, laid):
         found.append(f"Job {job.number}:")
-        found += [f"  Region {name} (a task per split): {_region(job, name)}" for name in job.sources]
-        found += [f"  Region {op.id} (a task per stretch): {_region(job, op.id)}" for op in job.readers]
-        for exchange in sorted(job.exchanges, key=lambda each: (each.level, each.id)):
-            found.append(f"  {_exchange(job, exchange)}: {_region(job, exchange.consumer)}")
+        found += [f"  Fragment {name} (a task per split): {_fragment(job, name)}" for name in job.sources]
+        found += [f"  Fragment {op.id} (a task per range): {_fragment(job, op.id)}" for op in job.readers]
+        for exchange in sorted(job.exchanges, key=lambda each: (each.stage, each.id)):
+            found.append(f"  {_exchange(job, exchange)}: {_fragment(job, exchange.consumer)}")
     return found
 
 
@@ -82,14 +82,14 @@ def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any
     return [
         {
             "number": job.number,
-            "regions": [
-                {"root": name, "level": 0, "operators": _members(job, name)}
+            "fragments": [
+                {"root": name, "stage": 0, "operators": _members(job, name)}
                 for name in (*job.sources, *(op.id for op in job.readers))
             ],
             "exchanges": [
                 {
                     "kind": str(exchange.kind),
-                    "level": exchange.level,
+                    "stage": exchange.stage,
                     "root": exchange.consumer,
                     "operators": _members(job, exchange.consumer),
                 }
@@ -102,7 +102,7 @@ def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any
 
 def _exchange(job: Job, exchange: Exchange) -> str:
     name = job.ops[exchange.consumer].step.name
-    return f"Exchange {exchange.moved} of {name} (level {exchange.level}, {exchange.by})"
+    return f"Exchange {exchange.moved} of {name} (stage {exchange.stage}, {exchange.by})"
 
 
 def _members(job: Job, root: str) -> list[str]:
@@ -117,7 +117,7 @@ def _members(job: Job, root: str) -> list[str]:
     return [_title(job.ops[name]) for name in found]
 
 
-def _region(job: Job, root: str) -> str:
+def _fragment(job: Job, root: str) -> str:
     return " → ".join(_members(job, root))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.terms import shape
 from spark_jobs.plan.correlation import Grouping
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +62,7 @@ def rows_meet(plan: Plan, known: Correlation) -> bool:
     """
     for planned in plan.nodes:
         met = _met(planned)
-        streams = feeds.streams(planned) if met or _groups(planned) else []
+        streams = upstream.streams(planned) if met or _groups(planned) else []
         for name in (*met, *_setting(planned), *(edge.node for edge in streams)):
             made_of = known.nodes[name].rows_of
             if any(known.nodes[each].grouping is not Grouping.RELAXED for each in made_of):
@@ -83,7 +83,7 @@ def _at(planned: PlannedNode, nodes: Mapping[str, NodeKeys], above: Mapping[str,
         sources |= {planned.step.ranges_over}
     if not _groups(planned):
         return Sway(depth, sources, depth, sources)
-    return Sway(depth, sources, depth + 1, sources | _sources([edge.node for edge in feeds.streams(planned)], nodes))
+    return Sway(depth, sources, depth + 1, sources | _sources([edge.node for edge in upstream.streams(planned)], nodes))
 
 
 def _groups(planned: PlannedNode) -> bool:
@@ -94,7 +94,7 @@ def _met(planned: PlannedNode) -> list[str]:
     """The inputs whose records each record that comes to a node may depend on."""
     if planned.step is None or not planned.inputs or _groups(planned):
         return []
-    streams = feeds.streams(planned)
+    streams = upstream.streams(planned)
     if any(isinstance(phase, shape.ShufflePhase) for phase in planned.step.phases(1)):
         return [edge.node for edge in planned.inputs]
     return [edge.node for edge in planned.inputs if edge not in streams]
@@ -102,7 +102,7 @@ def _met(planned: PlannedNode) -> list[str]:
 
 def _setting(planned: PlannedNode) -> list[str]:
     """The state nodes whose values a node reads: these follow from all their records."""
-    return feeds.awaited(planned)
+    return upstream.awaited(planned)
 
 
 def _sources(names: Iterable[str], nodes: Mapping[str, NodeKeys]) -> frozenset[str]:

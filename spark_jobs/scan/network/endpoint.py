@@ -1,7 +1,7 @@
 """The settings of a REST endpoint: what a network source requests, and how (`docs/semantics/network.md`).
 
 Plain frozen dataclasses without any import of Arrow: plans hold them. They hold credentials too, so they are left out
-of every representation, and a source that travels to executors leaves its endpoint at home.
+of every representation, and a source that travels to executors leaves its endpoint on the driver.
 """
 
 from __future__ import annotations

@@ -170,4 +170,4 @@ def test_records_of_rows_are_looked_for_without_an_exchange(tmp_path: Path, jobs
         _ran(tmp_path, {"pipeline.yaml": text_, "in.csv": DATA})
         looking = [spec.job for spec in jobs if spec.known.traced is not None and not spec.job.sources]
         assert looking
-        assert all((job.levels == 1) is is_short for job in looking)
+        assert all((job.stages == 1) is is_short for job in looking)

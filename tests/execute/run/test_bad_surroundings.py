@@ -17,7 +17,7 @@ import pytest
 from spark_jobs.execute.run import work
 from spark_jobs.execute.spark import session
 from spark_jobs.execute.spark.embedded import java
-from spark_jobs.execute.tasks import level
+from spark_jobs.execute.tasks import stage
 from spark_jobs.scan import files
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import GOOD, LIMITED, PIPELINE, prepare, run
@@ -89,7 +89,7 @@ def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
         def open_input_file(self, path: str) -> None:
             raise OSError(errno.EMFILE, f"Failed to open local file '{path}'. Detail: Too many open files")
 
-    read_loads = level.read_loads
+    read_loads = stage.read_loads
 
     def within_a_task(*arguments: Any) -> Any:
         with monkeypatch.context() as patch:
@@ -97,7 +97,7 @@ def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
             yield from read_loads(*arguments)
 
     prepare(tmp_path)
-    monkeypatch.setattr(level, "read_loads", within_a_task)
+    monkeypatch.setattr(stage, "read_loads", within_a_task)
     told = refused(4, "error[E900]: ", "in/rows.csv", "raise it (ulimit -n)")
     assert "source 'rows'" not in told
 

@@ -38,14 +38,14 @@ def reports() -> list[TaskReport]:
     """Of two tasks, the later one's first."""
     later, first = TaskReport(0, 1), TaskReport(0, 0)
     later.parts.append(Part("o", (0,), 1, "/later", 7))
-    first.parts += [Part("o", (1,), 0, "/other lane", 5), Part("o", (0,), 0, "/first", 6)]
+    first.parts += [Part("o", (1,), 0, "/other path", 5), Part("o", (0,), 0, "/first", 6)]
     return [later, first]
 
 
 def test_parts_are_in_record_order_whatever_task_told_first() -> None:
     products = Products(Inputs({}, {}, {}, ()))
     products.add(0, reports())
-    assert [part.path for part in products.parts_of("o")] == ["/first", "/later", "/other lane"]
+    assert [part.path for part in products.parts_of("o")] == ["/first", "/later", "/other path"]
     assert products.parts_of("p") == []
 
 

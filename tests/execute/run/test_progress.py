@@ -87,16 +87,16 @@ def test_later_levels_tell_their_partitions(tmp_path: Path) -> None:
     told, counted = progress.Progress(stopwatch.Stopwatch(), now=lambda: 0.0), meter.Meter(str(tmp_path))
     told._job = _job(tmp_path, size=400)
     for _ in range(4):
-        counted.add(100, level=0)
-    counted.add(level=1)
-    counted.add(level=1)
+        counted.add(100, stage=0)
+    counted.add(stage=1)
+    counted.add(stage=1)
     assert told.text() == "aggregate by_kind: 2 of 8 partitions (25%) [0 s]"
 
 
 def test_records_without_files_are_told_by_tasks(tmp_path: Path) -> None:
     told, counted = progress.Progress(stopwatch.Stopwatch(), now=lambda: 0.0), meter.Meter(str(tmp_path))
     told._job = _job(tmp_path, size=0)
-    counted.add(level=0)
+    counted.add(stage=0)
     assert told.text() == "reading orders, lines: 1 of 4 tasks (25%) [0 s]"
 
 

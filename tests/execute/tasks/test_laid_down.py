@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.run import partitions
-from spark_jobs.execute.tasks import level
+from spark_jobs.execute.tasks import stage
 from tests.execute import pipelines
 from tests.waiting import until
 
@@ -127,14 +127,14 @@ def test_tasks_that_went_on_hold_no_record(
     monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "2000")
     held: list[str] = []
 
-    class Watched(level.Task):
+    class Watched(stage.Task):
         def release(self) -> None:
             super().release()
             # Arrow's threads let go of what they looked at a moment after their work.
             if not until(lambda: not _mapped(), 10):
                 held.extend(_mapped())
 
-    monkeypatch.setattr(level, "Task", Watched)
+    monkeypatch.setattr(stage, "Task", Watched)
     gc.collect()
     gc.disable()
     try:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_jobs.execute.tasks import block_codec, shuffle_buffer, shuffle_records, spill
 from spark_jobs.nodes import memory
 from spark_jobs.nodes.terms import shape
-from spark_jobs.plan.physical import regions
+from spark_jobs.plan.physical import fragments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,11 +22,11 @@ class _Step:
 
 
 def _outbox(folder: Path, share: int) -> tuple[shuffle_buffer.ShuffleBuffer, spill.Space]:
-    op = regions.PhysicalOperator("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
-    exchange = regions.Exchange(0, shape.ExchangeKind.GROUP, 1, 4, "g#final")
+    op = fragments.PhysicalOperator("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
+    exchange = fragments.Exchange(0, shape.ExchangeKind.HASH, 1, 4, "g#final")
     space = spill.Space(spill.Settings(str(folder)))
     return shuffle_buffer.ShuffleBuffer(
-        regions.Job(0, (), {op.id: op}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
+        fragments.Job(0, (), {op.id: op}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
     ), space
 
 

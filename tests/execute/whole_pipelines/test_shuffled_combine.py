@@ -255,12 +255,12 @@ def test_drivers_of_few_splits_come_home_to_all_partitions(
     combines.write(tmp_path, combines.SHAPES[shape])
     assert pipelines.run(tmp_path).result.error is None
     wanted = pipelines.outputs(tmp_path)
-    homes: set[tuple[str, int]] = set()
+    ordered_by: set[tuple[str, int]] = set()
     receive = RestoreOrder.receive
 
-    def noted(home: RestoreOrder, table: pa.Table) -> None:
-        homes.add((home.step.name, home.number_of_partition))
-        receive(home, table)
+    def noted(ordered: RestoreOrder, table: pa.Table) -> None:
+        ordered_by.add((ordered.step.name, ordered.number_of_partition))
+        receive(ordered, table)
 
     monkeypatch.setattr(RestoreOrder, "receive", noted)
     monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, "300")
@@ -268,6 +268,6 @@ def test_drivers_of_few_splits_come_home_to_all_partitions(
     found = pipelines.outputs(tmp_path)
     assert found["o.csv"] == wanted["o.csv"]
     assert combines.dead(found.get("dead.csv", b"")) == combines.dead(wanted.get("dead.csv", b""))
-    numbers = sorted(number for name, number in homes if name == "c")
+    numbers = sorted(number for name, number in ordered_by if name == "c")
     assert numbers == list(range(len(numbers)))
     assert len(numbers) > 8

@@ -84,10 +84,10 @@ class Partial(windowed.Partial):
         """Pieces may be as many as records."""
         return pa.table({order.AT: part[order.AT]})
 
-    def _group(self, lane: _Grouped) -> None:
+    def _group(self, state: _Grouped) -> None:
         """Records become pieces, and leave."""
-        columns, count = _joined(lane.raw), lane.raw_rows
-        lane.raw, lane.raw_rows, lane.raw_bytes = [], 0, 0
+        columns, count = _joined(state.raw), state.raw_rows
+        state.raw, state.raw_rows, state.raw_bytes = [], 0, 0
         self._count_held()
         numbers = self._pieces(columns, count)
         states = []
@@ -96,16 +96,19 @@ class Partial(windowed.Partial):
         if _needs_end(self.grouping):
             states.append(accumulators.Grouped(_END, columns[order.AT], "max"))
         pieces = reduced(self.grouping, columns, numbers, states)
-        homes = self._homes(pieces)
-        for home, part in partition.cut(pieces, homes):
+        range_partitions = self._range_partitions(pieces)
+        for range_partition, part in partition.cut(pieces, range_partitions):
             self.note_sample(part.column(SINCE), part.column(order.AT))
-            self.context.send(self.exchange, home, lane.rank, part.drop_columns([_SESSION]))
+            self.context.send(self.exchange, range_partition, state.rank, part.drop_columns([_SESSION]))
         # Nothing is known to have passed before the first task.
-        if lane.rank and pieces.num_rows < count:
-            home_of = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
-            home_of[pieces.column(_SESSION).to_numpy()] = homes
+        if state.rank and pieces.num_rows < count:
+            range_partition_of = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
+            range_partition_of[pieces.column(_SESSION).to_numpy()] = range_partitions
             self._suspect(
-                {name: columns[name] for name in (*self.grouping.origin, order.AT)}, numbers, home_of, lane.rank
+                {name: columns[name] for name in (*self.grouping.origin, order.AT)},
+                numbers,
+                range_partition_of,
+                state.rank,
             )
 
     def _pieces(self, columns: dict[str, pa.Array], count: int) -> Numbers:
@@ -126,21 +129,21 @@ class Partial(windowed.Partial):
         columns[UNTIL] = pa.array(np.where(is_alone, times, until))
         return np.where(is_alone, len(found.first) + np.arange(count), found.of)
 
-    def _homes(self, pieces: pa.Table) -> Numbers:
+    def _range_partitions(self, pieces: pa.Table) -> Numbers:
         keys = self.grouping.keys
         if not keys or self.partitions == 1:
             return np.zeros(pieces.num_rows, dtype=np.int64)
         return partition.numbers([pieces.column(name) for name in keys], self.partitions)
 
-    def _suspect(self, columns: dict[str, pa.Array], numbers: Numbers, homes: Numbers, rank: int) -> None:
+    def _suspect(self, columns: dict[str, pa.Array], numbers: Numbers, range_partitions: Numbers, rank: int) -> None:
         """Tell where the records are that stand behind others in their piece."""
         at = columns[order.AT].to_numpy()
-        firsts = np.empty(len(homes), dtype=np.int64)
+        firsts = np.empty(len(range_partitions), dtype=np.int64)
         firsts[numbers[::-1]] = at[::-1]  # of several the last counts, which is the first record
         others = np.flatnonzero(at != firsts[numbers])
         places = pa.table({**columns, PIECE: pa.array(firsts[numbers])}).take(pa.array(others))
-        for home, part in partition.cut(places, homes[numbers[others]]):
-            self.suspect(part, home, rank)
+        for range_partition, part in partition.cut(places, range_partitions[numbers[others]]):
+            self.suspect(part, range_partition, rank)
 
 
 def _reached(source: int) -> str:
@@ -314,4 +317,4 @@ def _together(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 #: The operators of an aggregate with sessions, by their roles.
-OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.ORDERED: windowed.RestoreOrder}

@@ -39,7 +39,7 @@ class Seen:
 
 @dataclass
 class Watch:
-    """How far each source has come in a lane of a task."""
+    """How far each source has come in a merge path of a task."""
 
     maxima: dict[int, int] = field(default_factory=dict)
 
@@ -90,7 +90,7 @@ class Sets:
 
 
 def message(watches: Mapping[int, Watch], sets: Sets, sample: list[Any]) -> bytes:
-    """What a task tells: the maxima of its lanes by their ranks, its sets, and a sample of where its groups are."""
+    """A task's report: the maxima of its merge paths by rank, its sets, and a sample of its groups' places."""
     maxima = {rank: watch.maxima for rank, watch in watches.items() if watch.maxima}
     return json.dumps({"maxima": maxima, "sets": [sorted(each) for each in sets.numbers], "sample": sample}).encode()
 

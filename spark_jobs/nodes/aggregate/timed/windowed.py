@@ -143,7 +143,7 @@ class Final(run.Final):
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        """Where each home partition begins but the first, as windows and places."""
+        """Where each range partition begins but the first, as windows and places."""
         sample = sorted(map(tuple, self.heard.sample))
         places = (len(sample) * number // self.partitions for number in range(1, self.partitions))
         return [sample[place] for place in places] if sample else []

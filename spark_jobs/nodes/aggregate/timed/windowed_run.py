@@ -108,10 +108,10 @@ class Partial(windowed.Partial):
                 copies[PASSED] = pa.array(passed)
             self.hold(batch, copies)
 
-    def _send(self, lane: _Grouped) -> None:
-        for table in lane.partial if self.partitions > 1 else ():
+    def _send(self, state: _Grouped) -> None:
+        for table in state.partial if self.partitions > 1 else ():
             self.note_sample(table.column(NUMBER), table.column(order.AT))
-        super()._send(lane)
+        super()._send(state)
 
 
 @dataclass
@@ -152,4 +152,4 @@ class Final(windowed.Final):
 
 
 #: The operators of an aggregate with windows of fixed lengths, by their roles.
-OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.HOME: windowed.RestoreOrder}
+OPERATORS = {shape.Role.PARTIAL: Partial, shape.Role.FINAL: Final, shape.Role.ORDERED: windowed.RestoreOrder}

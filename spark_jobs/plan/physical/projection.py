@@ -10,7 +10,7 @@ from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.requirements import Above, Requirements
 from spark_jobs.nodes.terms.wanted import NOTHING
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ def prune(
             continue
         own = _system(programs.get(planned.name, []), "before") | planned.step.shown
         behind = members[planned.name] if planned.step.hands_on else set()
-        streams = feeds.streams(planned)
+        streams = upstream.streams(planned)
         for edge in planned.inputs:
             # Records that are only looked up do not go on: nobody behind the node asks where they come from.
             members[edge.node] |= own | (behind if edge in streams else set())
@@ -109,14 +109,14 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
 
 def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Above:
     everything = _upstream(planned, nodes, lambda each: list(each.inputs))
-    streams = _upstream(planned, nodes, feeds.streams)
+    streams = _upstream(planned, nodes, upstream.streams)
     sources = frozenset(name for name in everything if not nodes[name].inputs)
     return Above(frozenset(everything), sources, sources & streams)
 
 
 def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[str]:
     """The columns of sources, behind nodes that make groups."""
-    above = [nodes[name] for name in _upstream(planned, nodes, feeds.streams)]
+    above = [nodes[name] for name in _upstream(planned, nodes, upstream.streams)]
     if all(each.step is None or each.step.groups_by is None for each in above):
         return frozenset()
     return frozenset(column for each in nodes.values() if not each.inputs for column in _columns(each))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import PlannedNode
 
 
-def settle(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[PlannedNode, ...]:
+def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[PlannedNode, ...]:
     """The nodes with steps that know what they wait for, and whether they are of the init phase."""
     init = scoping.init_nodes(bindings)
     awaited = _awaited(bindings, init)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.plan import paths, ports, settling
+from spark_jobs.plan import paths, ports, state_readers
 from spark_jobs.plan.checks import overlap
 from spark_jobs.plan.expanding import expand
 from spark_jobs.plan.options import PlanOptions, RunOptions
-from spark_jobs.plan.physical import liveness
+from spark_jobs.plan.physical import projection
 from spark_jobs.plan.plan import LEAST_TASK_BYTES, DeadLetterTarget, ErrorHandling, Input, Plan, PlannedNode
 from spark_jobs.plan.reading import interpolation, reader, yaml_tree
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 def planned_nodes(bound: binder.Bindings) -> tuple[PlannedNode, ...]:
     """The nodes as plans have them, with the columns that anybody reads."""
-    pruned = liveness.prune(tuple(_planned(bound)), bound.programs, list(bound.graph.nodes))
-    return settling.settle(pruned, bound)
+    pruned = projection.prune(tuple(_planned(bound)), bound.programs, list(bound.graph.nodes))
+    return state_readers.wire_state(pruned, bound)
 
 
 def _credential_variables(bound: binder.Bindings) -> Iterator[str]:

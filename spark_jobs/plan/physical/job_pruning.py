@@ -10,11 +10,11 @@ from spark_jobs.nodes.terms.shape import Role
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from spark_jobs.plan.physical.regions import Job, PhysicalOperator
+    from spark_jobs.plan.physical.fragments import Job, PhysicalOperator
 
 
 def without(job: Job, unwanted: Container[str]) -> Job:
-    """The job without what some nodes do at the ends of its regions: no records come to them.
+    """The job without what some nodes do at the ends of its fragments: no records come to them.
 
     What is sent from there, or written down, stays: who gets it waits for messages of all tasks.
     """

@@ -1,4 +1,4 @@
-"""The physical plan: which operators run together, at which level, in which job, and what runs twice in silence."""
+"""The physical plan: which operators run together, at which stage, in which job, and what runs twice in silence."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spark_jobs import plan as planning
 from spark_jobs.execute.run import partitions, work
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.options import PlanOptions
-from spark_jobs.plan.physical import physical, regions
+from spark_jobs.plan.physical import fragments, physical
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.plan.physical.regions import Job
+    from spark_jobs.plan.physical.fragments import Job
     from spark_jobs.plan.plan import Plan
 
 SOURCE = (
@@ -98,11 +98,11 @@ def planned(folder: Path, nodes: list[str]) -> Plan:
 
 def jobs(folder: Path, shape: str, partitions: int = 3, of_combines: int = 1) -> tuple[Job, ...]:
     plan = planned(folder, SHAPES[shape])
-    return regions.jobs(plan, lambda name: of_combines if plan.by_name[name].kind == "combine" else partitions)
+    return fragments.jobs(plan, lambda name: of_combines if plan.by_name[name].kind == "combine" else partitions)
 
 
 def reached(job: Job, roots: tuple[str, ...] | list[str]) -> set[str]:
-    """The operators of a region."""
+    """The operators of a fragment."""
     found: set[str] = set()
     waiting = list(roots)
     while waiting:
@@ -119,22 +119,22 @@ def test_every_record_finds_its_way(shape: str, partitions: int, tmp_path: Path)
     plan = planned(tmp_path, SHAPES[shape])
     counted: list[str] = []
     written: set[str] = set()
-    for job in regions.jobs(plan, lambda name: partitions):
+    for job in fragments.jobs(plan, lambda name: partitions):
         rooted = {0: reached(job, [*job.sources, *(op.id for op in job.readers)])}
         assert {str(rows) for op in job.readers for rows in op.reads} <= written, "what is read is not there"
-        for level in range(1, job.levels):
-            rooted[level] = reached(job, [exchange.consumer for exchange in job.at(level)])
+        for stage in range(1, job.stages):
+            rooted[stage] = reached(job, [exchange.consumer for exchange in job.at(stage)])
         assert set().union(*rooted.values()) == set(job.ops), "operators that no root reaches"
-        for level, ops in rooted.items():
+        for stage, ops in rooted.items():
             for name in ops:
                 op = job.ops[name]
                 if op.exchange is not None:
-                    assert job.exchanges[op.exchange].level > level, f"{name} sends to a level that has begun"
+                    assert job.exchanges[op.exchange].stage > stage, f"{name} sends to a stage that has begun"
                 assert all(target.op in job.ops for target in op.targets)
         assert [exchange.id for exchange in job.exchanges] == list(range(len(job.exchanges)))
         assert {job.ops[exchange.consumer].role for exchange in job.exchanges} <= {
             Role.FINAL,
-            Role.HOME,
+            Role.ORDERED,
         }
         for op in job.ops.values():
             if op.role is Role.BUILD:
@@ -150,49 +150,49 @@ def test_a_large_build_side_meets_its_driver_in_partitions(tmp_path: Path) -> No
     first, second = jobs(tmp_path, "a lookup", of_combines=3)
     assert {op.id: op.partitions for op in first.ops.values()} == {"b": 1, "c#build:b": 3}
     roles = {op.id: str(op.role) for op in second.ops.values()}
-    assert roles == {"a": "", "c": "partial", "c#final": "final", "c#home": "home", "x": ""}
-    assert [(str(e.kind), e.level, e.consumer) for e in second.exchanges] == [
-        ("group", 1, "c#final"), ("home", 2, "c#home")
+    assert roles == {"a": "", "c": "partial", "c#final": "final", "c#ordered": "ordered", "x": ""}
+    assert [(str(e.kind), e.stage, e.consumer) for e in second.exchanges] == [
+        ("hash", 1, "c#final"), ("range", 2, "c#ordered")
     ]  # fmt: skip
 
 
-def test_a_narrow_pipeline_is_one_region(tmp_path: Path) -> None:
+def test_a_narrow_pipeline_is_one_fragment(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "narrow")
-    assert (job.levels, job.exchanges, job.sources) == (1, (), ("a",))
+    assert (job.stages, job.exchanges, job.sources) == (1, (), ("a",))
     assert [(t.port, t.op) for t in job.ops["r"].targets] == [("low", "x"), ("high", "y")]
 
 
-def test_groups_meet_and_go_home(tmp_path: Path) -> None:
+def test_groups_are_hashed_and_then_ordered(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "groups")
-    assert [(e.kind.value, e.level, e.partitions, e.consumer) for e in job.exchanges] == [
-        ("group", 1, 3, "g#final"),
-        ("home", 2, 3, "g#home"),
+    assert [(e.kind.value, e.stage, e.partitions, e.consumer) for e in job.exchanges] == [
+        ("hash", 1, 3, "g#final"),
+        ("range", 2, 3, "g#ordered"),
     ]
-    assert (job.levels, job.slots(1), job.slots(2)) == (3, 3, 3)
-    assert [target.op for target in job.ops["g#home"].targets] == ["x"]
+    assert (job.stages, job.slots(1), job.slots(2)) == (3, 3, 3)
+    assert [target.op for target in job.ops["g#ordered"].targets] == ["x"]
     assert [target.op for target in job.ops["a"].targets] == ["g", "y"]
 
 
 def test_groups_in_a_single_partition_are_in_order_already(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "groups", partitions=1)
-    assert [(e.kind.value, e.consumer) for e in job.exchanges] == [("group", "g#final")]
+    assert [(e.kind.value, e.consumer) for e in job.exchanges] == [("hash", "g#final")]
     assert [target.op for target in job.ops["g#final"].targets] == ["x"]
 
 
-def test_groups_of_groups_are_levels_of_one_job(tmp_path: Path) -> None:
+def test_groups_of_groups_are_stages_of_one_job(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "groups of groups")
-    assert [exchange.level for exchange in job.exchanges] == [1, 2, 3, 4]
+    assert [exchange.stage for exchange in job.exchanges] == [1, 2, 3, 4]
 
 
-def test_what_meets_groups_waits_for_their_level(tmp_path: Path) -> None:
-    """Records of `b` are read at level 0 and `g` comes home at level 2: `h` groups both, at level 3."""
+def test_what_meets_groups_waits_for_their_stage(tmp_path: Path) -> None:
+    """Records of `b` are read at stage 0 and `g` is put in order at stage 2: `h` groups both, at stage 3."""
     (job,) = jobs(tmp_path, "groups beside records")
-    levels = {exchange.consumer: exchange.level for exchange in job.exchanges}
-    assert levels == {"g#final": 1, "g#home": 2, "h#final": 3, "h#home": 4}
-    assert job.ops["m"].lanes == ((0,), (1,))
-    assert job.ops["h"].lanes == ((0,), (1,))
-    assert job.ops["h#final"].incoming_lanes == ((0,), (1,))
-    assert job.ops["h#final"].lanes == ((),), "an exchange makes one lane of several"
+    stages = {exchange.consumer: exchange.stage for exchange in job.exchanges}
+    assert stages == {"g#final": 1, "g#ordered": 2, "h#final": 3, "h#ordered": 4}
+    assert job.ops["m"].merge_paths == ((0,), (1,))
+    assert job.ops["h"].merge_paths == ((0,), (1,))
+    assert job.ops["h#final"].incoming_paths == ((0,), (1,))
+    assert job.ops["h#final"].merge_paths == ((),), "an exchange joins merge paths into one"
 
 
 def test_a_build_side_is_an_earlier_job(tmp_path: Path) -> None:
@@ -221,13 +221,13 @@ def test_what_is_taken_in_turn_is_a_root_of_the_next_job(tmp_path: Path) -> None
     assert set(first.ops) == {"a", "b", "m#build:0", "m#build:1", "y"}
     assert {op.id: [str(rows) for rows in op.reads] for op in second.readers} == {"m": ["m#build:0", "m#build:1"]}
     assert (second.sources, second.ops["b"].silent) == (("b",), True)
-    assert second.ops["x"].lanes == ((0,), (1,))
+    assert second.ops["x"].merge_paths == ((0,), (1,))
 
 
 def test_what_goes_on_in_a_later_job_is_shown(tmp_path: Path) -> None:
     lines = physical.lines(planned(tmp_path, SHAPES["in turn"]))
-    assert "  Region a (a task per split): a → m.0 [input, kept for the next job] → y" in lines
-    assert "  Region m (a task per stretch): m → n → x" in lines
+    assert "  Fragment a (a task per split): a → m.0 [input, kept for the next job] → y" in lines
+    assert "  Fragment m (a task per range): m → n → x" in lines
 
 
 def test_lookups_in_lookups_are_jobs_in_a_row(tmp_path: Path) -> None:

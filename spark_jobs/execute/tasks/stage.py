@@ -1,4 +1,4 @@
-"""A level of a job inside one Spark task: splits read, or shuffle records opened, and what comes of them sent on."""
+"""A stage of a job inside one Spark task: splits read, or shuffle records opened, and what comes of them sent on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
 
 
-def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A level's part in one Spark task: what `mapInArrow` calls.
+def run_stage(pickled: bytes, stage: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A stage's part in one Spark task: what `mapInArrow` calls.
 
     Args:
         pickled: the job's `JobSpec`.
-        level: 0 gets rows with the numbers of loads to read; later levels get shuffle records, sorted by exchange and
+        stage: 0 gets rows with the numbers of loads to read; later stages get shuffle records, sorted by exchange and
             ordinal.
         batches: the task's rows.
 
@@ -41,10 +41,10 @@ def run_level(pickled: bytes, level: int, batches: Iterator[pa.RecordBatch]) -> 
         _freeze()
     number = context.partitionId() if context else 0
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
-    if level == 0:
+    if stage == 0:
         yield from read_loads(spec, spread.numbers_in(batches), attempt)
         return
-    yield from open_records(spec, level, number, attempt, batches)
+    yield from open_records(spec, stage, number, attempt, batches)
 
 
 @cache
@@ -54,7 +54,7 @@ def _freeze() -> None:
 
 
 def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[pa.RecordBatch]:
-    """Tasks of level 0, one after the other; a single one, unless there are very many. Their reports go together."""
+    """Tasks of stage 0, one after the other; a single one, unless there are very many. Their reports go together."""
     told: list[report.TaskReport] = []
     for number in numbers:
         load = spec.loads[number]
@@ -75,12 +75,12 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
 
 
 def open_records(
-    spec: JobSpec, level: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
+    spec: JobSpec, stage: int, slot: int, attempt: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """A task of a later level: its own shuffle records are opened, all others go on."""
-    starts = shuffle_records.slot_starts(spec.job, level)
-    own = next(e for e in spec.job.at(level) if 0 <= slot - starts[e.id] < e.partitions)
-    unit = Task(spec, level, slot - starts[own.id], attempt)
+    """A task of a later stage: its own shuffle records are opened, all others go on."""
+    starts = shuffle_records.slot_starts(spec.job, stage)
+    own = next(e for e in spec.job.at(stage) if 0 <= slot - starts[e.id] < e.partitions)
+    unit = Task(spec, stage, slot - starts[own.id], attempt)
 
     def mine() -> Iterator[tuple[int, bytes]]:
         for batch in batches:
@@ -107,10 +107,10 @@ def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
 
 
 def _reports(spec: JobSpec, told: Sequence[report.TaskReport]) -> pa.RecordBatch:
-    """Reports on their way to the driver, by the level and the number of the first."""
-    level, number = told[0].level, told[0].number
-    target = shuffle_records.slot(spec.job, level + 1, shuffle_records.REPORTS, number)
-    return shuffle_records.batch([(target, shuffle_records.REPORTS, number, level, report.encode(told))])
+    """Reports on their way to the driver, by the stage and the number of the first."""
+    stage, number = told[0].stage, told[0].number
+    target = shuffle_records.slot(spec.job, stage + 1, shuffle_records.REPORTS, number)
+    return shuffle_records.batch([(target, shuffle_records.REPORTS, number, stage, report.encode(told))])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

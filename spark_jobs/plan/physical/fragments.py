@@ -1,13 +1,14 @@
-"""The physical plan: which operators run together, and where records change place.
+"""The physical plan: which operators run together, and where records change tasks.
 
-A **region** is everything that a batch reaches from a root without leaving its task: the root is a split of a source,
-or a partition of an exchange. An aggregate cuts its stream twice: partial groups go to the *group* exchange, where
-equal keys meet, and the results go *home* to the partition that holds the place of their first record, so that order
-needs no global sort. What an earlier **job** has to write down is looked up by each task of the next, as a combine's
-build sides, or is a root there, in **stretches**, as the inputs of an interleaved merge.
+A **fragment** is a tree of operators that run in one task. Its root reads a split of a source or a partition of an
+exchange. An aggregate divides the plan twice: partial groups go through a *hash* exchange, which brings equal keys
+together, and the results go through a *range* exchange to the partition that covers the place of their first record, so
+that order needs no global sort. The input that an earlier **job** has materialized is either looked up by each task of
+the next job, like a combine's build sides, or read there by a root, range by range, like the inputs of an interleaved
+merge.
 
-A job is a chain of **levels**: level 0 reads splits and stretches, level n+1 what level n sent. The chain is one Spark
-job, whatever the pipeline's shape: rows for an exchange of a later level are passed on unopened.
+A job is a chain of **stages**: stage 0 reads splits and materialized ranges, stage n+1 reads what stage n sent. The
+chain is one Spark job, whatever the pipeline's shape: rows for an exchange of a later stage are passed on unopened.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.nodes.terms.needs import Rows, Values
 from spark_jobs.nodes.terms.shape import ExchangeKind, LocalPhase, Role, ShufflePhase
-from spark_jobs.plan.physical import feeds
+from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan import plan as plans
 
 
-Lanes = tuple[tuple[int, ...], ...]
+MergePaths = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class PhysicalOperator:
-    """An operator of a region.
+    """An operator of a fragment.
 
     `exchange` is what it sends to, `tells` what it writes down for a later job, `reads` what an earlier one wrote down
     that it reads as a root.
@@ -60,10 +61,10 @@ class PhysicalOperator:
     reads: tuple[Rows, ...] = ()
     #: In how many partitions it sends or writes them.
     partitions: int = 1
-    #: Every lane that reaches the operator, in record order: its position is the high part of a record's ordinal.
-    lanes: tuple[tuple[int, ...], ...] = ((),)
-    #: The lanes that reached the node before an exchange made one of them.
-    incoming_lanes: tuple[tuple[int, ...], ...] = ((),)
+    #: Every merge path that reaches the operator, in record order: its position is the high part of a record's place.
+    merge_paths: tuple[tuple[int, ...], ...] = ((),)
+    #: The merge paths that reached the node before an exchange joined them into one.
+    incoming_paths: tuple[tuple[int, ...], ...] = ((),)
     #: Whether records enter and leave the node here.
     first: bool = True
     last: bool = True
@@ -76,14 +77,14 @@ Operators = dict[str, PhysicalOperator]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A shuffle of payloads: consumed at `level` by the operator `consumer`, in `partitions` parts.
+    """A shuffle of payloads. The operator `consumer` reads it in `stage`, in `partitions` partitions.
 
     `moved` and `by` say what goes through it and by what it is brought together, in words of `explain`.
     """
 
     id: int
     kind: ExchangeKind
-    level: int
+    stage: int
     partitions: int
     consumer: str
     moved: str = ""
@@ -92,7 +93,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Job:
-    """One Spark job. `sources` are the roots of level 0 that read splits; `operators` all operators by id."""
+    """One Spark job. `sources` are the roots of stage 0 that read splits; `operators` all operators by id."""
 
     number: int
     sources: tuple[str, ...]
@@ -101,26 +102,26 @@ class Job:
 
     @property
     def readers(self) -> tuple[PhysicalOperator, ...]:
-        """The roots of level 0 that read what earlier jobs wrote down."""
+        """The roots of stage 0 that read what earlier jobs wrote down."""
         return tuple(op for op in self.ops.values() if op.reads)
 
     @property
-    def levels(self) -> int:
-        """How many levels the chain has."""
-        return 1 + max((exchange.level for exchange in self.exchanges), default=0)
+    def stages(self) -> int:
+        """How many stages the chain has."""
+        return 1 + max((exchange.stage for exchange in self.exchanges), default=0)
 
-    def at(self, level: int) -> list[Exchange]:
-        """The exchanges that a level consumes, in slot order."""
-        return [exchange for exchange in self.exchanges if exchange.level == level]
+    def at(self, stage: int) -> list[Exchange]:
+        """The exchanges that a stage consumes, in slot order."""
+        return [exchange for exchange in self.exchanges if exchange.stage == stage]
 
     def totals(self, exchange: Exchange) -> Totals | None:
         """The totals that the groups behind an exchange know, where it is one of groups."""
         consumer = self.ops[exchange.consumer]
         return consumer.step.told if consumer.role is Role.FINAL else None
 
-    def slots(self, level: int) -> int:
-        """How many tasks a level above 0 has."""
-        return sum(exchange.partitions for exchange in self.at(level))
+    def slots(self, stage: int) -> int:
+        """How many tasks a stage above 0 has."""
+        return sum(exchange.partitions for exchange in self.at(stage))
 
 
 def jobs(plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
@@ -138,7 +139,7 @@ def jobs(plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str
 class _Builder:
     def __init__(self, plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str]) -> None:
         self.plan = plan
-        self.phases = {planned.name: feeds.step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
+        self.phases = {planned.name: upstream.step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
         self.laid = {name for name in laid if plan.consumers[name]}
         self.numbers = self._numbers()
         #: The first job that can go on with what a node gives.
@@ -161,19 +162,19 @@ class _Builder:
 
     def _place(self, planned: plans.PlannedNode, floor: int) -> None:
         """Find the job of a node and of what it needs; what it reads from was placed before."""
-        setters = feeds.awaited(planned)
+        setters = upstream.awaited(planned)
         self.told |= {Values(setter): self.depths[setter] for setter in setters}
         # Whatever is made of its inputs may read the values, keys of its build sides included.
         ready = max([floor, *(self.depths[setter] + 1 for setter in setters)])
-        written = [(edge, need) for edge, need in feeds.inputs(planned) if need is not None]
+        written = [(edge, need) for edge, need in upstream.inputs(planned) if need is not None]
         self.told |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
         built = [self.told[need] + 1 for _, need in written]
-        streamed = [self.depths[edge.node] for edge in feeds.piped(planned)]
+        streamed = [self.depths[edge.node] for edge in upstream.piped(planned)]
         self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.laid)
 
     def _within(self, planned: plans.PlannedNode) -> list[plans.Input]:
         """The edges whose records come within the job: none to what an earlier one has kept."""
-        return [] if planned.name in self.kept else feeds.piped(planned)
+        return [] if planned.name in self.kept else upstream.piped(planned)
 
     def _job_of_ends(self) -> dict[str, int]:
         """The job of each end of a stream: ends that read a common source run together, so that it is read once.
@@ -207,7 +208,7 @@ class _Builder:
         large file that one task reads.
         """
         readers = [consumer for consumer, _ in self.plan.consumers[planned.name]]
-        goes_on = any(isinstance(need, Rows) and need.go_on for need in feeds.step(planned).needs)
+        goes_on = any(isinstance(need, Rows) and need.go_on for need in upstream.step(planned).needs)
         if not readers or set(planned.outputs) != {""} or goes_on:
             return False
         if planned.name in self.laid:
@@ -244,18 +245,18 @@ class _Builder:
 
     def _writes(self, planned: plans.PlannedNode, number: int) -> list[plans.Input]:
         """The inputs of a node that a job writes down."""
-        return [edge for edge, need in feeds.inputs(planned) if need is not None and self.told[need] == number]
+        return [edge for edge, need in upstream.inputs(planned) if need is not None and self.told[need] == number]
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
         ops: dict[str, PhysicalOperator] = {}
         exchanges: list[Exchange] = []
         self.exits = {}
-        levels: dict[str, set[int]] = {}  # node -> levels at which its records appear
+        stages: dict[str, set[int]] = {}  # node -> stages at which its records appear
         for planned in self.plan.nodes:
             if planned.name in members:
-                arriving = {level for edge in self._within(planned) for level in levels[edge.node]} or {0}
+                arriving = {stage for edge in self._within(planned) for stage in stages[edge.node]} or {0}
                 whole = self._box(planned, planned.name in done)
-                levels[planned.name] = self._parts(whole, arriving, ops, exchanges)
+                stages[planned.name] = self._parts(whole, arriving, ops, exchanges)
         for planned in self.plan.nodes:
             self._connect(planned, number, members, ops)
         for name in self._keeps(members):
@@ -268,33 +269,35 @@ class _Builder:
         found: dict[str, int] = {}
         free = 0
         for planned in self.plan.nodes:
-            found[planned.name] = free + (len(planned.inputs) if feeds.written(planned) else 0)
+            found[planned.name] = free + (len(planned.inputs) if upstream.written(planned) else 0)
             free = found[planned.name] + len(self.phases[planned.name])
         return found
 
     def _box(self, planned: plans.PlannedNode, silent: bool) -> PhysicalOperator:
-        op = PhysicalOperator(planned.name, feeds.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
+        op = PhysicalOperator(planned.name, upstream.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
         if planned.name in self.kept:
-            return replace(op, role=Role.KEPT, reads=(feeds.kept(planned.name),))
-        reads = tuple(written for _, written in feeds.inputs(planned) if written is not None and written.go_on)
-        return replace(op, reads=reads, lanes=self._incoming_lanes(planned))
+            return replace(op, role=Role.KEPT, reads=(upstream.kept(planned.name),))
+        reads = tuple(written for _, written in upstream.inputs(planned) if written is not None and written.go_on)
+        return replace(op, reads=reads, merge_paths=self._incoming_paths(planned))
 
-    def _incoming_lanes(self, planned: plans.PlannedNode) -> Lanes:
+    def _incoming_paths(self, planned: plans.PlannedNode) -> MergePaths:
         """Every path through merges by which records reach a node, in the order that the node gives them."""
         if not self._within(planned):
             return ((),)
-        if any(isinstance(phase, LocalPhase) and phase.lanes for phase in self.phases[planned.name]):
-            return tuple((i, *lane) for i, edge in enumerate(planned.inputs) for lane in self._lanes(edge.node))
-        return self._lanes(feeds.piped(planned)[0].node)
+        if any(isinstance(phase, LocalPhase) and phase.merge_paths for phase in self.phases[planned.name]):
+            return tuple(
+                (i, *merge_path) for i, edge in enumerate(planned.inputs) for merge_path in self._merge_paths(edge.node)
+            )
+        return self._merge_paths(upstream.piped(planned)[0].node)
 
-    def _lanes(self, name: str) -> Lanes:
+    def _merge_paths(self, name: str) -> MergePaths:
         """Every path through merges by which records reach a node's output, in the order the records have there."""
         if name in self.kept or any(isinstance(phase, ShufflePhase) for phase in self.phases[name]):
             return ((),)
-        return self._incoming_lanes(self.plan.by_name[name])
+        return self._incoming_paths(self.plan.by_name[name])
 
-    def _parts(self, whole: PhysicalOperator, levels: set[int], ops: Operators, exchanges: list[Exchange]) -> set[int]:
-        """The operators of a node, part by part; gives the levels at which the result appears."""
+    def _parts(self, whole: PhysicalOperator, stages: set[int], ops: Operators, exchanges: list[Exchange]) -> set[int]:
+        """The operators of a node, part by part; gives the stages at which the result appears."""
         if whole.role is Role.KEPT:
             ops[whole.id], self.exits[whole.id] = whole, whole.id
             return {0}
@@ -307,20 +310,20 @@ class _Builder:
                 self._follow(ops, self.exits[whole.id], name)
             match phase:
                 case LocalPhase():
-                    ops[name] = self._beside(part, phase.aside, max(levels) + 1, ops, exchanges)
+                    ops[name] = self._beside(part, phase.aside, max(stages) + 1, ops, exchanges)
                     self.exits[whole.id] = name
                 case ShufflePhase():
-                    levels = {self._shuffle(part, phase, max(levels), ops, exchanges)}
-                    whole = replace(whole, lanes=((),))
+                    stages = {self._shuffle(part, phase, max(stages), ops, exchanges)}
+                    whole = replace(whole, merge_paths=((),))
                 case _:
                     assert_never(phase)
-        return levels
+        return stages
 
     def _beside(
         self,
         op: PhysicalOperator,
         aside: Stop | None,
-        level: int,
+        stage: int,
         ops: dict[str, PhysicalOperator],
         exchanges: list[Exchange],
     ) -> PhysicalOperator:
@@ -329,9 +332,11 @@ class _Builder:
             return op
         name = f"{op.id}#{aside.role}"
         title = f"{op.step.name} [{aside.title}]"
-        behind = replace(op, id=name, role=aside.role, lanes=((),), reads=(), first=False, last=False, title=title)
+        behind = replace(
+            op, id=name, role=aside.role, merge_paths=((),), reads=(), first=False, last=False, title=title
+        )
         ops[name] = replace(behind, tells=aside.tells)
-        exchanges.append(Exchange(len(exchanges), aside.kind, level, 1, name, aside.moved, aside.by))
+        exchanges.append(Exchange(len(exchanges), aside.kind, stage, 1, name, aside.moved, aside.by))
         return replace(op, exchange=exchanges[-1].id)
 
     def _shuffle(
@@ -342,15 +347,15 @@ class _Builder:
         ops: dict[str, PhysicalOperator],
         exchanges: list[Exchange],
     ) -> int:
-        """The operators and exchanges by which records meet and go home; gives the level where the result appears."""
+        """The operators and exchanges that bring records together and restore their order; gives the result's stage."""
         called = f"{op.step.name} ({phase.aspect})" if phase.aspect else op.step.name
         sent = replace(op, exchange=len(exchanges), partitions=phase.partitions, last=False)
         ops[op.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
-        behind = replace(op, lanes=((),), incoming_lanes=op.lanes, reads=(), first=False)
+        behind = replace(op, merge_paths=((),), incoming_paths=op.merge_paths, reads=(), first=False)
         stops = phase.route
-        for level, stop in enumerate(stops, arriving + 1):
+        for stage, stop in enumerate(stops, arriving + 1):
             name = f"{op.id}#{stop.role}"
-            exchanges.append(Exchange(len(exchanges), stop.kind, level, phase.partitions, name, stop.moved, stop.by))
+            exchanges.append(Exchange(len(exchanges), stop.kind, stage, phase.partitions, name, stop.moved, stop.by))
             arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
             if stop.tells in self.told and not op.silent:
                 arrived = replace(arrived, tells=stop.tells)
@@ -358,7 +363,7 @@ class _Builder:
                 arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
             ops[name] = arrived
         self.exits[op.step.name] = name
-        return level
+        return stage
 
     @staticmethod
     def _follow(ops: dict[str, PhysicalOperator], producer: str, consumer: str) -> None:
@@ -367,7 +372,7 @@ class _Builder:
 
     def _connect(self, planned: plans.PlannedNode, number: int, members: set[str], ops: Operators) -> None:
         """Wire a node's inputs to its producers' last operators."""
-        for index, (edge, written) in enumerate(feeds.inputs(planned)):
+        for index, (edge, written) in enumerate(upstream.inputs(planned)):
             producer = ops.get(self.exits.get(edge.node, ""))
             if producer is None:
                 continue
@@ -377,13 +382,13 @@ class _Builder:
                 target = str(written)
                 ops[target] = PhysicalOperator(
                     target,
-                    feeds.step(planned),
+                    upstream.step(planned),
                     Role.BUILD,
                     self.numbers[planned.name] - len(planned.inputs) + index,
                     silent=False,
                     tells=written,
                     partitions=self._partitions(written),
-                    lanes=self._lanes(edge.node),
+                    merge_paths=self._merge_paths(edge.node),
                 )
             elif planned.name in members - self.kept:
                 target = planned.name
@@ -394,9 +399,11 @@ class _Builder:
     def _keep(self, planned: plans.PlannedNode, ops: dict[str, PhysicalOperator]) -> None:
         """Add the operator that writes down what a node gives, for later jobs to begin with it."""
         last = ops[self.exits[planned.name]]
-        target = str(feeds.kept(planned.name))
-        kept = PhysicalOperator(target, last.step, Role.KEEP, last.number, silent=False, tells=feeds.kept(planned.name))
-        ops[target] = replace(kept, lanes=self._lanes(planned.name))
+        target = str(upstream.kept(planned.name))
+        kept = PhysicalOperator(
+            target, last.step, Role.KEEP, last.number, silent=False, tells=upstream.kept(planned.name)
+        )
+        ops[target] = replace(kept, merge_paths=self._merge_paths(planned.name))
         ops[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))
 
     def _partitions(self, written: Rows) -> int:

@@ -161,7 +161,7 @@ ASKING = [
     *(ROOT / f"spark_jobs/execute/dlq/{name}.py" for name in ("files", "writer")),
 ]
 #: The run chooses the destination; what stays inside a run is on a file system that all its machines share.
-MAY_KNOW_LOCAL_FILES = {"executor.py", "passes.py"}
+MAY_KNOW_LOCAL_FILES = {"executor.py", "passes.py", "publishing.py"}
 _OF_FILES = {
     *("exists", "getsize", "is_dir", "is_file", "iterdir", "lexists", "listdir", "lstat", "scandir", "stat"),
     *("link", "makedirs", "mkdir", "rename", "rmdir", "unlink"),
@@ -225,6 +225,7 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
 KNOWN_FORMATS = {
     "spark_jobs/plan/explain/explain.py": {"json"},
     "spark_jobs/execute/logs.py": {"json"},
+    "spark_jobs/execute/dlq/reading_again.py": {"json", "spark_jobs.formats.json"},
     "spark_jobs/execute/dlq/writer.py": {"spark_jobs.formats.csv"},
     "spark_jobs/formats/pages.py": {"spark_jobs.formats.json"},
 }

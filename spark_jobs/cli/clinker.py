@@ -125,6 +125,12 @@ def _lineage(arguments: argparse.Namespace) -> int:
     return lineage.main(arguments)
 
 
+def _dlq(arguments: argparse.Namespace) -> int:
+    from importlib import import_module
+
+    return int(import_module(f"spark_jobs.cli.dlq.{arguments.action}").main(arguments))
+
+
 def _completion(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import completion
 
@@ -145,6 +151,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "schema": _schema,
     "init": _init,
     "lineage": _lineage,
+    "dlq": _dlq,
     "completion": _completion,
     "doctor": _doctor,
 }
@@ -176,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_init(commands)
     _add_lineage(commands)
     _add_doctor(commands)
+    _add_dlq(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
     return parser
@@ -343,3 +351,34 @@ def _add_lineage(commands: Any) -> None:
     command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
     command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")
+
+
+def _add_dlq(commands: Any) -> None:
+    command = _command(commands, "dlq", "show, replay or discard the dead letters of a run")
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = _command(actions, "show", "show dead letters by reason, with samples")
+    _add_letters(show)
+    show.add_argument("--samples", type=_whole(0), default=3, metavar="N", help="records for each reason (default: 3)")
+    show.add_argument("--json", action="store_true", help="as JSON")
+    replay = _command(actions, "replay", "run mended records, and only them, through their pipeline")
+    replay.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    _add_letters(replay)
+    _add_planning(replay)
+    replay.add_argument(
+        "--into", type=Path, metavar="DIR", help="write outputs into this folder; default: add to what the outputs have"
+    )
+    replay.add_argument("--force", action="store_true", help="with --into: replace files that exist")
+    replay.add_argument("--dry-run", action="store_true", help="run them, and write nothing")
+    discard = _command(actions, "discard", "give dead letters up, with a reason that the ledger keeps")
+    _add_letters(discard)
+    discard.add_argument("--reason", required=True, metavar="TEXT", help="why nobody is going to mend them")
+    discard.add_argument("--all", action="store_true", help="discard all that are left")
+
+
+def _add_letters(command: argparse.ArgumentParser) -> None:
+    """A dead-letter file, and which of its entries are meant: all, unless something is said."""
+    command.add_argument("file", type=Path, metavar="FILE", help="the dead-letter file")
+    command.add_argument("--id", action="append", metavar="ID", help="only this entry; can be repeated")
+    command.add_argument("--stage", metavar="STAGE", help="only entries of this stage")
+    command.add_argument("--field", metavar="FIELD", help="only entries of this field")
+    command.add_argument("--category", metavar="CATEGORY", help="only entries of this category")

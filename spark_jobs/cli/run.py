@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -147,6 +148,9 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from reasons.told(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
+    if outcome.dlq_paths:
+        command = f"clinker dlq show {shlex.quote(outcome.dlq_paths[0])}"
+        yield f"  more: {visible(command)}", {"event": "more", "command": visible(command)}
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
         yield "=== Spill Volume (actual, per stage) ===", {}
         for name, size in spilled.items():

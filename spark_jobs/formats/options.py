@@ -105,6 +105,15 @@ class Options:
         """Whether files are surely read by one task each, from the first byte on."""
         return False
 
+    @property
+    def no_appending(self) -> str | None:
+        """Why records cannot be written behind those of a finished file; None where they can."""
+        return "is in a format whose files cannot be appended to"
+
+    def heading_bytes(self, start: bytes, *, include_header: bool) -> int:
+        """The bytes that stand before the records of a file which can be appended to, by how it begins."""
+        return 0
+
     def problems(self) -> list[tuple[str, str]]:
         """What is wrong with the options: pairs of an option's key and a message."""
         problem = encoding_problem(self.encoding) if self.encoding else None
@@ -198,3 +207,9 @@ def character_problem(text: str) -> str | None:
     if text in "\r\n\0" or not text.isascii():
         return "expected one ASCII character that is neither a line end nor U+0000"
     return None
+
+
+def no_lines(charset: str) -> str | None:
+    """Why lines of an encoding cannot be written behind one another; None where they can."""
+    is_wide = charset.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    return "is in an encoding whose files begin with a mark" if is_wide else None

@@ -7,7 +7,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Between, Listed, Options, Packing, SpelledOptions, are_plain, character_problem
+from spark_jobs.formats.options import (
+    Between,
+    Listed,
+    Options,
+    Packing,
+    SpelledOptions,
+    are_plain,
+    character_problem,
+    no_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,6 +128,20 @@ class CsvWrite(_CsvOptions):
     quote_char: str = '"'
     encoding: str = "utf-8"
     compression: Packing | None = None
+
+    @property
+    def no_appending(self) -> str | None:
+        """Lines can be followed by lines."""
+        return no_lines(self.encoding)
+
+    def heading_bytes(self, start: bytes, *, include_header: bool) -> int:
+        """The header's line, line ends inside quotes included."""
+        quote, size = self.quote_char.encode(self.encoding), 0
+        for line in start.splitlines(keepends=True) if include_header else ():
+            size += len(line)
+            if start[:size].count(quote) % 2 == 0:
+                break
+        return size
 
     def writes_names(self, *, include_header: bool) -> bool:
         """The header has them."""

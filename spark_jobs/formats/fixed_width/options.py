@@ -9,7 +9,7 @@ from typing import Annotated
 
 from spark_jobs.formats.fixed_width import layout
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Listed, OnUnwritable, Options, Packing, SpelledOptions, Words
+from spark_jobs.formats.options import Listed, OnUnwritable, Options, Packing, SpelledOptions, Words, no_lines
 
 #: Characters of several scripts: an encoding that has letters beyond ASCII has one of them, as a rule.
 _SAMPLES = "éяبא日の가"
@@ -90,6 +90,11 @@ class FixedWidthWrite(_FixedWidthOptions):
     on_unwritable: OnUnwritable = OnUnwritable.ERROR
     encoding: str = "utf-8"
     compression: Packing | None = None
+
+    @property
+    def no_appending(self) -> str | None:
+        """Records can be followed by records."""
+        return no_lines(self.encoding)
 
 
 FORMAT = Format(

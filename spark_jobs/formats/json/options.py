@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format, SectionPlace
-from spark_jobs.formats.options import Options, Packing, Words, are_plain
+from spark_jobs.formats.options import Options, Packing, Words, are_plain, no_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +67,13 @@ class JsonWrite(Options):
     pretty: bool = False
     encoding: str = "utf-8"
     compression: Packing | None = None
+
+    @property
+    def no_appending(self) -> str | None:
+        """An array ends with a bracket; lines can be followed by lines."""
+        if self.format is not JsonLayout.NDJSON:
+            return "is a JSON array, which ends with a bracket"
+        return no_lines(self.encoding)
 
     def writes_names(self, *, include_header: bool) -> bool:
         """Each record has them."""

@@ -105,7 +105,7 @@ def test_reasons_are_those_of_the_dead_letter_file(
 
 @pytest.mark.parametrize("errors", [FILED, "{strategy: best_effort}"])
 def test_the_summary_says_why_records_died_under_every_strategy(
-    errors: str, run: Ran, capsys: pytest.CaptureFixture[str]
+    errors: str, run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(errors, rows="n,v\n2,a\nx,b\n3,c\ny,b\n5,c\n") == 2
     lines = capsys.readouterr().out.splitlines()
@@ -116,6 +116,7 @@ def test_the_summary_says_why_records_died_under_every_strategy(
         "    2  transform:t, validation_failure",
         "       in.csv, row 3: n is odd",
         "  exit code 2: complete, with dead letters",
+        *([f"  more: clinker dlq show {tmp_path}/out/dlq.csv"] if errors == FILED else []),
     ]
 
 
@@ -135,16 +136,18 @@ def test_a_clean_run_has_no_reasons(run: Ran, tmp_path: Path, capsys: pytest.Cap
     assert (record(tmp_path).dlq_reasons, record(tmp_path).dlq_paths) == ((), ())
 
 
-def test_with_json_logs_the_summary_is_json_too(run: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_logs_the_summary_is_json_too(run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(FILED, "--log-format", "json", "--batch-id", "b", rows="n,v\n2,a\nx,b\n") == 2
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {line["batch_id"] for line in lines} == {"b"}
     assert [line["event"] for line in lines] == ["complete"] + ["node"] * 5 + ["output"] * 2 + [
         "dead_letters",
         "reason",
+        "more",
     ]
     assert (lines[0]["exit_code"], lines[0]["dlq"], lines[0]["total"]) == (2, 1, 2)
-    assert lines[-1]["example"]["value"] == "x"
+    assert lines[-2]["example"]["value"] == "x"
+    assert lines[-1]["command"] == f"clinker dlq show {tmp_path}/out/dlq.csv"
 
 
 def test_values_steer_no_terminal_and_are_not_long(

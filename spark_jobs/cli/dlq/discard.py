@@ -1,0 +1,37 @@
+"""`clinker dlq discard`: entries that nobody is going to mend leave their file, with a reason in the ledger."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli.dlq import asking
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Take entries out of a file."""
+    from spark_jobs.execute.dlq import publishing, work_list
+
+    found = asking.opened("discard", arguments.file)
+    if isinstance(found, int):
+        return found
+    wanted = asking.wanted(arguments)
+    if wanted == work_list.Wanted() and not arguments.all:
+        return asking.refused("discard", "say which entries: --id, --stage, --field or --category, or --all")
+    chosen = [entry for entry in found.entries if wanted.takes(entry)]
+    if unknown := wanted.ids - {entry.id for entry in found.entries}:
+        return asking.refused("discard", f"{found.path} has no entry with the id {min(unknown)}")
+    taken = {entry.id for entry in chosen}
+    left = [entry for entry in found.entries if entry.id not in taken]
+    events = [work_list.event("discarded", entry, reason=arguments.reason) for entry in chosen]
+    try:
+        publishing.publish(found, left, events)
+    except OSError as error:
+        return asking.refused("discard", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
+    sys.stdout.write(f"discarded {asking.letters(len(chosen))}; {len(left)} left in {visible(str(found.path))}\n")
+    return ExitCode.SUCCESS

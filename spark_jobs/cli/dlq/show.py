@@ -1,0 +1,142 @@
+"""`clinker dlq show`: the dead letters of a file by reason, with samples of their records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import credentials
+from spark_jobs.cli.dlq import asking
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics.visible import visible
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from spark_jobs.execute.dlq.work_list import Entry, WorkList
+
+#: The categories of records whose text is all that is known of them.
+_UNREAD = "malformed_record"
+_MOST_CELL = 60
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Show a file; exit 1 when it is no dead-letter file, 4 when it cannot be read."""
+    found = asking.opened("show", arguments.file)
+    if isinstance(found, int):
+        return found
+    wanted = asking.wanted(arguments)
+    entries = [entry for entry in found.entries if wanted.takes(entry)]
+    if arguments.json:
+        sys.stdout.write(json.dumps(_document(found, entries, arguments.samples), ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found, entries, arguments.samples)))
+    return ExitCode.SUCCESS
+
+
+def _groups(entries: list[Entry]) -> list[tuple[tuple[str, str, str], list[Entry]]]:
+    """The entries by reason, the most frequent first."""
+    groups: dict[tuple[str, str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.reason, []).append(entry)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]:
+    groups = _groups(entries)
+    counted = f"{asking.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
+    yield f"{visible(str(found.path))}: {counted}"
+    for (stage, field, category), mine in groups:
+        named = [stage, f"field '{field}'" if field else "", category]
+        yield ""
+        yield f"{len(mine):>7}  {visible(', '.join(part for part in named if part))}"
+        for entry in mine[:samples]:
+            yield from (f"         {line}" for line in _sample(entry))
+        if len(mine) > samples:
+            yield f"         and {len(mine) - samples} more"
+    if found.events:
+        yield ""
+        events = ", ".join(f"{count} {name}" for name, count in sorted(found.events.items()))
+        yield f"done so far: {events} (see {visible(str(found.ledger))})"
+    if found.done_before:
+        yield f"left out: {asking.letters(found.done_before)} that the ledger knows as done"
+    if entries:
+        path = visible(str(found.path))
+        yield ""
+        yield f"next: mend cells in {path} or the pipeline, then `clinker dlq replay PIPELINE {path}`;"
+        yield f"      or give up: `clinker dlq discard {path} --reason TEXT --id ID`"
+
+
+def _sample(entry: Entry) -> Iterator[str]:
+    """Where a record was read, what was wrong, and the record as it was read."""
+    row = f", row {entry.row}" if entry.row else ""
+    tries = f" (failed {entry.tries} times)" if entry.tries > 1 else ""
+    yield visible(f"{entry.file}{row}: {_detail(entry)}{tries}")
+    yield f"  id {visible(entry.id)}"
+    record = _record(entry)
+    if any(record.values()):
+        yield "  " + "  ".join(f"{visible(name)}={visible(_cut(cell))}" for name, cell in record.items() if cell)
+    elif entry.category == _UNREAD and entry.value:
+        yield f"  {visible(_cut(_value(entry), 200))}"
+
+
+def _detail(entry: Entry) -> str:
+    """What was wrong, without the place that stands before it already, and without secrets."""
+    text = entry.detail.removeprefix(f"row {entry.row}: ")
+    if credentials.is_secret(entry.field) and entry.value:
+        return text.replace(entry.value, credentials.HIDDEN)
+    return text
+
+
+def _value(entry: Entry) -> str:
+    hidden = credentials.is_secret(entry.field) or (
+        entry.category == _UNREAD and any(map(credentials.is_secret, entry.record))
+    )
+    return credentials.HIDDEN if hidden and entry.value else entry.value
+
+
+def _record(entry: Entry) -> dict[str, str]:
+    return {
+        name: credentials.HIDDEN if cell and credentials.is_secret(name) else cell
+        for name, cell in entry.record.items()
+    }
+
+
+def _cut(text: str, most: int = _MOST_CELL) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[str, Any]:
+    """The same for programs."""
+    return {
+        "file": str(found.path),
+        "count": len(entries),
+        "tries": dict(sorted(Counter(str(entry.tries) for entry in entries).items())),
+        "reasons": [
+            {
+                "stage": stage,
+                "field": field,
+                "category": category,
+                "count": len(mine),
+                "samples": [_sampled(entry) for entry in mine[:samples]],
+            }
+            for (stage, field, category), mine in _groups(entries)
+        ],
+        "ledger": dict(sorted(found.events.items())),
+    }
+
+
+def _sampled(entry: Entry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "source": entry.source,
+        "file": entry.file,
+        "row": int(entry.row) if entry.row.isdigit() else None,
+        "value": _value(entry),
+        "detail": _detail(entry),
+        "tries": entry.tries,
+        "record": _record(entry),
+    }

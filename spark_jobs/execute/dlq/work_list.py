@@ -1,0 +1,273 @@
+"""A dead-letter file as a work list: what is still to do, and a ledger beside it of what was done.
+
+The file holds the entries that are left. People mend its cells; replaying and discarding take entries out of it. Each
+entry that leaves is a line of the ledger, so nothing is lost, and a saved older copy of the file does nothing twice.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from spark_jobs.contract import MERGED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+PREFIX = "_cxl_dlq_"
+#: What correlation keys are called in the file.
+KEY_PREFIX = "$ck."
+ID, TRIES = f"{PREFIX}id", f"{PREFIX}tries"
+#: What the ledger's name has after that of the file.
+LEDGER = ".ledger.ndjson"
+_OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+
+
+class NotDeadLetters(ValueError):
+    """A file that is no dead-letter file, or no longer one; the message says where and why."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A dead letter as its file has it, by column."""
+
+    cells: Mapping[str, str]
+
+    def _of(self, name: str) -> str:
+        return self.cells.get(PREFIX + name, "")
+
+    @property
+    def id(self) -> str:
+        """Its id, the same through all replays."""
+        return self.cells[ID]
+
+    @property
+    def source(self) -> str:
+        """The source of the record."""
+        return self._of("source_name")
+
+    @property
+    def file(self) -> str:
+        """The file that the record was read from."""
+        return self._of("source_file")
+
+    @property
+    def row(self) -> str:
+        """The record's number in it."""
+        return self._of("source_row")
+
+    @property
+    def stage(self) -> str:
+        """Where the record failed."""
+        return self._of("stage")
+
+    @property
+    def field(self) -> str:
+        """The field that failed."""
+        return self._of("triggering_field")
+
+    @property
+    def value(self) -> str:
+        """Its value; of a record that could not be read its text."""
+        return self._of("triggering_value")
+
+    @property
+    def category(self) -> str:
+        """The kind of failure."""
+        return self._of("error_category")
+
+    @property
+    def detail(self) -> str:
+        """What was wrong."""
+        return self._of("error_detail")
+
+    @property
+    def tries(self) -> int:
+        """How often the record has failed."""
+        written = self.cells.get(TRIES, "")
+        return int(written) if written.isdigit() else 1
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is the row of an aggregate, which was read from no file."""
+        return self.source == MERGED
+
+    @property
+    def record(self) -> dict[str, str]:
+        """The columns of the record."""
+        return {name: cell for name, cell in self.cells.items() if not name.startswith((PREFIX, KEY_PREFIX))}
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The correlation key; empty where there is none."""
+        found = tuple(cell for name, cell in self.cells.items() if name.startswith(KEY_PREFIX))
+        return found if any(found) else ()
+
+    @property
+    def origin(self) -> tuple[str, str, str]:
+        """What tells the record from all others."""
+        return (self.source, self.file, self.row) if self.row else (self.source, self.file, self.id)
+
+    @property
+    def reason(self) -> tuple[str, str, str]:
+        """What it has in common with others: stage, field and category."""
+        return self.stage, self.field, self.category
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which entries are wanted: those that fit everything that is asked for."""
+
+    ids: frozenset[str] = frozenset()
+    stage: str | None = None
+    field: str | None = None
+    category: str | None = None
+
+    def takes(self, entry: Entry) -> bool:
+        """Whether an entry is wanted."""
+        asked = ((self.stage, entry.stage), (self.field, entry.field), (self.category, entry.category))
+        return (not self.ids or entry.id in self.ids) and all(want is None or want == found for want, found in asked)
+
+
+@dataclass
+class WorkList:
+    """The entries of a file that are left, and how often which event stands in its ledger."""
+
+    path: Path
+    names: list[str]
+    entries: list[Entry]
+    #: Entries of the file that the ledger knows as done: the file is an older copy of itself.
+    done_before: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ledger(self) -> Path:
+        """The file of what was done."""
+        return ledger_of(self.path)
+
+
+def ledger_of(path: Path) -> Path:
+    """The ledger of a dead-letter file."""
+    return path.with_name(path.name + LEDGER)
+
+
+def read(path: Path) -> WorkList:
+    """The entries of a dead-letter file that are still to do.
+
+    A spreadsheet may have saved it with other separators.
+
+    Raises:
+        OSError: it cannot be read.
+        NotDeadLetters: it is none, or a cell was broken while it was edited.
+    """
+    names, entries = _entries(path)
+    done, events = _ledger(ledger_of(path))
+    left = [entry for entry in entries if entry.id not in done]
+    return WorkList(path, names, left, len(entries) - len(left), events)
+
+
+def _entries(path: Path) -> tuple[list[str], list[Entry]]:
+    csv.field_size_limit(sys.maxsize)
+    if path.suffix in (".zst", ".lz4"):
+        raise NotDeadLetters(f"{path} is compressed in a way that is not read here: unpack it first")
+    opener = _OPENERS.get(path.suffix, open)
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+            head = file.readline()
+            delimiter = next((mark for mark in ",;\t" if f"{ID}{mark}" in head.replace('"', "")), ",")
+            file.seek(0)
+            return _parsed(path, csv.reader(file, delimiter=delimiter, strict=True))
+    except UnicodeDecodeError as error:
+        raise NotDeadLetters(f"{path} is no UTF-8 text: save it as UTF-8 ({error.reason})") from error
+
+
+def _parsed(path: Path, lines: Any) -> tuple[list[str], list[Entry]]:
+    entries: list[Entry] = []
+    known: dict[str, int] = {}
+    try:
+        names: list[str] = next(lines, [])
+        if ID not in names:
+            raise NotDeadLetters(f"{path} is no dead-letter file: it has no column {ID}")
+        for cells in lines:
+            if not any(cells):
+                continue
+            if len(cells) != len(names):
+                raise NotDeadLetters(
+                    f"{path}, line {lines.line_num}: {len(cells)} cells, but the header has {len(names)}; "
+                    'put cells with commas, quotes or line ends in quotes: "…"'
+                )
+            entry = Entry(dict(zip(names, cells, strict=True)))
+            if entry.id in known:
+                raise NotDeadLetters(
+                    f"{path}, line {lines.line_num}: the id {entry.id} is on line {known[entry.id]}, too"
+                )
+            known[entry.id] = lines.line_num
+            entries.append(entry)
+    except csv.Error as error:
+        raise NotDeadLetters(f"{path}, line {lines.line_num}: {error}; close the quotes that are open there") from error
+    return names, entries
+
+
+def _ledger(path: Path) -> tuple[set[str], Counter[str]]:
+    """The ids that are done, and how many events of each kind there are."""
+    done: set[str] = set()
+    events: Counter[str] = Counter()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return done, events
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            event = json.loads(line)
+            events[event["event"]] += 1
+            if event["event"] != "failed":
+                done.add(event["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise NotDeadLetters(f"{path}, line {number}: it is no event of a ledger ({error})") from error
+    return done, events
+
+
+def event(kind: str, entry: Entry, **facts: Any) -> str:
+    """A line of the ledger: what became of an entry, and the whole of it."""
+    known = {"id": entry.id, "event": kind, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    return json.dumps({**known, "tries": entry.tries, **facts, "entry": dict(entry.cells)}, ensure_ascii=False) + "\n"
+
+
+def text_of(names: Sequence[str], entries: Iterable[Entry]) -> bytes:
+    """A dead-letter file of some entries; the count of tries is a column as soon as one has failed again."""
+    entries = list(entries)
+    columns = list(names)
+    if TRIES not in columns and any(entry.tries > 1 for entry in entries):
+        place = 1 + max(place for place, name in enumerate(columns) if name.startswith(PREFIX))
+        columns.insert(place, TRIES)
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([[_cell(entry, name) for name in columns] for entry in entries])
+    return file.getvalue().encode()
+
+
+def _cell(entry: Entry, name: str) -> str:
+    return str(entry.tries) if name == TRIES else entry.cells.get(name, "")
+
+
+def packed(path: Path, data: bytes) -> bytes:
+    """The bytes of a file with a name, which may ask for compression."""
+    match path.suffix:
+        case ".gz":
+            return gzip.compress(data)
+        case ".bz2":
+            return bz2.compress(data)
+        case ".xz":
+            return lzma.compress(data)
+    return data

@@ -32,10 +32,10 @@ import pyarrow as pa
 from benchmarks import task
 from spark_jobs import plan
 from spark_jobs.execute import identity
-from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.run import executor, products
 from spark_jobs.execute.spark import chain, session, spread
-from spark_jobs.execute.tasks import report, roots
+from spark_jobs.execute.tasks import report
 from spark_jobs.formats import splits
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.records.ledger import Counters
@@ -44,6 +44,7 @@ from spark_jobs.plan.options import RunOptions
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.execute.tasks import task_inputs
     from spark_jobs.execute.tasks.spec import JobSpec
 
 _PIPELINE = """
@@ -105,7 +106,7 @@ class Tasks:
         for first, last in itertools.pairwise(borders):
             yield report.encode([self._report(spec, load) for load in itertools.islice(loads, last - first)])
 
-    def _report(self, spec: JobSpec, load: roots.Load) -> report.TaskReport:
+    def _report(self, spec: JobSpec, load: task_inputs.Load) -> report.TaskReport:
         number = load.number
         made = report.TaskReport(0, number, 0.5)
         made.counters = {name: Counters(_RECORDS, _RECORDS) for name in ("s", "t")}
@@ -116,7 +117,7 @@ class Tasks:
         path = f"{spec.run.parts.folders['o']}/deadbeef-0-{number}-0-0-{number:08x}.part"
         if spec.job.ops["o"].step.is_indexed:
             ends = np.arange(1, self._records + 1) * 6
-            file = records.IndexedFile(LocalDepot().create, path, ())
+            file = records.IndexedFile(LocalPartStore().create, path, ())
             file.write(records.of(self._bytes, ends, b""), {})
             file.close()
         else:

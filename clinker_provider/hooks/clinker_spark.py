@@ -160,13 +160,13 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self._is_ended = True
 
     def _embedded_conf(self) -> dict[str, str]:
-        from spark_jobs.cli import starting
+        from spark_jobs.cli import launch_options
 
         # The environment that `spark-submit` will have says which Java and which Spark it starts.
         installed = launcher.pyspark_home()
         environ = self._process_environ()
         environ |= launcher.environment(environ, {}, sys.executable, installed=installed)
-        return {**contract.EMBEDDED_CONF, "spark.driver.extraJavaOptions": starting.java_options(environ)}
+        return {**contract.EMBEDDED_CONF, "spark.driver.extraJavaOptions": launch_options.java_options(environ)}
 
     def _resolve_connection(self) -> dict[str, Any]:
         if self._master is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_jobs import __version__
-from spark_jobs.cli import ending, streams
+from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import interrupts
@@ -35,13 +35,13 @@ def run() -> NoReturn:
 
 def end_with(argv: Sequence[str]) -> NoReturn:
     """Run one command as the last thing that the process does: its exit code is the process's, whatever comes."""
-    ending.run(lambda: main(argv, to_the_end=True))
+    process_exit.run(lambda: main(argv, to_the_end=True))
 
 
 def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
     """Run one command; gives the exit code of `contract.ExitCode`. `to_the_end`: the process ends with it."""
-    streams.prepare()
-    return int(streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
+    standard_streams.prepare()
+    return int(standard_streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
 
 
 def check(argv: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -77,8 +77,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _line(finding: Finding) -> str:
     mark = {State.OK: "ok", State.WARNING: "warning", State.PROBLEM: "PROBLEM"}[finding.state]
-    remedy = f"\n{'':9}  {visible(finding.remedy)}" if finding.remedy else ""
-    return f"{mark:9}{finding.check}: {visible(finding.detail)}{remedy}\n"
+    remedy = f"\n{'':9}  {printable(finding.remedy)}" if finding.remedy else ""
+    return f"{mark:9}{finding.check}: {printable(finding.detail)}{remedy}\n"
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _wrong(*lines: str) -> int:
-    sys.stderr.write("\n".join(map(visible, (f"clinker explain error: {lines[0]}", *lines[1:]))) + "\n")
+    sys.stderr.write("\n".join(map(printable, (f"clinker explain error: {lines[0]}", *lines[1:]))) + "\n")
     return ExitCode.CONFIG
 
 
@@ -79,7 +79,7 @@ def _provenance(path: str, parameter: Any) -> str:
         won = "[WON]" if number == 0 else "     "
         shadowed = "" if number == 0 else "  (shadowed)"
         lines.append(f"  {won} {layer.kind:<22} →  {_shown(layer.value)}{shadowed}  ({layer.span})")
-    return "\n".join(map(visible, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"
 
 
 def _shown(value: Any) -> str:

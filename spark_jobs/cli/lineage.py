@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -36,5 +36,5 @@ def main(arguments: argparse.Namespace) -> int:
         return ExitCode.SUCCESS
     for one in origins:
         behind = ", ".join(f"{source}.{column}" for source, column in one.sources()) or "(computed)"
-        sys.stdout.write(visible(f"{one.node}.{one.column} <- {behind}") + "\n")
+        sys.stdout.write(printable(f"{one.node}.{one.column} <- {behind}") + "\n")
     return ExitCode.SUCCESS

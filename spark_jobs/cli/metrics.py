@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import spool
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -27,14 +27,14 @@ def main(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"clinker metrics error: {place}: {error.strerror or error}\n")
         return ExitCode.CONFIG
     for path, reason in collected.skipped:
-        sys.stderr.write(f"warning: {visible(str(path))} is skipped: {reason}\n")
+        sys.stderr.write(f"warning: {printable(str(path))} is skipped: {reason}\n")
     for path, reason in collected.kept:
-        sys.stderr.write(f"warning: {visible(str(path))} could not be removed: {reason}\n")
+        sys.stderr.write(f"warning: {printable(str(path))} could not be removed: {reason}\n")
     count = len(collected.documents)
     if arguments.dry_run:
         sys.stdout.write(f"Would collect {count} file(s) from {arguments.spool_dir}\n")
         for document in collected.documents:
-            sys.stdout.write(f"  {visible(f'{document.path} ({document.pipeline_name})')}\n")
+            sys.stdout.write(f"  {printable(f'{document.path} ({document.pipeline_name})')}\n")
     else:
         sys.stdout.write(f"Collected {count} file(s) → {arguments.output_file}\n")
     return ExitCode.SUCCESS

@@ -180,10 +180,10 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
 
 def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
     """Print a plan."""
-    from spark_jobs.cli import looking
+    from spark_jobs.cli import source_probe
     from spark_jobs.plan.explain import explain
 
-    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=looking.look))
+    sys.stdout.write(explain.show(plan, form, allow_outside=allow_outside, look=source_probe.probe))
     return ExitCode.SUCCESS
 
 

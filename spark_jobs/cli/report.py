@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.cli import streams
+from spark_jobs.cli import standard_streams
 from spark_jobs.diagnostics import codes, render
 from spark_jobs.diagnostics.diagnostic import Code
 from spark_jobs.diagnostics.source import Span
@@ -40,7 +40,7 @@ class Report:
             self._write(self._waiting)
 
     def _write(self, diagnostics: Iterable[Diagnostic]) -> None:
-        with streams.given_up("clinker", sys.stderr):
+        with standard_streams.given_up("clinker", sys.stderr):
             sys.stderr.write(render.render(diagnostics, self._style, colour=render.wants_colour(sys.stderr)))
 
 

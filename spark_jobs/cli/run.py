@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, reasons, result
-from spark_jobs.cli import report, streams
+from spark_jobs.cli import report, standard_streams
 from spark_jobs.diagnostics import codes
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,14 +46,14 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
         with interrupts.ignored():
             _record(outcome.result, options)
             told.tell(problems)
-            with streams.given_up("clinker run", sys.stdout):
+            with standard_streams.given_up("clinker run", sys.stdout):
                 _tell(outcome, options, names.batch_id, masked)
     return outcome.result.exit_code if outcome.result.error or not problems else contract.ExitCode.IO
 
 
 def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnostic]:
     """Each output as its file would be, under its name when there are several; what is wrong with their file."""
-    texts = [f"--- {visible(name)}\n{text}" if len(previews) > 1 else text for name, text in previews]
+    texts = [f"--- {printable(name)}\n{text}" if len(previews) > 1 else text for name, text in previews]
     try:
         if options.dry_run_output is not None:
             options.dry_run_output.write_text("".join(texts), encoding="utf-8")
@@ -61,10 +61,10 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
         sys.stdout.write(_ended("".join(texts)) if options.work_dir else "".join(texts))
         sys.stdout.flush()
     except BrokenPipeError:
-        streams.discard(sys.stdout)  # the reader has seen enough
+        standard_streams.discard(sys.stdout)  # the reader has seen enough
     except OSError as error:
         if options.dry_run_output is None:
-            streams.discard(sys.stdout)
+            standard_streams.discard(sys.stdout)
         place = options.dry_run_output or "standard output"
         return [codes.E900.at(None, f"{place}: {error.strerror or error}")]
     return []
@@ -85,7 +85,7 @@ def leave(path: Path, options: RunOptions, code: contract.ExitCode, error: resul
     record = replace(record, metrics_path=metrics.refused(names, plan, path, options, record))
     if options.work_dir:
         _record(record, options)
-        with streams.given_up("clinker run", sys.stdout):
+        with standard_streams.given_up("clinker run", sys.stdout):
             sys.stdout.write(result.sentinel_line(record) + "\n")
 
 
@@ -140,11 +140,14 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield "  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in _FIGURES)]), {}
         for name, node in nodes.items():
             figures = (f"{node[key]:>10}" for key in _FIGURES.values())
-            yield "  ".join([f"  {visible(name):<{width}}", *figures]), {"event": "node", "node": visible(name), **node}
+            yield (
+                "  ".join([f"  {printable(name):<{width}}", *figures]),
+                {"event": "node", "node": printable(name), **node},
+            )
     for path in outcome.output_files:
-        yield f"  wrote {visible(path)}", {"event": "output", "path": visible(path)}
+        yield f"  wrote {printable(path)}", {"event": "output", "path": printable(path)}
     for path in outcome.dlq_paths:
-        yield f"  dead letters in {visible(path)}", {"event": "dead_letters", "path": visible(path)}
+        yield f"  dead letters in {printable(path)}", {"event": "dead_letters", "path": printable(path)}
     yield from reasons.told(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import flat
+from spark_jobs.cxl import tree_pickling
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
@@ -340,16 +340,16 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the tree as a flat list: pickle recurses, and a chain of operators may be thousands deep."""
         rest = tuple(getattr(self, one.name) for one in fields(self) if one.name != "statements")
-        return _program, (rest, flat.rows(self.statements, NODES))
+        return _program, (rest, tree_pickling.rows(self.statements, NODES))
 
 
 #: What a program is made of.
 NODES = (Expression, Closure, Arm, Statement)
 
 
-def _program(rest: tuple[Any, ...], listed: list[flat.Row]) -> Program:
+def _program(rest: tuple[Any, ...], listed: list[tree_pickling.Row]) -> Program:
     text, *others = rest
-    return Program(text, flat.roots(listed), *others)
+    return Program(text, tree_pickling.roots(listed), *others)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics.diagnostic import Severity
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +83,7 @@ def _counted(number: int, word: str) -> str:
 
 def _one(item: Diagnostic, paint: _Paint) -> str:
     tone = "1;31" if item.code.severity is Severity.ERROR else "1;33"
-    head = paint(f"{item.code.severity}[{item.code.id}]", tone) + paint(f": {visible(item.message)}", "1")
+    head = paint(f"{item.code.severity}[{item.code.id}]", tone) + paint(f": {printable(item.message)}", "1")
     lines = [head]
     if item.span:
         beside = " ".join(label.text for label in item.labels if label.span == item.span)
@@ -93,7 +93,7 @@ def _one(item: Diagnostic, paint: _Paint) -> str:
             continue
         lines += _excerpt(label.span, "-", paint, "1;34", ":::", label.text)
     if item.help:
-        lines.append(f"  {paint('=', '1;34')} {paint('help', '1')}: {visible(item.help)}")
+        lines.append(f"  {paint('=', '1;34')} {paint('help', '1')}: {printable(item.help)}")
     return "\n".join(lines) + "\n"
 
 
@@ -108,9 +108,9 @@ def _excerpt(span: Span, mark: str, paint: _Paint, tone: str, arrow: str, text: 
     pad = "".join("\t" if character == "\t" else " " * _cells(character) for character in line[:start])
     marks = mark * max(1, sum(map(_cells, line[start : start + length])))
     bar = paint("|", "1;34")
-    pointed = paint(marks + (f" {visible(text)}" if text else ""), tone)
+    pointed = paint(marks + (f" {printable(text)}" if text else ""), tone)
     return [
-        f"{gutter}{paint(arrow, '1;34')} {visible(str(span))}",
+        f"{gutter}{paint(arrow, '1;34')} {printable(str(span))}",
         f"{gutter} {bar}",
         f"{paint(number, '1;34')} {bar} {_unmoved(line)}",
         f"{gutter} {bar} {pad}{pointed}",
@@ -129,7 +129,7 @@ def _cut(line: str, start: int) -> tuple[str, int]:
 
 def _unmoved(line: str) -> str:
     """The line with a sign for each character that would not show: what stands behind it keeps its place."""
-    return "".join(c if c == "\t" or visible(c) == c else "�" for c in line)
+    return "".join(c if c == "\t" or printable(c) == c else "�" for c in line)
 
 
 def _cells(character: str) -> int:
@@ -140,7 +140,7 @@ def _cells(character: str) -> int:
 
 def concise(diagnostics: Iterable[Diagnostic]) -> str:
     """One line each: `path:line:col CODE message`."""
-    return "".join(visible(str(item)) + "\n" for item in diagnostics)
+    return "".join(printable(str(item)) + "\n" for item in diagnostics)
 
 
 def as_json(diagnostics: Iterable[Diagnostic]) -> str:

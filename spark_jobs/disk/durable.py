@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.disk import refusals
+from spark_jobs.disk import system_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ def describe(error: OSError, place: str = "") -> str:
     path = str(error.filename) if error.filename is not None else place
     if error.filename2 is not None:
         path = f"{path} -> {error.filename2}"
-    said = f"{error.strerror or error}{refusals.remedy(error)}"
+    said = f"{error.strerror or error}{system_errors.remedy(error)}"
     return f"{path}: {said}" if path else said
 
 

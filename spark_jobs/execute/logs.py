@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import tracing
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -119,13 +119,13 @@ class _TextLines(logging.Formatter):
 
     def __init__(self, batch_id: str) -> None:
         super().__init__()
-        self._batch = f"batch_id={visible(batch_id)} " if batch_id else ""
+        self._batch = f"batch_id={printable(batch_id)} " if batch_id else ""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        return f"{record.levelname} {self._batch}{visible(record.message)}"
+        return f"{record.levelname} {self._batch}{printable(record.message)}"
 
     def formatException(self, ei: Any) -> str:
-        return visible(super().formatException(ei), keep="\n")
+        return printable(super().formatException(ei), keep="\n")
 
 
 class _JsonLines(logging.Formatter):
@@ -138,10 +138,10 @@ class _JsonLines(logging.Formatter):
             "time": self.formatTime(record),
             "level": record.levelname.lower(),
             "batch_id": self._batch_id,
-            "message": visible(record.getMessage()),
+            "message": printable(record.getMessage()),
         }
         if record.exc_info:
-            line["traceback"] = visible(self.formatException(record.exc_info), keep="\n")
+            line["traceback"] = printable(self.formatException(record.exc_info), keep="\n")
         return json.dumps(line, ensure_ascii=False)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.disk import sight
+from spark_jobs.disk import shared_paths
 
 if TYPE_CHECKING:
     from spark_jobs.plan import plan as plans
@@ -29,13 +29,15 @@ class RunFailed(Exception):
         self.place = place
 
 
-def broken(plan: plans.Plan, code: str, message: str, node: str, unseen: sight.Unseen | None = None) -> RunFailed:
+def broken(
+    plan: plans.Plan, code: str, message: str, node: str, unseen: shared_paths.NotShared | None = None
+) -> RunFailed:
     """The end of a run that lacks a file or room, or is led out of its folder, with the node and that one's place.
 
     What a task on another machine does not find, and this process does, is told as that.
     """
     if unseen is not None and (explained := unseen.explained()):
-        code, message = sight.UNSHARED, explained
+        code, message = shared_paths.UNSHARED, explained
     exit_code = ExitCode.CONFIG if code in ("E310", "E-SEC-001") else ExitCode.IO
     planned = plan.by_name.get(node)
     if planned is None:

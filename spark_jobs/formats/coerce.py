@@ -22,7 +22,7 @@ from spark_jobs.cxl import hints as hinting
 from spark_jobs.cxl import values
 from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
-from spark_jobs.cxl.failures import Reason, hints_of
+from spark_jobs.cxl.failure_columns import Reason, hints_of
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, date_forms, hints
 from spark_jobs.formats.spelling import NUMBERS, USUAL
@@ -30,7 +30,7 @@ from spark_jobs.formats.spelling import NUMBERS, USUAL
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import Section, SourceColumn
     from spark_jobs.formats.spelling import Spelling

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
     from spark_jobs.cxl.engine import RowFailure
-    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.diagnostic import Code
     from spark_jobs.formats.frame import Frame
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.rules.declared import Rules
     from spark_jobs.formats.spelling import Spelling
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
 WIDENED = "$widened."
@@ -175,9 +175,9 @@ class FileColumns:
 
 
 def _no_failures() -> Failures:
-    from spark_jobs.cxl import failures
+    from spark_jobs.cxl import failure_columns
 
-    return failures.none()
+    return failure_columns.none()
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from spark_jobs.diagnostics import nearest, visible
+from spark_jobs.diagnostics import nearest, printable
 from spark_jobs.scan import compression
 from spark_jobs.scan.compression import Compression
 
@@ -44,7 +44,7 @@ def missing_member(column: str, names: Iterable[str]) -> str:
 
 def shown(header: str) -> str:
     """A header on one line."""
-    text = visible.visible(header.strip("\r\n"))
+    text = printable.printable(header.strip("\r\n"))
     return f"`{text}`" if len(text) <= _SHOWN else f"`{text[:_SHOWN]}…`"
 
 

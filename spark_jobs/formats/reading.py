@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding, format, splits, stretch
+from spark_jobs.formats import byte_stream, encoding, format, splits
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.format import Reading
     from spark_jobs.formats.splits import Split, StartIn
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.changes import Stream
 
 
@@ -61,7 +61,7 @@ def bytes_of(
     charset: str,
     stream: Stream,
     outcome: SplitOutcome,
-    start_in: StartIn = stretch.next_line_start,
+    start_in: StartIn = byte_stream.next_line_start,
     *,
     guesses: bool = False,
 ) -> ByteStream:

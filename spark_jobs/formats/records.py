@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures, values
+from spark_jobs.cxl import failure_columns, values
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
@@ -20,7 +20,7 @@ from spark_jobs.formats import cell_text, coerce, format
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from spark_jobs.cxl.failures import Failures, Reason, Rows
+    from spark_jobs.cxl.failure_columns import Failures, Reason, Rows
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 
 
@@ -51,8 +51,12 @@ class Problems:
         found = []
         for number, (reason, field) in enumerate(self.reasons):
             rows = np.flatnonzero(self._reason == number)
-            found.append(failures.alike(rows, reason, None if field is None else failures.chosen(texts[field], rows)))
-        whole = failures.joined(found)
+            found.append(
+                failure_columns.alike(
+                    rows, reason, None if field is None else failure_columns.chosen(texts[field], rows)
+                )
+            )
+        whole = failure_columns.joined(found)
         return replace(whole, rows=places[whole.rows])
 
 
@@ -189,7 +193,7 @@ class RecordShape:
     ) -> format.Block:
         places = np.arange(first, first + count, dtype=np.int64) if rows is None else rows
         bad = problems.rows
-        found = failures.joined([malformed, problems.failures(texts, places)])
+        found = failure_columns.joined([malformed, problems.failures(texts, places)])
         failed_rows = None
         if self._reading.failure_texts:
             order = np.argsort(np.concatenate([malformed.rows, places[bad]]), kind="stable")
@@ -238,7 +242,7 @@ def malformed(detail: str, raw: str | bytes) -> Failure:
 
 def malformed_reason(detail: str) -> Reason:
     """What is wrong with many such records alike."""
-    return failures.Reason(Category.MALFORMED, None, _malformed(detail))
+    return failure_columns.Reason(Category.MALFORMED, None, _malformed(detail))
 
 
 def _malformed(detail: str) -> str:

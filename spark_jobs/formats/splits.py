@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import stretch
+from spark_jobs.formats import byte_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
 
 
 def actual_range(
-    split: Split, stream: Stream, start_in: StartIn = stretch.next_line_start, *, guesses: bool = False
+    split: Split, stream: Stream, start_in: StartIn = byte_stream.next_line_start, *, guesses: bool = False
 ) -> tuple[int, int]:
     """The bytes that a split reads: its nominal range moved to where records start, or seem to.
 
@@ -130,5 +130,5 @@ def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:
             return at + found
         if len(data) >= _MOST_PROBED_BYTES:
             # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
-            return at + (stretch.next_line_start(data) or len(data))
+            return at + (byte_stream.next_line_start(data) or len(data))
     return stream.size()

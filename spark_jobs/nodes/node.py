@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.needs import Awaited, Need
     from spark_jobs.nodes.terms.requirements import Requirements

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from spark_jobs.cxl import engine, failures, types
+from spark_jobs.cxl import engine, failure_columns, types
 from spark_jobs.nodes import memory
+from spark_jobs.nodes.final_values import FinalValues
 from spark_jobs.nodes.records import batches, columns, order
-from spark_jobs.nodes.settled import Settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.cxl import typed
-    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.nodes import node, spill
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.records.ledger import Counters
@@ -328,7 +328,7 @@ class Operator:
         """Send rows of a batch to the dead letters; `cause` has the driver of each build record of a combine."""
         if len(failing):
             self.counters.dead += len(failing)
-            self.context.fail(self, batch, failures.of(failing), trigger, cause, stage)
+            self.context.fail(self, batch, failure_columns.of(failing), trigger, cause, stage)
 
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""
@@ -346,9 +346,9 @@ class Operator:
         return values
 
     @cached_property
-    def settled(self) -> Settled:
+    def settled(self) -> FinalValues:
         """The variables that the step reads, of those that state nodes set."""
-        return Settled(self.step.awaits, self.context)
+        return FinalValues(self.step.awaits, self.context)
 
 
 def compiled(program: typed.Program) -> engine.BatchProgram:

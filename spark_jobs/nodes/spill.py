@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, partition, sorting, words
+from spark_jobs.nodes import memory, packed_sort, partition, sorting
 from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
@@ -170,8 +170,12 @@ def sorted_rows(table: pa.Table, by: Sequence[str]) -> pa.Array:
     """The rows of a table in order; equal ones keep theirs."""
     if len(by) == 1:
         column = table.column(by[0]).combine_chunks()
-        return pa.array(words.order(column.to_numpy())) if pa.types.is_integer(column.type) else pc.sort_indices(column)
-    return pa.array(words.order_of_all([_numbers(table.column(name)) for name in by]))
+        return (
+            pa.array(packed_sort.order(column.to_numpy()))
+            if pa.types.is_integer(column.type)
+            else pc.sort_indices(column)
+        )
+    return pa.array(packed_sort.order_of_all([_numbers(table.column(name)) for name in by]))
 
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:

@@ -14,7 +14,7 @@ from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
 from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.binding import Bound, Feed, Flow, Wiring
 from spark_jobs.plan import paths, pending, ports
 from spark_jobs.plan.expanding.expand import Expansion
@@ -162,7 +162,7 @@ class NodeScope:
         parts: list[Any] = [getattr(compiled.program, name, compiled.program) for name in ("before", "after")]
         self.bindings.read.update(*(part.system for part in parts))
         constants = {**self._constants(), **self._of_inputs(streams)}
-        program = tree.with_constants(compiled.program, constants) if constants else compiled.program
+        program = program_reads.with_constants(compiled.program, constants) if constants else compiled.program
         self.bindings.programs.setdefault(self.name, []).append(Compiled(program, text))
         return program
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.disk import refusals, sight, volumes
+from spark_jobs.disk import shared_paths, system_errors, volumes
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class FormatError(Exception):
         path: str,
         code: str | None = None,
         node: str | None = None,
-        unseen: sight.Unseen | None = None,
+        unseen: shared_paths.NotShared | None = None,
     ) -> None:
         super().__init__(message, path, code, node, unseen)
         self.message = message
@@ -191,7 +191,9 @@ def told(name: str, path: str | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise FormatError(_reason(error), name, unseen=sight.Unseen.of(error, path) if path else None) from error
+        raise FormatError(
+            _reason(error), name, unseen=shared_paths.NotShared.of(error, path) if path else None
+        ) from error
 
 
 def _reason(error: OSError) -> str:
@@ -202,7 +204,7 @@ def _reason(error: OSError) -> str:
         return "permission denied"
     if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
         return "is not a file"
-    return f"cannot be read: {error}{refusals.remedy(error)}"
+    return f"cannot be read: {error}{system_errors.remedy(error)}"
 
 
 @contextmanager
@@ -233,7 +235,7 @@ def describe(path: str, name: str) -> InputFile:
             raise FormatError("is not a file", name)
         info = filesystem.get_file_info(inner)
     except OSError as error:
-        raise FormatError(_reason(error), name, unseen=sight.Unseen.of(error, path)) from error
+        raise FormatError(_reason(error), name, unseen=shared_paths.NotShared.of(error, path)) from error
     return _described(info, path, name)
 
 

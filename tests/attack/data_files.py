@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv.options import CsvRead, Duplicates, Quoting, Ragged
-from spark_jobs.formats.json import regular
+from spark_jobs.formats.json import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
 from tests.attack import rounds, typed_files, wide_values, xml_files
@@ -77,7 +77,7 @@ def one(chance: random.Random, folder: Path) -> str:
     assert kind != "array and more" or whole[0] == "refused", f"{data!r}: {whole}"
     for size in {chance.randint(1, 30), chance.randint(30, 200), len(data) // 2 + 1}:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(regular, "_FEWEST", 0)
+            patch.setattr(uniform, "_FEWEST", 0)
             found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
         assert found == whole, f"{data!r} in splits of {size}: {found} instead of {whole}"
     took = time.process_time() - began

@@ -31,7 +31,7 @@ from spark_jobs.execute.tasks import facts, report, shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
-from spark_jobs.formats.json import regular
+from spark_jobs.formats.json import uniform
 from spark_jobs.formats.json.texts import portions
 from spark_jobs.nodes import memory, shuffle, spill
 from spark_jobs.nodes.aggregate import partial
@@ -64,7 +64,7 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (buffer, "BLOCK_ROWS", 2),
     (buffer, "_SLICE_ROWS", 3), (buffer, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
-    (regular, "_FEWEST", 0), (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
+    (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
 ]  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

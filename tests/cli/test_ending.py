@@ -20,7 +20,8 @@ def ended(program: str, timeout_s: float = 60) -> tuple[int, str, str, float]:
 
 PREAMBLE = """
 import atexit, signal, sys, threading, time
-from spark_jobs.cli import clinker, ending
+from spark_jobs.cli import clinker
+from spark_jobs.cli import process_exit
 ending._PATIENCE_S = 1.0
 """
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.cli import clinker, looking
+from spark_jobs.cli import clinker, source_probe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,11 +92,11 @@ def test_json_files_tell_their_columns_as_far_as_they_are_read(
         "  deep.er: discovered in in/b.json",
         "  more: discovered in in/c.json",
     ]
-    monkeypatch.setattr(looking, "MOST_BYTES", 20)
+    monkeypatch.setattr(source_probe, "MOST_BYTES", 20)
     section, record = explained(tmp_path, capsys, JSON)
     assert section[0].startswith("source.orders: 1 of 3 files looked into, version 2 (explain reads ")
     assert record["files_looked_at"] == 1
-    monkeypatch.setattr(looking, "MOST_BYTES", 10)
+    monkeypatch.setattr(source_probe, "MOST_BYTES", 10)
     section, record = explained(tmp_path, capsys, JSON)
     assert section[0].startswith("source.orders: only what is declared is known: explain reads ")
     assert section[1:] == ["  id: declared", "  name: declared"]
@@ -107,7 +107,7 @@ def test_no_more_than_some_files_are_opened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, {f"{number}.csv": "id,name\n" for number in range(4)})
-    monkeypatch.setattr(looking, "MOST_FILES", 3)
+    monkeypatch.setattr(source_probe, "MOST_FILES", 3)
     section, _ = explained(tmp_path, capsys, CSV)
     assert section[0] == (
         "source.orders: 3 of 4 files looked into, version 1 (explain opens 3 files of a source at most)"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import flat, typed
+from spark_jobs.cxl import tree_pickling, typed
 from spark_jobs.cxl.checking.scope import Mode
 from tests.cxl.checking import compiled, program, refused
 
@@ -18,7 +18,7 @@ def test_trees_are_pickled_however_deep() -> None:
     tree = program("emit a = n" + " + n" * 2500 + "\nemit c = " + "s.concat(" * 240 + "s" + ")" * 240)
     again = pickle.loads(pickle.dumps(tree))
     assert again.emits == tree.emits
-    assert flat.rows(again.statements, typed.NODES) == flat.rows(tree.statements, typed.NODES)
+    assert tree_pickling.rows(again.statements, typed.NODES) == tree_pickling.rows(tree.statements, typed.NODES)
 
 
 def test_pickling_keeps_the_tree() -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.cxl import engine, tracing, types, values
-from spark_jobs.cxl.kernels import kernels, settled
+from spark_jobs.cxl.kernels import conversion_failures, kernels
 from spark_jobs.cxl.kernels.deferred import Deferred
 from tests.cxl.both_engines import check_agreement, program_of
 
@@ -92,7 +92,7 @@ def test_what_is_said_is_what_the_interpreter_says(
     assert quick[0], "nothing fails"
     if is_settled is not None:
         assert (asked == []) is is_settled
-    monkeypatch.setattr(settled, "conversions_of", lambda *others: [])
+    monkeypatch.setattr(conversion_failures, "conversions_of", lambda *others: [])
     assert quick == told(text)
 
 

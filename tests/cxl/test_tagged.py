@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cxl import tagged, types, values
+from spark_jobs.cxl import dynamic_arrays, types, values
 from spark_jobs.cxl.kernels import kernels
 from tests.cxl.both_engines import check_agreement, program_of
 
@@ -28,7 +28,7 @@ def _value(random_: random.Random, depth: int, scalars: list[Any]) -> Any:
 @pytest.mark.parametrize("stretch", [7, 100, 1 << 16])
 @pytest.mark.parametrize("scalars", [SCALARS, [1, None, 2.5, "a,b", "x[", "]}", ""], [1, None]])
 def test_lengths_are_those_of_the_arrays(stretch: int, scalars: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tagged, "_STRETCH", stretch)
+    monkeypatch.setattr(dynamic_arrays, "_STRETCH", stretch)
     random_ = random.Random(5)
     for _ in range(50):
         arrays = [
@@ -37,8 +37,8 @@ def test_lengths_are_those_of_the_arrays(stretch: int, scalars: list[Any], monke
         ]
         wanted = [None if each is None else len(each) for each in arrays]
         column = pa.array([values.encode(each) for each in arrays], pa.string())
-        assert tagged.lengths(column).to_pylist() == wanted
-        assert tagged.lengths(column.slice(2, 9)).to_pylist() == wanted[2:11]
+        assert dynamic_arrays.lengths(column).to_pylist() == wanted
+        assert dynamic_arrays.lengths(column.slice(2, 9)).to_pylist() == wanted[2:11]
 
 
 def test_the_length_of_an_array_of_maps_has_a_kernel() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.nodes import words
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.combine import index
 from spark_jobs.nodes.combine.index import Uniques
 
@@ -47,8 +47,8 @@ def test_a_key_has_the_number_of_equal_ones(kind: types.Type, few: int, monkeypa
 
 
 def test_distinct_numbers_are_in_their_order() -> None:
-    assert words.distinct(np.array([3, 1, 3, -2, 1])).tolist() == [-2, 1, 3]
-    assert words.distinct(np.array([], dtype=np.float64)).tolist() == []
+    assert packed_sort.distinct(np.array([3, 1, 3, -2, 1])).tolist() == [-2, 1, 3]
+    assert packed_sort.distinct(np.array([], dtype=np.float64)).tolist() == []
 
 
 def test_nothing_is_found_among_no_keys() -> None:

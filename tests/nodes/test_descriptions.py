@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import registry, tree
+from spark_jobs.nodes import program_reads, registry
 from spark_jobs.nodes.records.columns import is_engine
 from spark_jobs.nodes.terms.description import Around, Description
 from spark_jobs.plan.explain import explain
@@ -39,7 +39,7 @@ def nodes(plans: list[Plan], kind: str) -> list[tuple[Plan, PlannedNode]]:
 
 def programs(value: Any) -> set[int]:
     """The programs within a value, by their identities."""
-    found = [part for part in tree.parts(value) if isinstance(part, typed.Program)]
+    found = [part for part in program_reads.parts(value) if isinstance(part, typed.Program)]
     return {id(program) for program in found}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.nodes import words
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.windows import codes
 
 _SMALL = st.integers(-3, 3)
@@ -16,13 +16,13 @@ _ANY = st.integers(-(2**63), 2**63 - 1)
 @given(st.lists(st.one_of(_SMALL, _ANY), max_size=50))
 def test_positions_of_signed_numbers(numbers: list[int]) -> None:
     given_ = np.array(numbers, dtype=np.int64)
-    assert words.order(given_).tolist() == np.argsort(given_, kind="stable").tolist()
+    assert packed_sort.order(given_).tolist() == np.argsort(given_, kind="stable").tolist()
 
 
 @given(st.lists(st.one_of(st.integers(0, 3), st.integers(2**64 - 4, 2**64 - 1)), max_size=50))
 def test_positions_of_unsigned_numbers(numbers: list[int]) -> None:
     given_ = np.array(numbers, dtype=np.uint64)
-    assert words.order(given_).tolist() == np.argsort(given_, kind="stable").tolist()
+    assert packed_sort.order(given_).tolist() == np.argsort(given_, kind="stable").tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1 << 40), st.integers(0, 1 << 55)), max_size=40), st.data())
@@ -46,5 +46,5 @@ def test_rows_by_several_columns(kinds: list[tuple[type, tuple[int, int]]], coun
         bounds = np.iinfo(kind)
         numbers = st.integers(max(low, int(bounds.min)), min(high, int(bounds.max)))
         columns.append(np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)), dtype=kind))
-    found = words.order_of_all(columns)
+    found = packed_sort.order_of_all(columns)
     assert found.tolist() == sorted(range(count), key=lambda row: [int(column[row]) for column in columns])

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs import limits
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.plan.explain import explain
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
@@ -74,7 +74,7 @@ def test_columns_that_the_port_does_not_name_pass_through(folder: Path) -> None:
 def test_parameters_are_constants_in_programs_and_values_in_settings(folder: Path) -> None:
     plan = planned(folder, ORDERS + CALL)
     program = plan.by_name["fees/rate"].step.program  # type: ignore[union-attr]
-    assert 5.0 in [part.value for part in tree.parts(program) if isinstance(part, typed.Literal)]
+    assert 5.0 in [part.value for part in program_reads.parts(program) if isinstance(part, typed.Literal)]
     assert program.system == frozenset()
     assert plan.by_name["fees/count"].step.group_by == ("note",)  # type: ignore[union-attr]
 

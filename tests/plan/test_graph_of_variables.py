@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import typed
-from spark_jobs.cxl.members import MEMBERS
+from spark_jobs.cxl.builtin_members import MEMBERS
 from tests.plan.pipelines import ORDERS, found, planned, problems, write
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from spark_jobs import __version__
-from spark_jobs.cli import streams
+from spark_jobs.cli import standard_streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.cli.cxl import input
 from spark_jobs.cli.cxl.input import InputError
@@ -38,8 +38,8 @@ def run() -> NoReturn:
 
 def main(argv: Sequence[str]) -> int:
     """Run one command; gives the exit status."""
-    streams.prepare()
-    return streams.completed("cxl", lambda: _main(argv), UNREADABLE)
+    standard_streams.prepare()
+    return standard_streams.completed("cxl", lambda: _main(argv), UNREADABLE)
 
 
 def _main(argv: Sequence[str]) -> int:

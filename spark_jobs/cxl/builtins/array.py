@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import tagged, types, values
+from spark_jobs.cxl import dynamic_arrays, types, values
 from spark_jobs.cxl.builtins.declare import (
     ELEMENTWISE,
     INTERPRETED,
@@ -32,7 +32,9 @@ def _same(arguments: Sequence[types.Type]) -> types.Type:
 
 
 def _length(pc: Any, items: Any) -> Any:
-    return tagged.lengths(items) if str(items.type) == "string" else pc.cast(pc.list_value_length(items), "int64")
+    return (
+        dynamic_arrays.lengths(items) if str(items.type) == "string" else pc.cast(pc.list_value_length(items), "int64")
+    )
 
 
 @method(name="length", arrow=_length, takes_tagged=True)

@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import failing, typed, types
+from spark_jobs.cxl import fallibility, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.checking import checker, inlining, records
 from spark_jobs.cxl.checking.environment import Binding
@@ -231,7 +231,7 @@ class _Aggregate:
         read = {slot for emit in arguments for slot in _slots(emit.value)}
         kept: list[typed.Statement] = []
         for step in reversed(self.steps):
-            if isinstance(step, typed.Let) and step.slot not in read and not failing.may_fail(step.value):
+            if isinstance(step, typed.Let) and step.slot not in read and not fallibility.may_fail(step.value):
                 continue
             read.update(_slots(step.value if isinstance(step, typed.Let) else step.predicate))
             kept.append(step)

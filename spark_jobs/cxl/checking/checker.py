@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import failing, typed, types
+from spark_jobs.cxl import fallibility, typed, types
 from spark_jobs.cxl.checking import inlining, operators, reads
 from spark_jobs.cxl.checking.environment import Binding
 from spark_jobs.cxl.syntax import ast
@@ -127,7 +127,7 @@ class Statements:
     def _evaluate(self, statement: ast.Evaluate) -> typed.Evaluate:
         known = len(self.session.findings)
         value = self.session.check(statement.value)
-        if len(self.session.findings) == known and failing.does_nothing(value):
+        if len(self.session.findings) == known and fallibility.does_nothing(value):
             self.session.warn(
                 codes.W207,
                 "the expression is a statement by itself and does nothing",

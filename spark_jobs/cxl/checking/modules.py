@@ -15,7 +15,7 @@ from spark_jobs.cxl.checking.findings import Finding, Stage
 from spark_jobs.cxl.syntax import ast, parser
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.source import SourceFile, Text
-from spark_jobs.disk import regular
+from spark_jobs.disk import small_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,13 +135,13 @@ def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
 
 def _read(name: str, path: Path, folder: Path) -> str:
     try:
-        data = regular.content(path, limits.MODULE_BYTES)
-    except regular.NotRegular as error:
+        data = small_files.read(path, limits.MODULE_BYTES)
+    except small_files.NotRegular as error:
         raise ModuleError(f"module '{name}' cannot be read from {path}: {error.strerror}") from None
     except OSError:
         help_text = f"modules are searched in the rules path {folder}"
         raise ModuleError(f"module '{name}' not found at {path}", help_text) from None
-    except regular.TooLarge:
+    except small_files.TooLarge:
         raise ModuleError(f"module '{name}' has more than {limits.MODULE_BYTES} bytes", "split it") from None
     try:
         return data.decode("utf-8-sig")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import members, typed, types
+from spark_jobs.cxl import builtin_members, typed, types
 from spark_jobs.cxl.checking import calls, inlining, reads, windows
 from spark_jobs.cxl.checking.reads import Dotted, Qualifier, This
 from spark_jobs.cxl.types import Kind, Type
@@ -83,7 +83,7 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
         case typed.Expression():
             return windows.settle(session, value)
         case Namespace(namespace="source", keys=(key,), place=place) if key not in session.scope.streams:
-            known = {**members.MEMBERS["source"], **session.scope.variables.get("source", {})}
+            known = {**builtin_members.MEMBERS["source"], **session.scope.variables.get("source", {})}
             return _no_member(session, "source", key, known, place)
         case Namespace(namespace=namespace, keys=keys, place=place):
             shown = ".".join((namespace, *keys))
@@ -265,7 +265,7 @@ def _system(session: Session, base: Namespace, key: str, place: Place) -> typed.
     declared = session.scope.variables.get(space, {})
     if space == "source" and len(keys) == 2:
         return _of_input(session, keys[0], key, declared, place)
-    known: Mapping[str, Type] = {**members.MEMBERS.get(space, {}), **declared}
+    known: Mapping[str, Type] = {**builtin_members.MEMBERS.get(space, {}), **declared}
     if key in known:
         return _read(session, f"{space}.{key}", known[key], place)
     if space == "source" and (declared or key in session.scope.streams):
@@ -284,7 +284,7 @@ def _of_input(
         return session.unresolved(f"unknown input '{given}' in `$source.{given}.{key}`", place, help_text)
     if key in declared:
         return _read(session, f"source.{given}.{key}", declared[key], place)
-    if key in members.MEMBERS["source"]:
+    if key in builtin_members.MEMBERS["source"]:
         help_text = f"each record knows its own: `$source.{key}`"
         return session.unresolved(f"`{key}` is no variable of the input '{given}'", place, help_text)
     return _no_member(session, "source", f"{given}.{key}", [f"{given}.{name}" for name in declared], place)
@@ -300,10 +300,10 @@ def _no_member(session: Session, space: str, key: str, known: Collection[str], p
 
 
 def _read(session: Session, path: str, of: Type | None, place: Place) -> typed.Expression:
-    path = members.SAME.get(path, path)
+    path = builtin_members.SAME.get(path, path)
     session.system.add(path)
     space, _, name = path.partition(".")
-    builtin = members.MEMBERS.get(space, {}).get(name)
+    builtin = builtin_members.MEMBERS.get(space, {}).get(name)
     return typed.System(builtin or (of or types.ANY).or_null(), place, path)
 
 

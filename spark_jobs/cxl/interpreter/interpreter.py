@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
-from spark_jobs.cxl import engine, failure, tracing, trees, typed, values
+from spark_jobs.cxl import engine, failure, tracing, tree_walk, typed, values
 from spark_jobs.cxl.interpreter import expressions
 from spark_jobs.cxl.interpreter.expressions import Row
 from spark_jobs.cxl.types import Kind
@@ -30,9 +30,9 @@ Step = Callable[[Row], "Stop | None"]
 
 def compile(program: typed.Program) -> Interpreter:
     """A program ready to run on records, a `RecordProgram`."""
-    if not trees.is_deep(program):
+    if not tree_walk.is_deep(program):
         return Interpreter(program)
-    with trees.room():
+    with tree_walk.room():
         return DeepInterpreter(program)
 
 
@@ -64,7 +64,7 @@ class DeepInterpreter(Interpreter):
 
     def __call__(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> engine.RecordResult:
         """Run the program on a record; raises `Failure`."""
-        with trees.room():
+        with tree_walk.room():
             return super().__call__(record, surroundings)
 
 

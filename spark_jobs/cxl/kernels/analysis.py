@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from spark_jobs.cxl import trees, typed
+from spark_jobs.cxl import tree_walk, typed
 from spark_jobs.cxl.types import Kind
 
 
@@ -63,7 +63,7 @@ class Analysis:
         return known[1]
 
     def _find(self, node: object) -> Facts:
-        inside = [self.facts(part) for part in trees.parts(node)]
+        inside = [self.facts(part) for part in tree_walk.parts(node)]
         own = tuple(getattr(node, field.name) for field in fields(node) if field.name in _OWN)  # type: ignore[arg-type]
         if isinstance(node, typed.Local):
             own = (node.slot, self.versions.get(node.slot, 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, failures, tracing, trees, typed, types, values
+from spark_jobs.cxl import engine, failure_columns, tracing, tree_walk, typed, types, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import interpreter
 from spark_jobs.cxl.interpreter.interpreter import Stop
@@ -34,7 +34,7 @@ class Finished:
         self.rows: list[int] = []
         self.failures: list[engine.RowFailure] = []
         #: Failures that kernels know without the interpreter.
-        self.settled: list[failures.Failures] = []
+        self.settled: list[failure_columns.Failures] = []
         self.filtered = 0
         self.duplicates = 0
         self._emits = program.emits
@@ -55,11 +55,11 @@ class Finished:
         for key, items in self._entries.items():
             items.append(metas.get(key))
 
-    def all_failures(self) -> list[engine.RowFailure] | failures.Failures:
+    def all_failures(self) -> list[engine.RowFailure] | failure_columns.Failures:
         """The failing rows, ascending."""
         if not self.settled:
             return self.failures
-        return failures.joined([failures.of(self.failures), *self.settled])
+        return failure_columns.joined([failure_columns.of(self.failures), *self.settled])
 
     def merged_into(self, result: engine.BatchResult) -> engine.BatchResult:
         """The kernels' result with the interpreter's records put between by row."""
@@ -98,7 +98,7 @@ class Deferred:
         surroundings: engine.Surroundings,
         clock: Clock,
     ) -> None:
-        self._clock = clock if trees.reads_clock(program) else None
+        self._clock = clock if tree_walk.reads_clock(program) else None
         self._program = program
         self._compiled = compiled
         self._batch = batch
@@ -109,9 +109,9 @@ class Deferred:
         distinct = [number for number, one in enumerate(program.statements) if isinstance(one, typed.Distinct)]
         self._last_distinct = distinct[-1] if distinct else -1
 
-    def settle(self, positions: pa.Array, texts: pa.StringArray, reason: failures.Reason) -> None:
+    def settle(self, positions: pa.Array, texts: pa.StringArray, reason: failure_columns.Reason) -> None:
         """Note rows that fail for a reason, each with a text of its own."""
-        self._finished.settled.append(failures.alike(positions.to_numpy(), reason, texts))
+        self._finished.settled.append(failure_columns.alike(positions.to_numpy(), reason, texts))
 
     def add(self, positions: list[int], number: int) -> None:
         """Take rows over, at the statement of this number."""
@@ -202,7 +202,7 @@ def _records(batch: pa.RecordBatch, program: typed.Program, positions: list[int]
     """The Python values of the program's columns on some rows."""
     rows = pa.array(positions, pa.int64())
     found: dict[str, list[Any]] = {}
-    for name, static in trees.columns_of(program).items():
+    for name, static in tree_walk.columns_of(program).items():
         index = batch.schema.get_field_index(name)
         if index >= 0:
             column = batch.column(index)
@@ -218,8 +218,8 @@ def _surroundings(
 ) -> dict[str, list[Any]]:
     """The Python values of those surroundings that differ from row to row."""
     rows = pa.array(positions, pa.int64())
-    kinds = trees.systems_of(program)
-    if any(isinstance(node, typed.Trace) for node in trees.walk(program)):
+    kinds = tree_walk.systems_of(program)
+    if any(isinstance(node, typed.Trace) for node in tree_walk.walk(program)):
         kinds["source.row"] = types.INT
     return {
         path: values.from_arrow(surroundings.values[path].take(rows), static)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import trees, typed, types, values
+from spark_jobs.cxl import tree_walk, typed, types, values
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
 from spark_jobs.cxl.kernels.state import Made, Names, joined
 
@@ -30,7 +30,7 @@ _MISPLACED = (typed.Filter, typed.Distinct)
 def is_native(program: typed.Program) -> bool:
     """Whether the blocks of a program have the form that runs on batches."""
     blocks = [statement for statement in program.statements if isinstance(statement, typed.Each)]
-    return not any(isinstance(node, _MISPLACED) for block in blocks for node in trees.walk(block))
+    return not any(isinstance(node, _MISPLACED) for block in blocks for node in tree_walk.walk(block))
 
 
 @dataclass(frozen=True)

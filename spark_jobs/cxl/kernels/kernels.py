@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, tracing, trees, typed, types, values
+from spark_jobs.cxl import engine, tracing, tree_walk, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.cxl.kernels import distinct, each, settled
+from spark_jobs.cxl.kernels import conversion_failures, distinct, each
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
@@ -31,9 +31,9 @@ def compile(program: typed.Program) -> engine.BatchProgram:
     """A program ready to run on batches, a `BatchProgram`."""
     has_each = any(isinstance(statement, typed.Each) for statement in program.statements)
     kind = RowProgram if has_each and not each.is_native(program) else KernelProgram
-    if not trees.is_deep(program):
+    if not tree_walk.is_deep(program):
         return kind(program)
-    with trees.room():
+    with tree_walk.room():
         return DeepProgram(kind(program))
 
 
@@ -46,7 +46,7 @@ class DeepProgram:
 
     def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
         """Run the program on a batch."""
-        with trees.room():
+        with tree_walk.room():
             return self._run(batch, surroundings)
 
 
@@ -98,8 +98,8 @@ def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
     """The signatures of computations that stand in several places."""
     counts: Counter[Any] = Counter()
     for statement in program.statements:
-        for node in trees.walk(statement):
-            if isinstance(node, typed.Expression) and any(True for _ in trees.parts(node)):
+        for node in tree_walk.walk(statement):
+            if isinstance(node, typed.Expression) and any(True for _ in tree_walk.parts(node)):
                 counts[compiler.analysis.facts(node).key] += 1
         if isinstance(statement, typed.Let | typed.Emit | typed.EmitMeta):
             compiler.assigned(statement.slot, statement.value)
@@ -111,9 +111,9 @@ def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
 def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> Step:
     """A statement of a program, of which conversions that fail are settled at once."""
     statement = program.statements[number]
-    settling = settled.conversions_of(statement, program.expression(number), compiler)
+    settling = conversion_failures.conversions_of(statement, program.expression(number), compiler)
     step = _statement(statement, number, compiler, Names.of(program))
-    return settled.behind(step, settling) if settling else step
+    return conversion_failures.behind(step, settling) if settling else step
 
 
 def _statement(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, trees, typed, values
+from spark_jobs.cxl import engine, tree_walk, typed, values
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import expressions
 from spark_jobs.cxl.interpreter.expressions import Row
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def compile(node: typed.Expression, adapt: Callable[[Any], Any] | None = None, slots: int = 0) -> Evaluate:
     """An evaluation row by row; `adapt` changes each result, `slots` is the size of the program's slot list."""
-    columns = trees.columns_of(node)
-    systems = trees.systems_of(node)
-    locals_ = trees.slots_of(node)
+    columns = tree_walk.columns_of(node)
+    systems = tree_walk.systems_of(node)
+    locals_ = tree_walk.slots_of(node)
     run = expressions.compile(node)
     static = node.type
-    reads_clock = trees.reads_clock(node)
+    reads_clock = tree_walk.reads_clock(node)
 
     def evaluate(frame: Frame) -> pa.Array:
         record: dict[str, Any] = {}

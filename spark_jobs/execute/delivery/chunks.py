@@ -18,14 +18,14 @@ import pyarrow.compute as pc
 
 from spark_jobs.execute.delivery.destination import Piece, check
 from spark_jobs.nodes.output import records
-from spark_jobs.nodes.output.step import Chunking, Oversize
+from spark_jobs.nodes.output.step import ChunkRule, Oversize
 from spark_jobs.scan import compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_jobs.execute.delivery.destination import Depot, Destination
+    from spark_jobs.execute.delivery.destination import Destination, PartStore
 
 _SEQUENCE = re.compile(r"\{seq(?::(0\d{1,2}))?\}")
 #: The stem and the extension of files that have none of their own.
@@ -89,14 +89,14 @@ class Cutter:
     """Cuts parts into chunks.
 
     Args:
-        depot: where the parts are.
+        part_store: where the parts are.
         split: the limits.
         first: bytes that the first file begins with; `later`: those of all others.
         later: see `first`.
     """
 
-    def __init__(self, depot: Depot, split: Chunking, first: int, later: int) -> None:
-        self._depot = depot
+    def __init__(self, part_store: PartStore, split: ChunkRule, first: int, later: int) -> None:
+        self._depot = part_store
         self.split = split
         self.chunks = [Chunk(bytes=first)]
         #: What is to be told of groups that are larger than a file may be.
@@ -224,14 +224,16 @@ class Cutter:
             self.warnings.append(text)
 
 
-def cut(depot: Depot, parts: Sequence[Piece], split: Chunking, first: int, later: int) -> tuple[list[Chunk], list[str]]:
+def cut(
+    part_store: PartStore, parts: Sequence[Piece], split: ChunkRule, first: int, later: int
+) -> tuple[list[Chunk], list[str]]:
     """The chunks of some parts, at least one, and warnings.
 
     Raises:
         OversizeGroup: a group is larger than a file may be, and that is an error.
         OSError: a part is not as it was written.
     """
-    cutter = Cutter(depot, split, first, later)
+    cutter = Cutter(part_store, split, first, later)
     for part in parts:
         cutter.add(part)
     cutter.end()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Depot, Piece
+    from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.formats.format import ColumnWriter
 
 
@@ -46,7 +46,7 @@ class _File:
 
 def convert(
     spark: SparkSession,
-    depot: Depot,
+    part_store: PartStore,
     writer: ColumnWriter,
     groups: Sequence[Sequence[Piece]],
     folder: str,
@@ -67,40 +67,40 @@ def convert(
         if group
     ]
     if sum(piece.size for each in wanted for piece in each.pieces) <= DRIVER_BYTES:
-        made = [_write(depot, writer, each) for each in wanted]
+        made = [_write(part_store, writer, each) for each in wanted]
     else:
-        made = spread.spread(spark, partial(_write, depot, writer), wanted, told=(OSError,))
+        made = spread.spread(spark, partial(_write, part_store, writer), wanted, told=(OSError,))
     files = iter(made)
     return [[next(files)] if group else [] for group in groups]
 
 
-def shown(depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
+def shown(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
     """What some pieces have, for people."""
-    return writer.show(_joined(depot, writer, pieces, moved=moved), moved=moved)
+    return writer.show(_joined(part_store, writer, pieces, moved=moved), moved=moved)
 
 
-def _write(depot: Depot, writer: ColumnWriter, wanted: _File) -> Piece:
+def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> Piece:
     """Make a file; gives it, under another name where a task is tried again."""
     for piece in () if wanted.checked else wanted.pieces:
-        destination.check(depot, piece)
+        destination.check(part_store, piece)
     path = f"{wanted.target}.{uuid.uuid4().hex}"
-    with durable.about(path), depot.create(path) as sink:
-        writer.convert(_joined(depot, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
+    with durable.about(path), part_store.create(path) as sink:
+        writer.convert(_joined(part_store, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
         return destination.whole(path, sink.tell())
 
 
-def _joined(depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
-    return io.BufferedReader(_Chain(_streams(depot, writer, pieces, moved=moved)))
+def _joined(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
+    return io.BufferedReader(_Chain(_streams(part_store, writer, pieces, moved=moved)))
 
 
 def _streams(
-    depot: Depot, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool
+    part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool
 ) -> Iterator[tuple[IO[bytes], int]]:
     """What follows one another, with how many bytes of it."""
     start, end = (b"", b"") if moved else (writer.start, writer.end)
     yield io.BytesIO(start), len(start)
     for piece in pieces:
-        with depot.open(piece.path) as source:
+        with part_store.open(piece.path) as source:
             source.seek(piece.start)
             yield source, piece.size
     yield io.BytesIO(end), len(end)

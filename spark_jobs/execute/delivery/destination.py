@@ -74,7 +74,7 @@ class Standing(enum.Enum):
     OTHER = "no regular file"
 
 
-class Depot(Protocol):
+class PartStore(Protocol):
     """Where parts lie until files are put together of them. Tasks write and read there; it travels pickled."""
 
     def create(self, path: str) -> IO[bytes]:
@@ -94,7 +94,7 @@ class Depot(Protocol):
 class Parts:
     """Where tasks put the parts of outputs: a depot, and for each output a folder in it."""
 
-    depot: Depot
+    part_store: PartStore
     folders: Mapping[str, str]
 
 
@@ -106,7 +106,7 @@ class Draft(Protocol):
         """A folder for what stays inside the run: dead letters on their way, build sides, pages."""
 
     @property
-    def depot(self) -> Depot:
+    def part_store(self) -> PartStore:
         """Where parts lie."""
 
     def parts(self, target: Path) -> str:
@@ -177,7 +177,7 @@ class Destination(Protocol):
         """
 
 
-def check(depot: Depot, part: Piece) -> None:
+def check(part_store: PartStore, part: Piece) -> None:
     """Refuse a part that has not the bytes that its task has written: it was cut off, or somebody else has changed it.
 
     What a file system says of a size is not enough: a part may have lost bytes without anybody being told.
@@ -185,7 +185,7 @@ def check(depot: Depot, part: Piece) -> None:
     Raises:
         OSError: it has more or fewer, or is gone.
     """
-    found = depot.size(part.path)
+    found = part_store.size(part.path)
     if found != part.size:
         text = f"has {found} bytes, but {part.size} were written to it: it was cut off or changed; run again"
         raise OSError(errno.EIO, text, part.path)

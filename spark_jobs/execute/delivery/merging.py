@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Depot, Piece
+    from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.formats.frame import Frame
 
 #: Up to this many bytes the driver merges itself: a job costs more than that.
@@ -73,7 +73,7 @@ class Range:
 
 def merge(
     spark: SparkSession,
-    depot: Depot,
+    part_store: PartStore,
     sorted_runs: Sequence[Sequence[Piece]],
     columns: Sequence[str],
     folder: str,
@@ -84,7 +84,7 @@ def merge(
 
     Args:
         spark: runs the tasks.
-        depot: where the runs and parts are.
+        part_store: where the runs and parts are.
         sorted_runs: groups of runs; each group is merged by itself.
         columns: what the new parts' indexes have beside the sizes.
         folder: where in the depot the parts go.
@@ -96,12 +96,14 @@ def merge(
         Unfit: a record cannot be.
     """
     most, enough = max(most, _LEAST_RANGE_BYTES), 0 if frame else 1
-    groups = [_ranges(depot, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in sorted_runs]
+    groups = [
+        _ranges(part_store, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in sorted_runs
+    ]
     wanted = [each for group in groups for each in group]
     if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
-        written = [_write(depot, each) for each in wanted]
+        written = [_write(part_store, each) for each in wanted]
     else:
-        written = spread.spread(spark, partial(_write, depot), wanted, told=(OSError, format.Unfit))
+        written = spread.spread(spark, partial(_write, part_store), wanted, told=(OSError, format.Unfit))
     pieces = iter(written)
     found = []
     for runs, group in zip(sorted_runs, groups, strict=True):
@@ -113,10 +115,10 @@ def merge(
 
 
 def _ranges(
-    depot: Depot, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int, frame: Frame | None
+    part_store: PartStore, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int, frame: Frame | None
 ) -> list[Range]:
     """Ranges of about `size` bytes."""
-    known = [_Run.of(depot, run) for run in runs]
+    known = [_Run.of(part_store, run) for run in runs]
     bounds, held = [], 0
     for key, weight in sorted(pair for run in known for pair in run.weights):
         if held + weight > size and held:
@@ -153,10 +155,10 @@ class _Run:
             yield first, size + index_size
 
     @classmethod
-    def of(cls, depot: Depot, run: Piece) -> _Run:
+    def of(cls, part_store: PartStore, run: Piece) -> _Run:
         """What a run's index says of its blocks."""
-        destination.check(depot, run)
-        with records.index(depot.arrow, run.path) as file:
+        destination.check(part_store, run)
+        with records.index(part_store.arrow, run.path) as file:
             blocks = [file.get_batch(number) for number in range(file.num_record_batches)]
         sizes = [pc.sum(block.column(records.SIZE)).as_py() for block in blocks]
         if sum(sizes) != run.size:
@@ -172,16 +174,16 @@ class _Run:
         return Blocks(self.path, range(first, last), sum(self.sizes[:first]))
 
 
-def _write(depot: Depot, wanted: Range) -> Noted:
+def _write(part_store: PartStore, wanted: Range) -> Noted:
     """Write a range; gives the part, whose path is another one where a task is tried again."""
     taken = 0
-    found = [each for blocks in wanted.sources for each in _read(depot, blocks, wanted.low, wanted.high)]
+    found = [each for blocks in wanted.sources for each in _read(part_store, blocks, wanted.low, wanted.high)]
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     file: records.IndexedFile | records.FramedFile
     if wanted.frame:
-        file = records.FramedFile(depot.create, path, wanted.frame)
+        file = records.FramedFile(part_store.create, path, wanted.frame)
     else:
-        file = records.IndexedFile(depot.create, path, wanted.columns)
+        file = records.IndexedFile(part_store.create, path, wanted.columns)
     with durable.about(path), closing(file):
         if found:
             names = list(found[0][1])
@@ -193,11 +195,11 @@ def _write(depot: Depot, wanted: Range) -> Noted:
 
 
 def _read(
-    depot: Depot, blocks: Blocks, low: bytes | None, high: bytes | None
+    part_store: PartStore, blocks: Blocks, low: bytes | None, high: bytes | None
 ) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
     """A run's records in a range with what the index says of them, block by block."""
     at = blocks.start
-    with depot.open(blocks.run) as data, records.index(depot.arrow, blocks.run) as file:
+    with part_store.open(blocks.run) as data, records.index(part_store.arrow, blocks.run) as file:
         for number in blocks.numbers:
             block = file.get_batch(number)
             ends = at + np.concatenate([[0], np.cumsum(block.column(records.SIZE).to_numpy())])

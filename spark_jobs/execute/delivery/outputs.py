@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.formats.format import ColumnWriter, Writer
     from spark_jobs.formats.frame import Joined
-    from spark_jobs.nodes.output.step import Chunking
+    from spark_jobs.nodes.output.step import ChunkRule
     from spark_jobs.plan import plan as plans
 
 
@@ -60,7 +60,7 @@ class Material:
 def places(wanted: targets.Targets, draft: Draft) -> destination.Parts:
     """Where tasks put the parts of each output: beside the first of its files."""
     folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
-    return destination.Parts(draft.depot, folders)
+    return destination.Parts(draft.part_store, folders)
 
 
 def assemble(
@@ -117,7 +117,7 @@ class _Assembly:
             most = min(share // 4, work.split_bytes())
             folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
             runs = [[each.piece for each in own] for own in pieces]
-            pieces = merging.merge(spark, self.draft.depot, runs, columns, folder, most, step.frame)
+            pieces = merging.merge(spark, self.draft.part_store, runs, columns, folder, most, step.frame)
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
             pieces = [[merging.Noted(piece) for piece in own] for own in made]
@@ -158,13 +158,13 @@ class _Assembly:
 
     def _converted(self, spark: SparkSession, pieces: list[list[Piece]]) -> list[list[Piece]]:
         """Files for pieces: each file is one piece then."""
-        folder, depot = self.draft.parts(self.target.first(self.target.deliveries[0])), self.draft.depot
+        folder, part_store = self.draft.parts(self.target.first(self.target.deliveries[0])), self.draft.part_store
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
         if not self.target.step.parts:
             checked = self.target.step.split is not None  # by who has cut them
-            return converting.convert(spark, depot, writer, pieces, folder, moved=moved, checked=checked)
+            return converting.convert(spark, part_store, writer, pieces, folder, moved=moved, checked=checked)
         alone = [[one] for own in pieces for one in own]
-        made = iter(converting.convert(spark, depot, writer, alone, folder, moved=moved))
+        made = iter(converting.convert(spark, part_store, writer, alone, folder, moved=moved))
         return [[next(made)[0] for _ in own] for own in pieces]
 
     @cached_property
@@ -185,7 +185,7 @@ class _Assembly:
             return
         contents, compression = [*self._files.values()], self.target.step.compression
         folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
-        contents = packing.packed(spark, self.draft.depot, contents, compression, folder)
+        contents = packing.packed(spark, self.draft.part_store, contents, compression, folder)
         for path, content in zip(self._files, contents, strict=True):
             self._give(Path(path), content)
 
@@ -200,7 +200,7 @@ class _Assembly:
             content = Content(start=writer.empty)
         elif self._is_converted and self.is_shown:
             columns, moved = cast("ColumnWriter", writer), self.target.step.is_indexed
-            content = Content(start=converting.shown(self.draft.depot, columns, parts, moved=moved))
+            content = Content(start=converting.shown(self.draft.part_store, columns, parts, moved=moved))
         elif self._is_converted:
             content = Content(tuple(parts), uses_up=True)
         elif frame:
@@ -221,12 +221,12 @@ class _Assembly:
         rest = [replace(part, start=begun, size=part.size - begun) for part in others]
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
-    def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: Chunking) -> None:
+    def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: ChunkRule) -> None:
         """Numbered files. Those of an earlier run that are not written again are removed: all files are of one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
         around = (0, 0) if self._is_converted else (len(writer.start), len(later))
-        found, warnings = chunks.cut(self.draft.depot, parts, split, *around)
+        found, warnings = chunks.cut(self.draft.part_store, parts, split, *around)
         made = self._converted(spark, [chunk.pieces for chunk in found]) if self._is_converted else None
         for warning in warnings:
             logs.LOG.warning("output '%s': %s", self.target.name, warning)

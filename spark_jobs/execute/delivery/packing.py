@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Depot
+    from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.scan.compression import Compression
 
 #: Bytes of a file that a member has; the last one has what is left.
@@ -47,13 +47,13 @@ class _Batch:
 
 
 def packed(
-    spark: SparkSession, depot: Depot, contents: Sequence[Content], compression: Compression, folder: str
+    spark: SparkSession, part_store: PartStore, contents: Sequence[Content], compression: Compression, folder: str
 ) -> list[Content]:
     """What files are to be put together of, compressed.
 
     Args:
         spark: runs the tasks.
-        depot: where the parts are.
+        part_store: where the parts are.
         contents: what the files are put together of as they are.
         compression: how they are compressed.
         folder: where in the depot the members go.
@@ -62,25 +62,25 @@ def packed(
         OSError: a part is not as it was written, or a member cannot be.
     """
     for content in contents:
-        _check(depot, content)
+        _check(part_store, content)
     files = [list(_members(content, MEMBER_BYTES)) for content in contents]
     batches = [
         _Batch(members, os.path.join(folder, f"{uuid.uuid4().hex}.packed"), compression)
         for members in _batches([member for members in files for member in members])
     ]
     if sum(_size(member) for batch in batches for member in batch.members) <= DRIVER_BYTES:
-        written = [_write(depot, each) for each in batches]
+        written = [_write(part_store, each) for each in batches]
     else:
-        written = spread.spread(spark, partial(_write, depot), batches, told=(OSError,))
+        written = spread.spread(spark, partial(_write, part_store), batches, told=(OSError,))
     pieces = itertools.chain.from_iterable(written)
     return [Content(tuple(itertools.islice(pieces, len(members)))) for members in files]
 
 
-def _check(depot: Depot, content: Content) -> None:
+def _check(part_store: PartStore, content: Content) -> None:
     """Refuse parts that are not as they were written; others have seen that where only pieces of them are wanted."""
     if content.uses_up:
         for path, group in itertools.groupby(content.pieces, key=lambda piece: piece.path):
-            destination.check(depot, destination.whole(path, sum(piece.size for piece in group)))
+            destination.check(part_store, destination.whole(path, sum(piece.size for piece in group)))
 
 
 def _laid_out(content: Content) -> Iterator[bytes | Piece]:
@@ -140,22 +140,22 @@ def _batches(members: Sequence[_Member]) -> Iterator[tuple[_Member, ...]]:
         yield tuple(held)
 
 
-def _write(depot: Depot, wanted: _Batch) -> list[Piece]:
+def _write(part_store: PartStore, wanted: _Batch) -> list[Piece]:
     """Compress members; gives where each is, under another name where a task is tried again."""
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     found = []
-    with durable.about(path), depot.create(path) as sink:
+    with durable.about(path), part_store.create(path) as sink:
         for member in wanted.members:
-            data = pack(b"".join(_read(depot, each) for each in member), wanted.compression)
+            data = pack(b"".join(_read(part_store, each) for each in member), wanted.compression)
             found.append(Piece(path, sink.tell(), len(data)))
             sink.write(data)
     return found
 
 
-def _read(depot: Depot, found: bytes | Piece) -> bytes:
+def _read(part_store: PartStore, found: bytes | Piece) -> bytes:
     if isinstance(found, bytes):
         return found
-    with durable.about(found.path), depot.open(found.path) as source:
+    with durable.about(found.path), part_store.open(found.path) as source:
         source.seek(found.start)
         data = source.read(found.size)
     if len(data) < found.size:

@@ -16,7 +16,7 @@ from spark_jobs.execute.tasks.facts import record_numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_jobs.cxl.failures import Failures, Reason, Rows
+    from spark_jobs.cxl.failure_columns import Failures, Reason, Rows
     from spark_jobs.execute.dlq.marks import Marks
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
@@ -54,7 +54,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class Why:
-    """What some entries have in common: where records failed, and their `Reason` (see `cxl/failures.py`)."""
+    """What some entries have in common: where records failed, and their `Reason` (see `cxl/failure_columns.py`)."""
 
     stage: str
     trigger: str

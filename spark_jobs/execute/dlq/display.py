@@ -18,7 +18,7 @@ from spark_jobs.nodes.records import guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.execute.dlq.buffer import Why
     from spark_jobs.execute.dlq.reread import Rereader
     from spark_jobs.execute.run.inputs import Inputs

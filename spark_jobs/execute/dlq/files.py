@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Depot, Draft, Piece
+    from spark_jobs.execute.delivery.destination import Draft, PartStore, Piece
     from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
     from spark_jobs.execute.tasks.report import DlqReport
 
@@ -79,7 +79,7 @@ def write(
         return [[] for _ in files]
     many = sum(entry.count for entry in reports) > DRIVER_ENTRIES
     ranges = _ranges(found, [draft.parts(Path(file.path)) for file in files], many=many)
-    writing = partial(_write_range, draft.depot, writer, tuple(files))
+    writing = partial(_write_range, draft.part_store, writer, tuple(files))
     if not many:
         written = [writing(each) for each in ranges]
     else:
@@ -102,12 +102,12 @@ def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], *, many: bool)
     return tuple(ranges)
 
 
-def _write_range(depot: Depot, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange) -> list[Piece]:
+def _write_range(part_store: PartStore, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange) -> list[Piece]:
     """Write the rows of a range; gives the part of each file, which has another path when a task tries again."""
     pieces = []
     for file, part in zip(files, wanted.parts, strict=True):
         path = f"{part}.{uuid.uuid4().hex}.rows"
-        with durable.about(path), depot.create(path) as out:
+        with durable.about(path), part_store.create(path) as out:
             rows = packed.PackedFile(out, compression.of_name(file.path))
             writer.write(file, wanted.reports, wanted.splits, rows, wanted.number)
             size = rows.finish()

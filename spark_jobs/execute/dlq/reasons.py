@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_jobs import credentials
 from spark_jobs.cxl.failure import Category
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.tasks import facts
 from spark_jobs.nodes.records import guarded
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.execute.dlq.buffer import Why
 
     #: Stage, category and field.
@@ -191,4 +191,4 @@ def _shown(
 
 
 def _safe(value: Any, masked: Callable[[str], str]) -> Any:
-    return visible(masked(value)) if isinstance(value, str) else value
+    return printable(masked(value)) if isinstance(value, str) else value

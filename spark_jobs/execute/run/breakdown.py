@@ -8,7 +8,7 @@ from pathlib import Path
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
-from spark_jobs.disk import refusals
+from spark_jobs.disk import system_errors
 from spark_jobs.execute.spark import connect
 from spark_jobs.execute.spark.embedded import launch
 from spark_jobs.execute.tasks import spill
@@ -125,7 +125,7 @@ def _of_worker(told: str) -> result.RunError:
     if raised.startswith("MemoryError") or "ArrowMemoryError" in raised:
         return _of_spark(f"a task ran out of memory: {_first_line(raised)}{where}", _WORKER_ADVICE)
     if found := _SYSTEM_ERROR.match(raised):
-        remedy = refusals.remedy(OSError(int(found["number"] or 0), ""))
+        remedy = system_errors.remedy(OSError(int(found["number"] or 0), ""))
         return result.RunError("E900", f"a task could not read or write: {_first_line(raised)}{remedy}")
     return result.RunError("E905", f"internal error in a task: {_first_line(raised)}{where}; {_ADVICE}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
-from spark_jobs.disk import durable, sight
+from spark_jobs.disk import durable, shared_paths
 from spark_jobs.execute import interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
@@ -139,7 +139,7 @@ def execute(
         exit_code, error = failed.exit_code, result.RunError(failed.code, failed.message, failed.place)
     except FormatError as failed:
         unshared = failed.unseen.explained() if failed.unseen else None
-        code = sight.UNSHARED if unshared else failed.code or "E900"
+        code = shared_paths.UNSHARED if unshared else failed.code or "E900"
         exit_code, error = ExitCode.IO, result.RunError(code, unshared or str(failed))
     except session.SessionError as failed:
         exit_code, error = failed.exit_code, result.RunError("E901", str(failed))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.disk import durable
 from spark_jobs.execute import tolerance, verdict
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.dlq import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
 from spark_jobs.execute.run.products import Amended, Done, Held, Laid, Products
 from spark_jobs.execute.spark import chain
-from spark_jobs.execute.tasks import facts, roots, spec
+from spark_jobs.execute.tasks import facts, spec, task_inputs
 from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.execute.tasks.materialized import MaterializedFile
 from spark_jobs.nodes.output import shape
@@ -117,7 +117,7 @@ class Pass:
         if held is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
         loads = [load for load in wanted.loads if load.number not in held.numbers]
-        again = self._reports(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)), products)
+        again = self._reports(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)), products)
         return Amended(again, held)
 
     def _done(self, job: fragments.Job, products: Products) -> Done | None:
@@ -190,7 +190,7 @@ class Pass:
         return spec.JobSpec(
             run=self.run,
             job=job,
-            loads=roots.provide(loads, self.run.scratch),
+            loads=task_inputs.provide(loads, self.run.scratch),
             values=self.values,
             known=self.known,
             materialized={
@@ -204,15 +204,17 @@ class Pass:
             counted=_counted(job, products),
         )
 
-    def _loads(self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]) -> list[roots.Load]:
-        found = roots.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
+    def _loads(
+        self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]
+    ) -> list[task_inputs.Load]:
+        found = task_inputs.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
         number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
         for op in job.readers:
             parts = [written[rows] for rows in op.reads]
             counts = [sum(part.records for part in each) for each in parts]
             size = sum(part.bytes for each in parts for part in each)
             most = self._sizes(written).range_bytes
-            found += roots.kept_ranges(op, counts, size, number, most, self.run.scratch)
+            found += task_inputs.materialized_ranges(op, counts, size, number, most, self.run.scratch)
             number = max([number, *(load.number + 1 for load in found)])
         return found
 
@@ -223,9 +225,9 @@ class Pass:
         if not wrong:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
-        ranges = [load for load in wanted.loads if isinstance(load, roots.MaterializedRange)]
-        loads = [*roots.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
-        return self._run(spark, replace(wanted, loads=roots.provide(loads, self.run.scratch)))
+        ranges = [load for load in wanted.loads if isinstance(load, task_inputs.MaterializedRange)]
+        loads = [*task_inputs.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
+        return self._run(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)))
 
     def _run(self, spark: SparkSession, wanted: spec.JobSpec) -> Iterable[TaskReport]:
         if self.progress is None:
@@ -237,7 +239,7 @@ class Pass:
         """Build sides are what their tasks wrote, before other tasks map them."""
         try:
             for part in parts:
-                destination.check(LocalDepot(), destination.whole(part.path, part.bytes))
+                destination.check(LocalPartStore(), destination.whole(part.path, part.bytes))
         except OSError as error:
             raise verdict.broken(self.plan, "E900", durable.describe(error), node) from error
 
@@ -259,12 +261,12 @@ def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:
     return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 
 
-def _numbers(job: fragments.Job, loads: Sequence[roots.Load]) -> range:
+def _numbers(job: fragments.Job, loads: Sequence[task_inputs.Load]) -> range:
     """The numbers of all tasks: of splits and kept ranges, and behind exchanges partitions."""
     return range(max([0, *_read(loads), *(exchange.partitions for exchange in job.exchanges)]) + 1)
 
 
-def _departing(job: fragments.Job, loads: Sequence[roots.Load]) -> range:
+def _departing(job: fragments.Job, loads: Sequence[task_inputs.Load]) -> range:
     """The numbers of the tasks whose records leave for an exchange: those of loads, behind a first one partitions."""
     if any(each.stage > 1 for each in job.exchanges if each.kind.gives_places):
         return _numbers(job, loads)
@@ -272,16 +274,16 @@ def _departing(job: fragments.Job, loads: Sequence[roots.Load]) -> range:
     return range(min(mine), max(mine) + 1)
 
 
-def _read(loads: Sequence[roots.Load]) -> Iterator[int]:
+def _read(loads: Sequence[task_inputs.Load]) -> Iterator[int]:
     """The numbers of the splits and kept ranges that are read."""
     for load in loads:
-        if isinstance(load, roots.Splits):
+        if isinstance(load, task_inputs.Splits):
             yield from (place.number for place in load.splits)
         else:
             yield load.number
 
 
-def _shares(job: fragments.Job, loads: Sequence[roots.Load], jobs: int) -> int:
+def _shares(job: fragments.Job, loads: Sequence[task_inputs.Load], jobs: int) -> int:
     """Of how many tasks one must have as much of a thing as the average; those of each job have the same share."""
     return (len(loads) + sum(exchange.partitions for exchange in job.exchanges)) * jobs + 1
 

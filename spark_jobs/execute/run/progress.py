@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TextIO
 
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import meter, roots
+from spark_jobs.execute.tasks import meter, task_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,7 +130,7 @@ def _job(folder: str, wanted: JobSpec) -> _Job:
     sizes = [
         place.split.end - place.split.start
         for load in wanted.loads
-        if isinstance(load, roots.Splits)
+        if isinstance(load, task_inputs.Splits)
         for place in load.splits
     ]
     job = wanted.job
@@ -145,7 +145,7 @@ def _job(folder: str, wanted: JobSpec) -> _Job:
 
 
 def _named(names: list[str]) -> str:
-    shown = [visible(name) for name in names[:3]]
+    shown = [printable(name) for name in names[:3]]
     return ", ".join([*shown, f"{len(names) - 3} more"] if len(names) > 3 else shown)
 
 

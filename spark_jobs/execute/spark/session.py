@@ -14,7 +14,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
 from spark_jobs.execute.spark import authentication, connect, cores, masters, shipping, spread
-from spark_jobs.execute.spark.embedded import java, jvm, launch, standby, words
+from spark_jobs.execute.spark.embedded import java, jvm, jvm_messages, launch, prefork
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,9 +88,9 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
             try:
                 spark.conf.set(key, value)
             except Exception as error:
-                if not words.is_of_settings(str(error)):
+                if not jvm_messages.is_of_settings(str(error)):
                     raise
-                raise SessionError(f"Spark does not take a setting: {words.cause(str(error))}") from error
+                raise SessionError(f"Spark does not take a setting: {jvm_messages.cause(str(error))}") from error
     return spark
 
 
@@ -136,7 +136,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
                     f"free some in {spill_dir or tempfile.gettempdir()}, or point TMPDIR or storage.spill.dir elsewhere"
                 )
             raise SessionError(
-                f"Spark's JVM did not start: {error}; {advice}", is_transient=not words.is_of_options(str(error))
+                f"Spark's JVM did not start: {error}; {advice}", is_transient=not jvm_messages.is_of_options(str(error))
             ) from error
     else:
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
@@ -151,7 +151,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
         alone = {"spark.ui.enabled": "false", **_EMBEDDED}
         shipped |= {key: value for key, value in alone.items() if key not in known}
     if folder := ours.get("spark.local.dir"):
-        standby.begin(folder, {**known, **shipped})
+        prefork.begin(folder, {**known, **shipped})
     masters.reach(master, known.get(masters.LIMIT_SETTING))
     builder = SparkSession.builder
     for key, value in {**with_theirs, **shipped}.items():
@@ -159,7 +159,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        if not words.is_of_spark(error):
+        if not jvm_messages.is_of_spark(error):
             raise
         raise _refusal(master, error) from error
     if not cores.is_local(master):
@@ -174,9 +174,11 @@ def _refusal(master: str, error: Exception) -> SessionError:
         return SessionError(
             f"{masters.shown(master)} has not taken the application; {masters.ADVICE}", is_transient=True
         )
-    cause = words.cause(str(error))
+    cause = jvm_messages.cause(str(error))
     advice = "see to the settings that it gets (--master, --conf, spark-defaults.conf)"
-    return SessionError(f"Spark does not start: {cause}; {advice}", is_transient=not words.is_of_settings(str(error)))
+    return SessionError(
+        f"Spark does not start: {cause}; {advice}", is_transient=not jvm_messages.is_of_settings(str(error))
+    )
 
 
 def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:

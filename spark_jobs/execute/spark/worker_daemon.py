@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.spark.embedded import standby
+from spark_jobs.execute.spark.embedded import prefork
 
 if TYPE_CHECKING:
     import socket
@@ -61,13 +61,13 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
 
 def main() -> None:
     """Be what workers are forked from, or stand in for the process that has been waiting to be it."""
-    if sys.argv[1:2] == [standby.ARGUMENT]:
+    if sys.argv[1:2] == [prefork.ARGUMENT]:
         _import_ahead()
-        if not standby.take_over(int(sys.argv[2])):
+        if not prefork.take_over(int(sys.argv[2])):
             return
         sys.path[:] = without_zip(sys.path)
     else:
-        if standby.stand_in():
+        if prefork.stand_in():
             return
         sys.path[:] = without_zip(sys.path)
         _import_ahead()

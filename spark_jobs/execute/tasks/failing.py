@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import failure, failures
+from spark_jobs.cxl import failure, failure_columns
 from spark_jobs.execute.dlq import buffer, failed_record
 from spark_jobs.execute.tasks import facts, groups, presence, report
 from spark_jobs.nodes import operator
@@ -18,7 +18,7 @@ from spark_jobs.plan import plan as plans
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.execute.dlq.buffer import DlqEntries, Site
     from spark_jobs.execute.dlq.marks import Marks
     from spark_jobs.execute.tasks.spec import JobSpec
@@ -88,7 +88,7 @@ class Failing:
         if self.groups is not None:
             rows = batch.take(indices)
             marks = self._marks(operator_, rows, places, failing, cause)
-            failing = failures.remarked(failing, self.groups.remarks(operator_.step.name, rows))
+            failing = failure_columns.remarked(failing, self.groups.remarks(operator_.step.name, rows))
         entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, marks)
         stages = [stage or operator_.step.stage] * len(failing.reasons)
         self._note(operator_, entries, buffer.Site(stages, operator_.number, trigger), batch.data)
@@ -119,7 +119,7 @@ class Failing:
             failing, places = failing.take(kept), tuple(column.take(chosen) for column in places)  # type: ignore[assignment]
             texts = None if texts is None else texts.take(chosen)
             keys = {name: column.take(chosen) for name, column in (keys or {}).items()}
-            marks = self.groups.read(operator_.step.name, keys, places, failures.details(failing))
+            marks = self.groups.read(operator_.step.name, keys, places, failure_columns.details(failing))
         entries = buffer.DlqEntries(failing, places, texts=texts, marks=marks)
         self._note(operator_, entries, buffer.Site(stages, operator_.number))
 
@@ -135,7 +135,7 @@ class Failing:
             return self.groups.collateral(name, batch)  # what comes too late for a window rejects no group
         # Groups are made behind an exchange: before it records fail, behind it their results.
         is_result = operator_.step.groups_by is not None and not operator_.first
-        return self.groups.failed(name, batch, places, failures.details(failing), is_result=is_result)
+        return self.groups.failed(name, batch, places, failure_columns.details(failing), is_result=is_result)
 
     def unread(self, operator_: operator.Operator, batch: Batch) -> np.ndarray | None:
         """The rows of records that count as never read; None where there are none."""
@@ -262,18 +262,18 @@ def _correlated(
     oversized: tuple[np.ndarray, np.ndarray, pa.StringArray] | None, found: tuple[np.ndarray, pa.StringArray] | None
 ) -> tuple[Failures, Failures]:
     """The rows whose group is rejected: the first ones of groups that are too large, which tell that, and others."""
-    reason = failures.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
-    firsts, parts = failures.none(), []
+    reason = failure_columns.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
+    firsts, parts = failure_columns.none(), []
     taken = np.empty(0, dtype=np.int64)
     if oversized is not None:
         taken, are_first, whys = oversized
-        too_large = failures.Reason(failure.Category.GROUP_SIZE, None, "", "")
+        too_large = failure_columns.Reason(failure.Category.GROUP_SIZE, None, "", "")
         firsts, rest = (
-            failures.alike(taken[are], why, whys.filter(pa.array(are)))
+            failure_columns.alike(taken[are], why, whys.filter(pa.array(are)))
             for are, why in ((are_first, too_large), (~are_first, reason))
         )
         parts.append(rest)
     if found is not None:
         others = np.flatnonzero(~np.isin(found[0], taken))
-        parts.append(failures.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
-    return firsts, failures.joined(parts)
+        parts.append(failure_columns.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
+    return firsts, failure_columns.joined(parts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_jobs.disk import sight
+from spark_jobs.disk import shared_paths
 from spark_jobs.execute.dlq.reasons import Reason
 from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
@@ -141,7 +141,7 @@ class Broken:
     code: str
     message: str
     node: str = ""
-    unseen: sight.Unseen | None = None
+    unseen: shared_paths.NotShared | None = None
 
 
 def encode_counters(counters: Mapping[str, Counters]) -> bytes:
@@ -253,7 +253,7 @@ class TaskReport:
             fields["reached"] = Bits(**{**fields["reached"], "splits": tuple(fields["reached"]["splits"])})
         if fields["broken"]:
             unseen = fields["broken"]["unseen"]
-            fields["broken"] = Broken(**{**fields["broken"], "unseen": unseen and sight.Unseen(**unseen)})
+            fields["broken"] = Broken(**{**fields["broken"], "unseen": unseen and shared_paths.NotShared(**unseen)})
         return cls(**fields)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Parts
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.materialized import MaterializedFile
-    from spark_jobs.execute.tasks.roots import Load
+    from spark_jobs.execute.tasks.task_inputs import Load
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep

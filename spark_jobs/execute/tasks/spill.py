@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_jobs import ownership
-from spark_jobs.disk import durable, locks, refusals, volumes
+from spark_jobs.disk import durable, locks, system_errors, volumes
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
 from spark_jobs.execute.tasks import block_codec
@@ -175,6 +175,6 @@ def folder_gone(folder: str, reason: str) -> str:
 def _refused(error: OSError, folder: str, node: str) -> spill.Exhausted:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return spill.Exhausted("E321", volume_full(folder), node)
-    if refusals.is_of_no_file(error) or isinstance(error, locks.NoLocksError):
+    if system_errors.is_system_wide(error) or isinstance(error, locks.NoLocksError):
         return spill.Exhausted("E900", durable.describe(error, folder), node)
     return spill.Exhausted("E900", folder_gone(folder, error.strerror or str(error)), node)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report, shuffle_records
-from spark_jobs.execute.tasks.roots import MaterializedRange, Splits
 from spark_jobs.execute.tasks.task import Task
+from spark_jobs.execute.tasks.task_inputs import MaterializedRange, Splits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.disk import durable, refusals, sight
+from spark_jobs.disk import durable, shared_paths, system_errors
 from spark_jobs.execute import logs
 from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, meter, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
@@ -30,8 +30,8 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.tasks.roots import MaterializedRange
     from spark_jobs.execute.tasks.spec import JobSpec
+    from spark_jobs.execute.tasks.task_inputs import MaterializedRange
     from spark_jobs.nodes.operator import Text
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
@@ -187,7 +187,7 @@ class Task(failing.Failing):
         """A new part of an output."""
         parts = self.spec.run.parts
         folder = parts.folders.get(output, self.spec.run.scratch)
-        file = self._opened(folder, output, output, partial(opener, parts.depot.create))
+        file = self._opened(folder, output, output, partial(opener, parts.part_store.create))
         self._parts.append((report.Part(output, merge_path, self.report.number, file.path, 0, 0, source_file), file))
         return file
 
@@ -304,7 +304,7 @@ class Task(failing.Failing):
             self.shuffle_buffer.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
-            node = "" if refusals.is_of_no_file(error.__cause__) else error.node or root
+            node = "" if system_errors.is_system_wide(error.__cause__) else error.node or root
             self.report.broken = report.Broken(error.code or "E900", str(error), node, error.unseen)
         except OSError as error:
             self._break(error, root)
@@ -314,8 +314,8 @@ class Task(failing.Failing):
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
-        node = self._nodes.get(str(error.filename), "" if refusals.is_of_no_file(error) else root)
-        unseen = sight.Unseen.of(error, is_new=True) if str(error.filename) in self._nodes else None
+        node = self._nodes.get(str(error.filename), "" if system_errors.is_system_wide(error) else root)
+        unseen = shared_paths.NotShared.of(error, is_new=True) if str(error.filename) in self._nodes else None
         self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node, unseen)
 
     def _finish(self, operators: list[operator.Operator]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats import encoding, misread, stretch
+from spark_jobs.formats import byte_stream, encoding, misread
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.csv import parser, pieces, quotes
 from spark_jobs.formats.csv.options import Duplicates, Quoting
@@ -21,9 +21,9 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.csv.quotes import Dialect
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
@@ -190,13 +190,13 @@ def _behind_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
     """What was read behind the first lines of a file, and how many bytes stand before it."""
     data, start, before, at_end = b"", 0, 0, False
     for _ in range(count):
-        while not at_end and (stretch.next_line_start(data, start) or len(data)) == len(data):
+        while not at_end and (byte_stream.next_line_start(data, start) or len(data)) == len(data):
             # Nothing but a line end matters of what is left. A return at the end may be half of one.
             kept = data[max(start, len(data) - 1) :] if data.endswith((b"\r", b"\n")) else b""
             before += len(data) - len(kept)
             chunk = stream.read(_READ_BYTES)
             data, start, at_end = kept + chunk, 0, not chunk
-        end = stretch.next_line_start(data, start)
+        end = byte_stream.next_line_start(data, start)
         if end is None:
             return b"", before + len(data)
         start = end + (data[end - 1 : end + 1] == b"\r\n")
@@ -217,7 +217,7 @@ def _records(
     """
     at_end = False
     while True:
-        start = stretch.records_start(data, is_marked=is_marked and not before)
+        start = byte_stream.records_start(data, is_marked=is_marked and not before)
         toggles = dialect.toggles(data[start:]) + start
         end = quotes.next_record_start(data, start, toggles)
         longest = pieces.MOST_RECORD_BYTES + 1  # with its line end

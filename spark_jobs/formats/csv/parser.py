@@ -17,19 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from spark_jobs.cxl import failures
+from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.formats import cell_text, format, misread, records
+from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.csv import pieces, quotes
 from spark_jobs.formats.csv.options import Quoting
-from spark_jobs.formats.stretch import Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.format import Block, FileColumns, Reading
-    from spark_jobs.formats.stretch import ByteStream
 
 BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
@@ -92,7 +92,7 @@ class CsvParser:
         """The block of a record without an end, which is malformed."""
         first = stretch.records
         stretch.records += 1
-        failing = failures.of([RowFailure(first, records.malformed(problem, data))])
+        failing = failure_columns.of([RowFailure(first, records.malformed(problem, data))])
         return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failing)
 
     def _no_texts(self) -> dict[int, pa.StringArray]:
@@ -143,7 +143,7 @@ class CsvParser:
         first, count = stretch.records, len(next(iter(texts.values())))
         if mark is None:
             stretch.records += count
-            return self._shape.block(first, count, texts, None, failures.none())
+            return self._shape.block(first, count, texts, None, failure_columns.none())
         rows = np.arange(first, first + count, dtype=np.int64)
         stretch.records += count
         texts, rows, undecodable = self._without_marked(texts, rows, mark)
@@ -175,12 +175,12 @@ class CsvParser:
         texts = self._parse(rest, mark) if len(rows) else self._no_texts()
         if mark is not None and len(rows):
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
-            failing = failures.joined([failing, undecodable])
+            failing = failure_columns.joined([failing, undecodable])
         block = self._shape.block(first, count, texts, rows, failing)
         block.surplus = surplus
         return block
 
-    def _fitted(self, data: bytes, rows: failures.Rows, mark: str | None) -> tuple[bytes, format.Surplus | None]:
+    def _fitted(self, data: bytes, rows: failure_columns.Rows, mark: str | None) -> tuple[bytes, format.Surplus | None]:
         """Records that all have as many fields as the file, and what of them is lost."""
         found = quotes.Records.of(self._dialect, data)
         fitted, lost, begins = found.fitted(data, self._columns.width, self._dialect)
@@ -190,15 +190,15 @@ class CsvParser:
         return fitted, format.Surplus(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
 
     def _malformed(
-        self, rows: failures.Rows, problems: quotes.Positions, widths: quotes.Positions, shown: pa.StringArray
-    ) -> failures.Failures:
+        self, rows: failure_columns.Rows, problems: quotes.Positions, widths: quotes.Positions, shown: pa.StringArray
+    ) -> failure_columns.Failures:
         """Records that are wrongly quoted, or have another number of fields than the file has."""
         known, reason = np.unique(np.where(problems == _RAGGED, _RAGGED + widths, problems), return_inverse=True)
         expected = self._columns.width
         details = [
             _STRAYS.get(code) or f"record has {code - _RAGGED} fields, expected {expected}" for code in known.tolist()
         ]
-        return failures.Failures(rows, tuple(map(records.malformed_reason, details)), reason, shown)
+        return failure_columns.Failures(rows, tuple(map(records.malformed_reason, details)), reason, shown)
 
     def _parse(self, data: bytes, mark: str | None) -> dict[int, pa.StringArray]:
         """The needed fields as text columns, empty cells null; all fields where some records may be undecodable."""
@@ -221,8 +221,8 @@ class CsvParser:
         return {int(name[1:]): _single(table.column(name)) for name in table.column_names}
 
     def _without_marked(
-        self, cells: dict[int, pa.StringArray], rows: failures.Rows, mark: str
-    ) -> tuple[dict[int, pa.StringArray], failures.Rows, failures.Failures]:
+        self, cells: dict[int, pa.StringArray], rows: failure_columns.Rows, mark: str
+    ) -> tuple[dict[int, pa.StringArray], failure_columns.Rows, failure_columns.Failures]:
         """The needed columns of the records without a marked character; the others are malformed."""
         is_bad = np.zeros(len(rows), dtype=np.bool_)
         for column in cells.values():
@@ -230,7 +230,7 @@ class CsvParser:
         broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
         raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
         reason = records.malformed_reason(misread.undecodable(self._options.encoding))
-        failing = failures.alike(rows[is_bad], reason, _shown(raw, mark))
+        failing = failure_columns.alike(rows[is_bad], reason, _shown(raw, mark))
         kept = pa.array(~is_bad)
         return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing
 

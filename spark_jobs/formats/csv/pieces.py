@@ -14,8 +14,8 @@ from spark_jobs.formats.csv import quotes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.formats.byte_stream import ByteStream, Stretch
     from spark_jobs.formats.csv.quotes import Dialect
-    from spark_jobs.formats.stretch import ByteStream, Stretch
 
 MOST_RECORD_BYTES = format.MOST_RECORD_BYTES
 #: How much of a malformed record is kept: its first characters, each of at most four bytes.

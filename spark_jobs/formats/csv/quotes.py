@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats import stretch
+from spark_jobs.formats import byte_stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -263,7 +263,7 @@ def next_record_start(data: bytes, position: int, toggles: Positions, is_inside:
         toggles: the toggles of the stretch.
         is_inside: whether the stretch begins inside quotes.
     """
-    while (end := stretch.next_line_start(data, position)) is not None:
+    while (end := byte_stream.next_line_start(data, position)) is not None:
         before = int(np.searchsorted(toggles, end - 1))
         if bool(before % 2) == is_inside:
             return end

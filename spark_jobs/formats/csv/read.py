@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import encoding, misread, names, reader, reading
+from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.csv import borders, head, parser, together
 from spark_jobs.formats.csv.misread import foreign
-from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.csv.head import Head
     from spark_jobs.formats.csv.options import CsvRead
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 

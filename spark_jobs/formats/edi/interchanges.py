@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures
-from spark_jobs.formats import encoding, names, reader, reading, stretch
+from spark_jobs.cxl import failure_columns
+from spark_jobs.formats import byte_stream, encoding, names, reader, reading
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.edi import segments, wrapped
 from spark_jobs.formats.edi.documents import Documents
@@ -29,13 +29,13 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.edi.envelope import Envelope
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
@@ -99,7 +99,7 @@ class InterchangeReader(reader.Reader):
             raw.seek(0)
             begin = text.start if text.wrap else 0
             head = _exactly(text.stream(raw, begin), HEAD_BYTES)
-        start = stretch.records_start(head, is_marked=text.is_utf8 or not encoding.takes_mark(text.charset))
+        start = byte_stream.records_start(head, is_marked=text.is_utf8 or not encoding.takes_mark(text.charset))
         try:
             if head[start:]:
                 self.envelope().signs(head[start:])
@@ -121,7 +121,7 @@ class InterchangeReader(reader.Reader):
         charset = self.options.encoding or "utf-8"
         wrap, start = None, 0
         if "ISA~".encode(charset).endswith(b"ISA~"):
-            start = stretch.records_start(head) if encoding.is_utf8(charset) else 0
+            start = byte_stream.records_start(head) if encoding.is_utf8(charset) else 0
             wrap = self._wrap(file, head[start:], start)
         if self.options.encoding is None:
             named = self.charset_of(head if wrap is None else wrap.text(head[start:]))
@@ -179,7 +179,7 @@ class InterchangeReader(reader.Reader):
                     texts = {field: portion.column(field) for field in shape.needed}
                     first = outcome.records
                     outcome.records += count
-                    block = shape.block(first, count, texts, None, failures.none())
+                    block = shape.block(first, count, texts, None, failure_columns.none())
                     found = documents.around(portion)
                     if block.rows is not None:
                         good = pc.subtract(block.rows, first)

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.edi.envelope import Envelope
     from spark_jobs.formats.edi.segments import Mask, Places, Segments, Signs
-    from spark_jobs.formats.stretch import ByteStream
 
 #: So many bytes are taken apart at once.
 _WINDOW_BYTES = 1 << 20

@@ -14,7 +14,7 @@ import numpy as np
 from spark_jobs.formats.edi.segments import LINE_ENDS
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.formats.byte_stream import ByteStream
 
 #: No line is longer.
 MOST_LINE_BYTES = 32_768

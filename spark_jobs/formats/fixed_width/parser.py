@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures
+from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, encoding, misread, records
 from spark_jobs.formats.fixed_width import scales
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.failure_columns import Failures
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.fixed_width.layout import Field, Kinds
     from spark_jobs.formats.fixed_width.options import FixedWidthRead
     from spark_jobs.formats.format import Block, FileColumns, Reading
-    from spark_jobs.formats.stretch import ByteStream
 
     Places = NDArray[np.int64]
 
@@ -198,7 +198,7 @@ class FixedWidthParser:
         rows = np.arange(first, first + len(some), dtype=np.int64)
         is_strange = np.zeros(len(some), dtype=np.bool_) if kind is None else kind < 0
         if not is_bad.any() and not is_strange.any():
-            return self._shape.block(first, len(some), cells, None, failures.none(), absent)
+            return self._shape.block(first, len(some), cells, None, failure_columns.none(), absent)
         known = ", ".join(str(one.tag) for one in self._kinds.kinds)
         failing = [
             self._malformed(f"no kind of records has its tag (there are {known})", some, rows, is_strange),
@@ -208,12 +208,12 @@ class FixedWidthParser:
         good = pa.array(is_good)
         kept = {number: cell.filter(good) for number, cell in cells.items()}
         lacking = {number: mask[is_good] for number, mask in absent.items()}
-        return self._shape.block(first, len(some), kept, rows[is_good], failures.joined(failing), lacking)
+        return self._shape.block(first, len(some), kept, rows[is_good], failure_columns.joined(failing), lacking)
 
     def _malformed(self, detail: str, some: Records, rows: Places, mask: NDArray[np.bool_]) -> Failures:
         raw = [some.record(int(row))[: self._kinds.end] for row in np.flatnonzero(mask)]
         shown = [str(records.malformed("", one).value) for one in raw]
-        return failures.alike(rows[mask], records.malformed_reason(detail), pa.array(shown, pa.string()))
+        return failure_columns.alike(rows[mask], records.malformed_reason(detail), pa.array(shown, pa.string()))
 
     def _kind(self, some: Records) -> NDArray[np.int64] | None:
         """The number of the kind of each record, -1 where no kind has its tag; None where there is one kind."""

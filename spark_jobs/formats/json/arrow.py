@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import json
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.json import regular
+from spark_jobs.formats.json import uniform
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 
@@ -99,7 +99,7 @@ def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore")
         Refused: at least one object needs the exact way.
         NoInt: the same because of its number.
     """
-    if unexpected == "ignore" and (found := regular.read(text, count, schema)) is not None:
+    if unexpected == "ignore" and (found := uniform.read(text, count, schema)) is not None:
         return found
     try:
         table = json.read_json(

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures as columnar
+from spark_jobs.cxl import failure_columns as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format, misread
-from spark_jobs.formats.json import members
+from spark_jobs.formats.json import objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed, spread
 
@@ -38,7 +38,7 @@ class ExactRecords:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._undeclared = members.Undeclared([column.key for column in reading.columns])
+        self._undeclared = objects.Undeclared([column.key for column in reading.columns])
 
     def block(self, first: int, items: Sequence[Item], places: Sequence[int] | None = None) -> Block:
         """The block of some records.
@@ -149,7 +149,7 @@ class ExactRecords:
             shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
             for at, index in enumerate(chosen):
                 if shown[at] is None and index is not None:
-                    raw = members.find(records[index], column.key)
+                    raw = objects.find(records[index], column.key)
                     shown[at] = None if raw is None else decoding.raw_text(raw)
             arrays.append(pa.array(shown, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
@@ -157,7 +157,7 @@ class ExactRecords:
 
 def _members(records: list[dict[str, Any]], name: str) -> list[Any]:
     if "." in name:
-        return [members.find(record, name) for record in records]
+        return [objects.find(record, name) for record in records]
     return [record.get(name) for record in records]
 
 

@@ -11,12 +11,12 @@ import io
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.formats import encoding, misread, reading, splits, stretch
+from spark_jobs.formats import byte_stream, encoding, misread, reading, splits
 from spark_jobs.formats.columns import FilePlan
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.json import parser
-from spark_jobs.formats.json.members import Declared, Undeclared
 from spark_jobs.formats.json.misread import foreign_records
+from spark_jobs.formats.json.objects import Declared, Undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -24,10 +24,10 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.json.options import JsonRead
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.files import InputFile
 
 #: How much of a file is read to begin with.
@@ -87,7 +87,7 @@ class Heads:
     def look(self, file: InputFile) -> Looked | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
-        start = stretch.records_start(head.data)
+        start = byte_stream.records_start(head.data)
         if (problem := _no_text(head.data) if self._is_utf8 else None) is not None:
             raise FormatError(problem, file.name)
         layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import nearest
-from spark_jobs.formats.json import members
+from spark_jobs.formats.json import objects
 from spark_jobs.formats.misread import MISSING, shown
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequ
         declared: the declared columns.
     """
     files = f"{file} and {more} more" if more else file
-    names = [name for name, _ in members.Undeclared(()).leaves(record)]
+    names = [name for name, _ in objects.Undeclared(()).leaves(record)]
     proposal = next(_record_proposals(record, names, declared), "check the path and `schema`")
     return (
         f"{MISSING}: no record of {files} has any of the declared columns ({', '.join(declared)}); "
@@ -33,9 +33,9 @@ def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequ
 def _record_proposals(record: dict[str, Any], names: Sequence[str], declared: Sequence[str]) -> Iterator[str]:
     """Settings or names under which the records would have declared columns."""
     for name in names:
-        found = members.find(record, name)
+        found = objects.find(record, name)
         if isinstance(found, list) and any(
-            isinstance(item, dict) and members.has(item, column) for item in found[:1] for column in declared
+            isinstance(item, dict) and objects.has(item, column) for item in found[:1] for column in declared
         ):
             yield f"the array '{name}' fits: `options.record_path: {name}`"
     for column in declared:

@@ -16,23 +16,23 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import encoding, format, misread
-from spark_jobs.formats.json import attempts, exact, members, noticing, quick, undeclared
+from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.json import bisection, exact, name_discovery, objects, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.reading import most_rows
-from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.format import ArrayPath, Block, Reading
     from spark_jobs.formats.json.exact import Item
-    from spark_jobs.formats.json.members import Declared
+    from spark_jobs.formats.json.objects import Declared
     from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.json.quick import Part
     from spark_jobs.formats.json.texts.portions import Lines, Places
-    from spark_jobs.formats.stretch import ByteStream
 
     Begin = Callable[[], ByteStream]
 
@@ -81,10 +81,10 @@ class JsonParser:
         self._portion_bytes = max(min(portions.PORTION_BYTES, size, self._most_rows * _ROW_BYTES), 1)
         self._exact = exact.ExactRecords(reading)
         declared = [column.key for column in reading.columns]
-        self._noticing = None if known is None else noticing.Noticing(declared, known)
+        self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known)
         in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
         self._in_columns = in_columns
-        self._attempts = attempts.Attempts(in_columns) if in_columns.is_possible else None
+        self._attempts = bisection.Bisection(in_columns) if in_columns.is_possible else None
 
     @property
     def has_news(self) -> bool:
@@ -195,7 +195,7 @@ class JsonParser:
         """
         first = stretch.records
         is_quick = self._attempts is not None and self._in_columns.is_worth(lines)
-        taken = self._attempts.read(lines) if self._attempts and is_quick else attempts.Taken()
+        taken = self._attempts.read(lines) if self._attempts and is_quick else bisection.Taken()
         left = taken.left(lines.count)
         if not left and len(taken.parts) == 1 and not self._arrays:
             return format.Block(first, lines.count, taken.parts[0][1].batch)
@@ -305,7 +305,7 @@ class JsonParser:
     def _spread(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             if self._arrays and isinstance(item, dict):
-                yield from members.spread(item, self._arrays)
+                yield from objects.spread(item, self._arrays)
             else:
                 yield item
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce, format
-from spark_jobs.formats.json import arrow, contained, members, spreading
+from spark_jobs.formats.json import arrow, columnar_explode, nested_columns, objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.formats.typed import spelling
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-    from spark_jobs.formats.json.noticing import Noticing
+    from spark_jobs.formats.json.name_discovery import NameDiscovery
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
 #: Stands for the type of columns whose values are cut out of the text, of any kind as they are.
@@ -106,14 +106,18 @@ class QuickRecords:
         noticing: is shown all that is read, where names are noticed.
     """
 
-    def __init__(self, reading: Reading, arrays: Sequence[ArrayPath] = (), noticing: Noticing | None = None) -> None:
+    def __init__(
+        self, reading: Reading, arrays: Sequence[ArrayPath] = (), noticing: NameDiscovery | None = None
+    ) -> None:
         self._reading = reading
         self._noticing = noticing
         leaves = _leaves(reading, [each.path for each in arrays])
         if arrays and leaves and any(leaf.is_container for leaf in leaves):
             leaves = None
         self._leaves = leaves or []
-        self._spreading = spreading.Spreading(arrays, [leaf.path for leaf in self._leaves]) if arrays else None
+        self._spreading = (
+            columnar_explode.ColumnarExplode(arrays, [leaf.path for leaf in self._leaves]) if arrays else None
+        )
         #: Whether any record can be read in this way.
         self.is_possible = leaves is not None and (self._spreading is None or self._spreading.is_possible)
         #: What stands inside of lists is found in the text in another way.
@@ -157,7 +161,7 @@ class QuickRecords:
         kinds = self._kinds()
         if self._schema is None:
             fields = kinds if self._spreading is None else self._spreading.fields(kinds)
-            self._schema = pa.schema(list(spreading.structure(fields))) if fields else _NOTHING
+            self._schema = pa.schema(list(columnar_explode.structure(fields))) if fields else _NOTHING
         if self._noticing is None:
             table = arrow.read(text, count, self._schema)
         else:
@@ -166,10 +170,10 @@ class QuickRecords:
             return self._read_spread(self._spreading, table, text, kinds)
         odd = np.zeros(count, dtype=np.bool_)
         arrays: dict[str, pa.Array] = {}
-        objects: contained.Contained | None = None
+        objects: nested_columns.NestedColumns | None = None
         for leaf in self._leaves:
             if self._types[leaf.name] == _CUT:
-                objects = contained.Contained(text) if objects is None else objects
+                objects = nested_columns.NestedColumns(text) if objects is None else objects
                 array = objects.column(leaf.path, leaf.column.type.kind if leaf.column else None, odd)
                 arrays[leaf.name] = self._required(leaf, array, odd)
             else:
@@ -180,7 +184,11 @@ class QuickRecords:
         return Part(batch, np.ones(batch.num_rows, dtype=np.int64)), odd if odd.any() else None
 
     def _read_spread(
-        self, spread: spreading.Spreading, table: pa.Table, text: bytes, kinds: Mapping[tuple[str, ...], pa.DataType]
+        self,
+        spread: columnar_explode.ColumnarExplode,
+        table: pa.Table,
+        text: bytes,
+        kinds: Mapping[tuple[str, ...], pa.DataType],
     ) -> tuple[Part, Mask]:
         """The same where objects make several records, or none."""
         odd = np.zeros(table.num_rows, dtype=np.bool_)
@@ -190,7 +198,7 @@ class QuickRecords:
         made = spread.of(rows, kinds, text, odd)
         odd_rows = np.zeros(len(made.rows), dtype=np.bool_)
         arrays = {
-            leaf.name: self._converted(leaf, spreading.at(made.rows, leaf.path), text, odd_rows)
+            leaf.name: self._converted(leaf, columnar_explode.at(made.rows, leaf.path), text, odd_rows)
             for leaf in self._leaves
         }
         odd[made.parents[odd_rows]] = True
@@ -213,7 +221,7 @@ class QuickRecords:
             self._may_respread &= not changed
             self._schema = None if changed else self._schema
         for leaf in self._leaves:
-            found = {_class_of(members.find(record, leaf.name)) for record in records} - {type(None)}
+            found = {_class_of(objects.find(record, leaf.name)) for record in records} - {type(None)}
             kind = _arrow_type(leaf, found)
             if kind == _CUT and self._spreading is not None:
                 continue
@@ -282,7 +290,7 @@ class QuickRecords:
 def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
     columns = {column.key: column for column in reading.columns}
-    above = members.parents([*columns, *reading.widened, *arrays])
+    above = objects.parents([*columns, *reading.widened, *arrays])
     leaves = []
     for name in (*columns, *reading.widened):
         column = columns.get(name)
@@ -298,7 +306,7 @@ def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
                 return None
             if not (reading.carries(column.name) or column.required or _can_fail(column)):
                 continue
-        if len(path) > members.MAX_DEPTH or (len(path) > 1 and not name.isprintable()) or '"' in name or "\\" in name:
+        if len(path) > objects.MAX_DEPTH or (len(path) > 1 and not name.isprintable()) or '"' in name or "\\" in name:
             return None
         leaves.append(_Leaf(name, path, column))
     return leaves

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader, reading, splits
+from spark_jobs.formats.byte_stream import Stretch, TooLong
 from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped, too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
@@ -21,19 +22,18 @@ from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, portions
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.formats.stretch import Stretch, TooLong
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import FilePlan, ScanPlan
     from spark_jobs.formats.format import Block
     from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.json import arrow, attempts, exact, members
+from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.json import arrow, bisection, exact, objects
 from spark_jobs.formats.json.texts import decoding, portions
-from spark_jobs.formats.stretch import Stretch
 from spark_jobs.limits import FILE_COLUMNS
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class Names:
     """
 
     def __init__(self, declared: Sequence[str], arrays: Sequence[ArrayPath] = (), known: Sequence[str] = ()) -> None:
-        self._undeclared = members.Undeclared(declared)
+        self._undeclared = objects.Undeclared(declared)
         self._arrays = tuple(arrays)
         self.known: dict[str, None] = dict.fromkeys(known)
         self._before = len(self.known)
         self._members = _Members(self._undeclared, self.known, self._arrays)
-        self._attempts = attempts.Attempts(self._members)
+        self._attempts = bisection.Bisection(self._members)
         self._is_first = True
 
     @property
@@ -92,7 +92,7 @@ class Names:
         items = list(items)
         if all_of_them and not all(isinstance(item, dict) for item in items):
             return False
-        self.look_at(made for item in items if isinstance(item, dict) for made in members.spread(item, self._arrays))
+        self.look_at(made for item in items if isinstance(item, dict) for made in objects.spread(item, self._arrays))
         return True
 
     def add_files(self, files: Sequence[bytes]) -> list[tuple[str, ...]]:
@@ -143,7 +143,7 @@ def _items(data: bytes) -> Iterable[Item]:
 class _Members:
     """The members that objects had so far, and whether others have more."""
 
-    def __init__(self, undeclared: members.Undeclared, known: dict[str, None], arrays: Sequence[ArrayPath]) -> None:
+    def __init__(self, undeclared: objects.Undeclared, known: dict[str, None], arrays: Sequence[ArrayPath]) -> None:
         self._undeclared = undeclared
         self._known = known
         self._exploded = {each.path for each in arrays if each.explode}
@@ -195,7 +195,7 @@ class _Members:
             if isinstance(array, pa.ListArray) and name in self._exploded:
                 yield from self._elements(array, name, key, text)
                 continue
-            if not isinstance(array, pa.StructArray) or depth >= members.MAX_DEPTH:
+            if not isinstance(array, pa.StructArray) or depth >= objects.MAX_DEPTH:
                 if not (pa.types.is_null(array.type) and name in self._undeclared.parents):
                     yield name
                 continue
@@ -222,7 +222,7 @@ def _grow(tree: dict[str, Any], record: dict[str, Any], depth: int = 0) -> None:
     """Take a record's members into a tree of Arrow types, in which objects are trees."""
     for key, value in record.items():
         if isinstance(value, dict):
-            if depth < members.MAX_DEPTH:
+            if depth < objects.MAX_DEPTH:
                 inner = tree.get(key)
                 tree[key] = inner = inner if isinstance(inner, dict) else {}
                 _grow(inner, value, depth + 1)

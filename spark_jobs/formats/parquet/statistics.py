@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats.typed import natural
-from spark_jobs.formats.typed.passing import Known, passes_none
+from spark_jobs.formats.typed.pruning import Known, can_skip
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.formats.format import FileColumns, Reading
     from spark_jobs.formats.parquet.footer import Group
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
 
 #: What always converts to what is declared.
 _SURE = frozenset(
@@ -114,6 +114,6 @@ def _passes_none(group: Group, tests: Sequence[tuple[Test, str, Any]]) -> bool:
         known = Known(group.rows, chunk.nulls)
         if isinstance(value, bytes) == isinstance(chunk.lowest, bytes):
             known = Known(group.rows, chunk.nulls, chunk.lowest, chunk.highest)
-        if passes_none(test, value, known):
+        if can_skip(test, value, known):
             return True
     return False

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures
+from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.failure import Category
-from spark_jobs.cxl.failures import Reason
+from spark_jobs.cxl.failure_columns import Reason
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl.failures import Failures, Rows
+    from spark_jobs.cxl.failure_columns import Failures, Rows
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import Block, Reading
     from spark_jobs.formats.rules.declared import Rules
@@ -123,7 +123,7 @@ def _without(block: Block, first: Rows, reasons: list[tuple[Reason, pa.StringArr
     found: list[Failures] = [block.failures]
     for number, (reason, texts) in enumerate(reasons):
         rows = np.flatnonzero(first == number)
-        failing = failures.alike(rows, reason, failures.chosen(texts, rows))
+        failing = failure_columns.alike(rows, reason, failure_columns.chosen(texts, rows))
         found.append(replace(failing, rows=places[rows]))
     bad = np.flatnonzero(first >= 0)
     failed_rows = None
@@ -141,7 +141,7 @@ def _without(block: Block, first: Rows, reasons: list[tuple[Reason, pa.StringArr
         block,
         batch=block.batch.take(kept),
         rows=pa.array(places, pa.int64()).take(kept),
-        failures=failures.joined(found),
+        failures=failure_columns.joined(found),
         failed_rows=failed_rows,
         documents={
             path: value.take(kept) if isinstance(value, pa.Array) else value for path, value in block.documents.items()

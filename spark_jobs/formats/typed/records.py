@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures, types, values
+from spark_jobs.cxl import failure_columns, types, values
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.records import Problems
@@ -22,7 +22,7 @@ from spark_jobs.formats.typed import spelling
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl.failures import Rows
+    from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
 
 #: Floats from here on are no ints of 64 bits.
@@ -66,7 +66,7 @@ class TypedShape:
             count,
             batch.take(pa.array(good)),
             pa.array(places[good], pa.int64()),
-            failures.joined([problems.failures(texts, places)]),
+            failure_columns.joined([problems.failures(texts, places)]),
             self._shown(bad, texts, converted) if self._reading.failure_texts else None,
         )
 

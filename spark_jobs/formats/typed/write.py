@@ -23,7 +23,7 @@ from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, format
 from spark_jobs.formats.typed import counterparts
-from spark_jobs.formats.typed.moving import Rows
+from spark_jobs.formats.typed.record_bytes import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures, types, values
+from spark_jobs.cxl import failure_columns, types, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import format, records
 from spark_jobs.formats.typed import spelling
 from spark_jobs.formats.xml import quick, tree
-from spark_jobs.formats.xml.flat import Column, FlatRecords, Values
 from spark_jobs.formats.xml.options import TEXT
+from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, Values
 from spark_jobs.formats.xml.tree import TreeRecords
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Columns:
         beside = tuple(f"{name}." for name in listed if name in declared)
         lists = [name for name in reading.widened if name in listed or name.startswith(beside)]
         self._grown = _Grown(names, wholes, declared, lists, listed)
-        self.records: FlatRecords | TreeRecords
+        self.records: TextColumnRecords | TreeRecords
         if wholes or arrays or lists:
             self.records = TreeRecords(options, self._take)
             self._found = self._grown.texts
         else:
-            self.records = FlatRecords(names, options)
+            self.records = TextColumnRecords(names, options)
             self._found = self.records.columns
 
     def _take(self, record: Tree) -> None:
@@ -76,7 +76,7 @@ class Columns:
     @property
     def count(self) -> int:
         """How many records there are for the next block."""
-        return self.records.count if isinstance(self.records, FlatRecords) else self._grown.count
+        return self.records.count if isinstance(self.records, TextColumnRecords) else self._grown.count
 
     def block(self, first: int) -> Block:
         """The block of all records that have ended; others go into the next one.
@@ -87,14 +87,14 @@ class Columns:
         count = self.count
         found = {name: column.texts(count) for name, column in self._found.items()}
         block = self._block(first, count, found)
-        if isinstance(self.records, FlatRecords):
+        if isinstance(self.records, TextColumnRecords):
             self.records.count = 0
         self._grown.count = 0
         return block
 
     def stretch(self, data: bytes, document: Document) -> QuickBatch | None:
         """Whole records at once, where they are regular, and nothing but texts is wanted of them."""
-        if not isinstance(self.records, FlatRecords) or not self._has_way:
+        if not isinstance(self.records, TextColumnRecords) or not self._has_way:
             return None
         return quick.take(self.records, data, document.record, document.prefixes)
 
@@ -107,7 +107,7 @@ class Columns:
     def _block(self, first: int, count: int, found: Mapping[str, Values]) -> Block:
         arrays = {field: self._declared_array(column, count, found) for field, column in self._declared}
         arrays |= {field: self._widened_array(name, count, found) for field, name in self._widened}
-        return self._shape.block(first, count, arrays, None, failures.none())
+        return self._shape.block(first, count, arrays, None, failure_columns.none())
 
     def _widened_array(self, name: str, count: int, found: Mapping[str, Values]) -> pa.StringArray:
         if name not in self._grown.lists:

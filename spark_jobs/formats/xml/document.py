@@ -18,7 +18,7 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_jobs.formats.stretch import ByteStream
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.xml.options import XmlRead
 
 #: Elements can be nested so deep, in a record and around it.

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats.xml.document import BLANKS
-from spark_jobs.formats.xml.flat import Values, is_declaration
 from spark_jobs.formats.xml.tags import Irregular, Tags
+from spark_jobs.formats.xml.text_columns import Values, is_declaration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from spark_jobs.formats.xml.flat import Column, FlatRecords, Wanted
+    from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, Wanted
 
 #: What stands for a character, in the order in which it can be replaced.
 _REFERENCES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
@@ -30,7 +30,7 @@ class QuickBatch:
     values: dict[Column, Values]
 
 
-def take(wanted: FlatRecords, data: bytes, record: str, prefixes: Collection[str] = ()) -> QuickBatch | None:
+def take(wanted: TextColumnRecords, data: bytes, record: str, prefixes: Collection[str] = ()) -> QuickBatch | None:
     """The wanted columns of whole records; None where Expat has to read them.
 
     Args:
@@ -54,7 +54,7 @@ def take(wanted: FlatRecords, data: bytes, record: str, prefixes: Collection[str
 class _Taken:
     """What is wanted of the tags of a stretch."""
 
-    def __init__(self, tags: Tags, wanted: FlatRecords) -> None:
+    def __init__(self, tags: Tags, wanted: TextColumnRecords) -> None:
         self._tags = tags
         #: What is wanted of elements, by the numbers of the ways that lead to them.
         self._ways: list[Wanted] = [wanted.record]

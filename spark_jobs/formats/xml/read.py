@@ -26,11 +26,11 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import Block, Reading, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.splits import Split
-    from spark_jobs.formats.stretch import ByteStream
     from spark_jobs.formats.xml.document import Records
     from spark_jobs.formats.xml.options import XmlRead
     from spark_jobs.formats.xml.tree import Tree

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import coerce
 from spark_jobs.formats.xml.document import Way, local
-from spark_jobs.formats.xml.flat import FlatRecords
+from spark_jobs.formats.xml.text_columns import TextColumnRecords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ class Sections:
         names: dict[_Path, set[str]] = {}
         for path, section in zip(self._paths, wanted.sections, strict=True):
             names.setdefault(path, set()).update(name for name, _ in section.fields)
-        self._records = {path: FlatRecords(sorted(found), options) for path, found in names.items()}
+        self._records = {path: TextColumnRecords(sorted(found), options) for path, found in names.items()}
         #: The ways to them: a section in another one is found on a way of its own.
         self.ways: list[Way] = []
         left = sorted(self._records, key=len)
@@ -62,7 +62,7 @@ class Sections:
 class _SectionWay(Way):
     """The way to some elements by their paths."""
 
-    def __init__(self, takers: Mapping[_Path, FlatRecords], *, strips: bool) -> None:
+    def __init__(self, takers: Mapping[_Path, TextColumnRecords], *, strips: bool) -> None:
         super().__init__()
         self._takers = takers
         self._deepest = max(map(len, takers))

@@ -13,7 +13,7 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import members
+from spark_jobs.nodes import member_reads
 from spark_jobs.nodes.aggregate.describe import DESCRIPTION
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
@@ -242,7 +242,7 @@ def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
     arguments = {name for call in step.program.calls for name in call.arguments}
     whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys, *step.bonds_kept))
-    found = whole | members.read(step.program.before)
+    found = whole | member_reads.read(step.program.before)
     return (found | Wanted(frozenset(step.input.names).difference(found.names)),)
 
 

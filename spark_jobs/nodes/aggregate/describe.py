@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.aggregate.timed.time_window import Kind
 from spark_jobs.nodes.records.columns import group_number
 from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, runs
@@ -47,7 +47,7 @@ def _trace(step: AggregateStep, column: str) -> Made:
         return Made("numbered")
     if column not in dict(step.program.after.emits):
         return Made("grouped by", ((0, column),))
-    return Made("aggregated", tuple((0, name) for name in tree.behind(step.program, column)))
+    return Made("aggregated", tuple((0, name) for name in program_reads.behind(step.program, column)))
 
 
 DESCRIPTION = Description(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import words
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.aggregate.accumulators import FIRST, LAST
 from spark_jobs.nodes.records.columns import ORIGIN_NAMES
 from spark_jobs.nodes.records.order import AT
@@ -67,7 +67,7 @@ def reduce(
     if any(state.function == LAST for state in states):
         end, by_end = "row", np.arange(count)
         if ends is not None:
-            end, by_end = "end", words.order(ends)
+            end, by_end = "end", packed_sort.order(ends)
             table[end] = pa.array(np.argsort(by_end).astype(np.int32))
         wanted.append((end, "max", None))
     if any(state.function is None for state in states):

@@ -12,7 +12,7 @@ from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import members
+from spark_jobs.nodes import member_reads
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, NodeType, Wiring, report
 from spark_jobs.nodes.combine import predicate
 from spark_jobs.nodes.combine.describe import DESCRIPTION
@@ -327,9 +327,9 @@ def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """What is read of each input, driver and builds in the order of the node's inputs."""
     programs = [program for e in step.equalities for program in (e.driver, e.build)]
     programs += [step.residual] if step.residual is not None else []
-    read = members.read(step.body, wanted) if step.body is not None else Wanted()
+    read = member_reads.read(step.body, wanted) if step.body is not None else Wanted()
     for program in programs:
-        read |= members.read(program)
+        read |= member_reads.read(program)
     sets = []
     for qualifier, row in step.schemas:
         own = _unqualified(read, qualifier)

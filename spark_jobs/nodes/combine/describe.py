@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.records.columns import is_engine
 from spark_jobs.nodes.terms.description import (
     Description,
@@ -60,7 +60,7 @@ def _trace(step: CombineStep, column: str) -> Made:
         return Made("combined", ((numbers[step.driver], column),))
     if column not in dict(step.body.emits):
         return Made("combined", ((numbers[step.driver], column),))
-    return Made("combined", tuple(_origin(step, numbers, name) for name in tree.behind(step.body, column)))
+    return Made("combined", tuple(_origin(step, numbers, name) for name in program_reads.behind(step.body, column)))
 
 
 def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[int, str]:

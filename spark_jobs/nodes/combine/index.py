@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import words
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.records import batches
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Scale:
             unique = pc.unique(column.drop_null())
             return cls(unique.take(pc.sort_indices(unique)))
         numbers, is_value = _numbers(column)
-        return cls(words.distinct(numbers[is_value]))
+        return cls(packed_sort.distinct(numbers[is_value]))
 
     @property
     def width(self) -> int:
@@ -143,7 +143,7 @@ class Uniques:
             return cls(encoded.dictionary), _filled(encoded.indices)
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) if column.null_count else None
         known = numbers if rows is None else numbers[rows]
-        order = words.order(known)
+        order = packed_sort.order(known)
         ascending = known[order]
         is_new = np.ones(len(ascending), dtype=np.bool_)
         is_new[1:] = ascending[1:] != ascending[:-1]
@@ -245,7 +245,7 @@ class _Group:
     def of(cls, codes: np.ndarray, rows: np.ndarray) -> _Group:
         """That of some rows, with the codes of the keys of all."""
         rows = rows[codes[rows] >= 0]
-        order = rows[words.order(codes[rows])]
+        order = rows[packed_sort.order(codes[rows])]
         sorted_codes = codes[order]
         size = int(sorted_codes[-1]) + 1 if len(order) else 0
         return cls(order, np.searchsorted(sorted_codes, np.arange(size + 1)))
@@ -338,7 +338,7 @@ class BuildTable:
         numbers = codes
         if built.leading is not None:
             numbers = codes * scales[built.leading].width + ranks[built.leading]
-        order = words.order(numbers)
+        order = packed_sort.order(numbers)
         built.order = order[usable[order]]
         codes = codes[built.order]
         size = int(codes[-1]) + 1 if len(codes) else 0
@@ -373,7 +373,7 @@ class BuildTable:
         step = len(self.pairs) if learn else self._step
         pair = np.where((codes >= 0) & (more >= 0), codes * max(size, 1) + more, -1)
         if learn:
-            self.pairs.append(words.distinct(pair[pair >= 0]))
+            self.pairs.append(packed_sort.distinct(pair[pair >= 0]))
         known = self.pairs[step]
         if not learn:
             self._step += 1

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import failing, typed, types
-from spark_jobs.nodes import tree
+from spark_jobs.cxl import fallibility, typed, types
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.combine.step import KEY, Equality, Range
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     equalities: list[Equality] = []
     ranges: list[typed.Expression] = []
     rest: list[typed.Expression] = []
-    conjuncts = tree.conjuncts(_expression(where))
+    conjuncts = program_reads.conjuncts(_expression(where))
     links = frozenset(frozenset(side for side, _ in sides) for each in conjuncts if (sides := _sides(each)))
     order = _connected(order, links)
     for conjunct in conjuncts:
@@ -103,11 +103,11 @@ def _finding(
     cannot fail find something: what they leave out would not have come to it.
     """
     found = [(each, _range(where, each, order)) for each in ranges]
-    if any(made is None and failing.may_fail(each) for each, made in found):
+    if any(made is None and fallibility.may_fail(each) for each, made in found):
         found = [(each, None if made is None or made.may_fail else made) for each, made in found]
     finding = tuple(made for _, made in found if made is not None)
     if any(made.may_fail for made in finding):
-        return finding, sorted(ranges, key=failing.may_fail)
+        return finding, sorted(ranges, key=fallibility.may_fail)
     return finding, [each for each, made in found if made is None]
 
 
@@ -120,7 +120,7 @@ def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, .
     assert sides is not None
     assert isinstance(conjunct, typed.Binary)
     kinds = {expression.type.kind for _, expression in sides}
-    alone = [not (failing.logs(each) or tree.system(each)) for _, each in sides]
+    alone = [not (fallibility.logs(each) or program_reads.system(each)) for _, each in sides]
     if len(kinds) > 1 or not kinds <= _ORDERED or not all(alone):
         return None
     (_, earlier), (later, build) = sorted(sides, key=lambda side: order.index(side[0]))
@@ -131,7 +131,7 @@ def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, .
         build=_key(where, build),
         is_upper=is_less == (build is conjunct.right),
         is_strict=conjunct.operator in (typed.Operator.LESS, typed.Operator.GREATER),
-        may_fail=failing.may_fail(conjunct),
+        may_fail=fallibility.may_fail(conjunct),
     )
 
 
@@ -175,7 +175,7 @@ def _sides(conjunct: typed.Expression) -> tuple[tuple[str, typed.Expression], tu
 
 
 def _inputs(expression: typed.Expression) -> frozenset[str]:
-    return frozenset(column.partition(".")[0] for column in tree.columns(expression))
+    return frozenset(column.partition(".")[0] for column in program_reads.columns(expression))
 
 
 def _key(where: typed.Program, expression: typed.Expression) -> typed.Program:
@@ -186,8 +186,8 @@ def _key(where: typed.Program, expression: typed.Expression) -> typed.Program:
         slots=where.slots + 1,
         emits=((KEY, expression.type),),
         metas=(),
-        columns=tree.columns(expression),
-        system=tree.system(expression),
+        columns=program_reads.columns(expression),
+        system=program_reads.system(expression),
     )
 
 
@@ -201,8 +201,8 @@ def _residual(where: typed.Program, conjuncts: list[typed.Expression]) -> typed.
     return replace(
         where,
         statements=(replace(statement, **changed),),
-        columns=tree.columns(expression),
-        system=tree.system(expression),
+        columns=program_reads.columns(expression),
+        system=program_reads.system(expression),
     )
 
 
@@ -212,7 +212,7 @@ def _in_order(conjuncts: list[typed.Expression]) -> typed.Expression:
     A range with a null operand never matches, as an equality with a null key, so what stands beside it does not count
     there. One that cannot fail goes first; the others stay behind what may guard them.
     """
-    first = [each for each in conjuncts if _is_range(each) and not failing.may_fail(each)]
+    first = [each for each in conjuncts if _is_range(each) and not fallibility.may_fail(each)]
     *before, last = [*first, *(each for each in conjuncts if not any(each is one for one in first))]
     return reduce(
         lambda rest, each: _guarded(each, rest) if _is_range(each) else _both(each, rest), reversed(before), last

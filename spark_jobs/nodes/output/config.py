@@ -30,7 +30,7 @@ from spark_jobs.nodes.model import (
 )
 from spark_jobs.nodes.output import layout, shape
 from spark_jobs.nodes.output.describe import DESCRIPTION
-from spark_jobs.nodes.output.step import Chunking, IfExists, OutputColumn, OutputStep, Oversize
+from spark_jobs.nodes.output.step import ChunkRule, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
 from spark_jobs.nodes.terms import sort
 from spark_jobs.nodes.terms.wanted import Wanted
@@ -243,14 +243,14 @@ def _type(name: str, flow: Flow) -> types.Type | None:
     return column.type if column else None
 
 
-def _split(config: OutputConfig, flow: Flow) -> Chunking | None:
+def _split(config: OutputConfig, flow: Flow) -> ChunkRule | None:
     if config.split is None:
         return None
     known = dict(config.split)
     if config.split.group_key is not None:
         name = _group_source(config, config.split.group_key)
         known["group_key"] = sort.Field(name, _type(name, flow))
-    return Chunking(**known)
+    return ChunkRule(**known)
 
 
 def _group_source(config: OutputConfig, name: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import types
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.failure import Category
-from spark_jobs.cxl.failures import Reason
+from spark_jobs.cxl.failure_columns import Reason
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce
 from spark_jobs.formats.format import SourceColumn
@@ -22,7 +22,7 @@ from spark_jobs.formats.rules import applied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.cxl.failures import Failures
+    from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.cxl.types import Type
     from spark_jobs.nodes.output.shape import Shape, Written
 

@@ -55,7 +55,7 @@ SIDECAR = ".meta.json"
 
 
 @dataclass(frozen=True)
-class Chunking:
+class ChunkRule:
     """How an output is cut into numbered files.
 
     `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`.
@@ -93,7 +93,7 @@ class OutputStep(node.Step):
     if_exists: IfExists = IfExists.ERROR
     unique_suffix_width: int = 0
     sort_order: tuple[SortField, ...] = ()
-    split: Chunking | None = None
+    split: ChunkRule | None = None
     #: Whether `path` is a folder that gets what tasks write as files of their own.
     parts: bool = False
     #: The source whose files each have an output file of their own.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.diagnostics import codes
-from spark_jobs.nodes import members
+from spark_jobs.nodes import member_reads
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice
 from spark_jobs.nodes.route.step import RouteStep
@@ -87,7 +87,7 @@ def bind(config: RouteConfig, scope: BindScope) -> Bound | None:
 
 def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     for _, program in step.branches:
-        wanted |= members.read(program)
+        wanted |= member_reads.read(program)
     return (wanted,)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Format, Section, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint

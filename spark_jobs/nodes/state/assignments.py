@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import values
-from spark_jobs.nodes import settled
+from spark_jobs.nodes import final_values
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.state import folds
 from spark_jobs.nodes.state.folds import How
@@ -34,7 +34,7 @@ END = 2**63 - 1
 class Given(NamedTuple):
     """A value that an assignment gives, and the place of the record that set it."""
 
-    file: settled.File
+    file: final_values.File
     at: int
     value: Any
 
@@ -168,10 +168,10 @@ class Folded(Tables):
 _FUNCTIONS = {How.COUNTED: "sum", How.LARGEST: "max", How.SMALLEST: "min"}
 
 
-def files_of(table: pa.Table, by: Sequence[str]) -> list[settled.File]:
+def files_of(table: pa.Table, by: Sequence[str]) -> list[final_values.File]:
     """The file of each row; the run's where values are not of files."""
     if not by:
-        return [settled.RUN] * table.num_rows
+        return [final_values.RUN] * table.num_rows
     return list(zip(*(table.column(name).to_pylist() for name in by), strict=True))
 
 
@@ -191,7 +191,7 @@ class Values:
     """The values of a node's variables: of several that a variable was given the last."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[settled.File, str], tuple[tuple[int, int], Any]] = {}
+        self._found: dict[tuple[final_values.File, str], tuple[tuple[int, int], Any]] = {}
 
     def add(self, number: int, path: str, given: Given) -> None:
         """What the assignment of a number gives."""
@@ -199,9 +199,9 @@ class Values:
         if key not in self._found or self._found[key][0] < place:
             self._found[key] = (place, given.value)
 
-    def by_file(self) -> dict[settled.File, dict[str, Any]]:
+    def by_file(self) -> dict[final_values.File, dict[str, Any]]:
         """The values by file and path."""
-        found: dict[settled.File, dict[str, Any]] = {}
+        found: dict[final_values.File, dict[str, Any]] = {}
         for (file, path), (_, value) in self._found.items():
             found.setdefault(file, {})[path] = value
         return found

@@ -9,7 +9,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import members, tree
+from spark_jobs.nodes import member_reads, program_reads
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
 from spark_jobs.nodes.records.columns import value as column_of
@@ -106,7 +106,7 @@ def _problem(assignment: Assignment) -> str | None:
 def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """What passes, and what the assignments read, arguments of aggregate functions included."""
     for assignment in step.assignments:
-        wanted |= members.read(assignment.by_record)
+        wanted |= member_reads.read(assignment.by_record)
         if isinstance(assignment.value, typed.AggregateProgram):
             given = {name for call in assignment.value.calls for name in call.arguments if not name.startswith("$")}
             wanted |= Wanted(frozenset(given))
@@ -138,7 +138,7 @@ def _trace(step: StateStep, column: str) -> Made:
     setting = [each for each in step.assignments if column_of(each.path) == column]
     if not setting:
         return passed_on(step, column)
-    return Made("set", tuple((0, name) for each in setting for name in tree.behind(each.value, each.path)))
+    return Made("set", tuple((0, name) for each in setting for name in program_reads.behind(each.value, each.path)))
 
 
 DESCRIPTION = Description(

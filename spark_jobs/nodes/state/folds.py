@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.types import Kind
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.state.step import Assignment
@@ -100,7 +100,7 @@ class _Finder:
 
     def reads_own(self, value: typed.Expression) -> bool:
         """Whether a value depends on what the variable has."""
-        return self.assignment.path in tree.system(value)
+        return self.assignment.path in program_reads.system(value)
 
     def _carried(self, condition: typed.Expression, value: typed.Expression) -> Fold | None:
         if self.reads_own(value):
@@ -174,7 +174,7 @@ class _Finder:
             if says_when:
                 emits.append(typed.Emit(self.emit.place, self.program.slots, WHEN, condition))
         statements = tuple(emits)
-        parts = [part for part in tree.parts(statements) if isinstance(part, typed.System | typed.Column)]
+        parts = [part for part in program_reads.parts(statements) if isinstance(part, typed.System | typed.Column)]
         return replace(
             self.program,
             statements=statements,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine
-from spark_jobs.nodes import operator, settled
+from spark_jobs.nodes import final_values, operator
 from spark_jobs.nodes.records import batches, columns
 from spark_jobs.nodes.state import fitting, folds
 from spark_jobs.nodes.state.assignments import FILE, VALUE, AssignmentState, Folded, Last, Values
@@ -168,7 +168,7 @@ def write_down(given: Any, kept: list[AssignmentState], found: Values) -> None:
         for value in each.values(given):
             found.add(number, given.step.assignments[number].path, value)
     if given.tells is not None:
-        settled.write(given.context, given.step.name, found.by_file())
+        final_values.write(given.context, given.step.name, found.by_file())
 
 
 #: The operators of a state node by their roles.

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import engine, failure, trees, values
+from spark_jobs.cxl import engine, failure, tree_walk, values
 from spark_jobs.cxl.interpreter import interpreter
 from spark_jobs.nodes import shuffle, spill
+from spark_jobs.nodes.final_values import RUN
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import FILE
-from spark_jobs.nodes.settled import RUN
 from spark_jobs.nodes.state import fitting, run
 from spark_jobs.nodes.state.assignments import Given, Values
 from spark_jobs.nodes.state.step import SOURCE
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_jobs.cxl import types
-    from spark_jobs.nodes import settled
+    from spark_jobs.nodes import final_values
     from spark_jobs.nodes.state.step import StateStep
     from spark_jobs.nodes.terms.needs import Need
 
@@ -68,10 +68,10 @@ class Running(shuffle.ShuffleReader):
         self.columns: dict[str, types.Type] = {}
         self.system: dict[str, types.Type] = {}
         for each in self.step.assignments:
-            self.columns |= trees.columns_of(each.by_record)
-            self.system |= trees.systems_of(each.by_record)
+            self.columns |= tree_walk.columns_of(each.by_record)
+            self.system |= tree_walk.systems_of(each.by_record)
         #: What has been set so far, of the run or of each file.
-        self.set: dict[settled.File, dict[str, Any]] = {}
+        self.set: dict[final_values.File, dict[str, Any]] = {}
         self.kept = run.keeping(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
@@ -141,7 +141,7 @@ class Running(shuffle.ShuffleReader):
             columns[name] = values.to_arrow([emitted[name] for _, emitted in found], static)
         self.kept[number].add(chosen, run.files_of(self, chosen), columns)
 
-    def _files(self, around: Mapping[str, Any], count: int) -> list[settled.File]:
+    def _files(self, around: Mapping[str, Any], count: int) -> list[final_values.File]:
         if self.step.scope != SOURCE:
             return [RUN] * count
         found = [batches.repeated(around[path], count).to_pylist() for path in run.FILE_PATHS]

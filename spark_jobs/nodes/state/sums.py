@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import words
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.state import folds
 from spark_jobs.nodes.state.assignments import VALUE, Given, Tables, files_of
@@ -89,10 +89,10 @@ class Summed(Tables):
     @staticmethod
     def _joined(table: pa.Table, by: Sequence[str]) -> pa.Table:
         """Stretches that stand together made one each, in the order of their first records."""
-        table = table.take(pa.array(words.order(table.column(order.AT).to_numpy()))).combine_chunks()
+        table = table.take(pa.array(packed_sort.order(table.column(order.AT).to_numpy()))).combine_chunks()
         count = table.num_rows
         keys = codes.joined([codes.of_keys(table.column(name).combine_chunks()) for name in by], count).numbers
-        rows = words.order(keys)
+        rows = packed_sort.order(keys)
         table, keys = table.take(pa.array(rows)), keys[rows]
         begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         ends = np.append(begins[1:], count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.node import Step
     from spark_jobs.nodes.terms.wanted import Wanted
 

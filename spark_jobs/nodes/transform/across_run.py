@@ -17,7 +17,7 @@ from spark_jobs.cxl import engine
 from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.windows import groups, running
+from spark_jobs.nodes.windows import foreign_frames, running
 from spark_jobs.nodes.windows.arguments import Evaluator
 from spark_jobs.nodes.windows.rows import Order
 
@@ -45,7 +45,7 @@ class Across(operator.Operator):
         """Find the groups of some records."""
         batch = self.take(batch)
         for piece in self._pieces(batch):
-            found = groups.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator)
+            found = foreign_frames.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator)
             self.push(replace(piece, data=found))
 
     def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
@@ -74,7 +74,7 @@ class Across(operator.Operator):
         return found
 
     @cached_property
-    def _groups(self) -> groups.Groups:
+    def _groups(self) -> foreign_frames.Groups:
         table = self.context.materialized(self.step.rows)
         share = self.context.memory_pool.share
         needed = 2 * table.nbytes
@@ -86,7 +86,7 @@ class Across(operator.Operator):
                 self.step.name,
             )
         self.context.memory_pool.hold(needed)
-        return groups.Groups.of(table, self.step.matches, Order((), self.step.fields))
+        return foreign_frames.Groups.of(table, self.step.matches, Order((), self.step.fields))
 
     @cached_property
     def _results(self) -> pa.RecordBatch:

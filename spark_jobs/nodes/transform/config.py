@@ -14,7 +14,7 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.cxl.syntax import names
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import Text as Text_
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
 from spark_jobs.nodes.model import (
     ColumnType,
@@ -33,7 +33,7 @@ from spark_jobs.nodes.transform import log_lines
 from spark_jobs.nodes.transform.describe import DESCRIPTION
 from spark_jobs.nodes.transform.phases import Window
 from spark_jobs.nodes.transform.step import TransformStep, Validation
-from spark_jobs.nodes.windows import apart
+from spark_jobs.nodes.windows import decompose
 from spark_jobs.nodes.windows.call import Match
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def _has_distinct(statements: tuple[typed.Statement, ...]) -> bool:
 
 def _window_fields(program: typed.Program) -> frozenset[str]:
     """The columns that window functions of a program read."""
-    calls = [part for part in tree.parts(program) if isinstance(part, typed.WindowCall)]
+    calls = [part for part in program_reads.parts(program) if isinstance(part, typed.WindowCall)]
     return frozenset(name for call in calls for name, _ in _call_fields(call))
 
 
@@ -182,7 +182,7 @@ def _call_fields(call: typed.WindowCall) -> Iterator[tuple[str, tuple[int, int]]
     """The columns that a window function reads, with their places in the program."""
     if call.field is not None:
         yield call.field, call.place
-    for part in tree.parts(call):
+    for part in program_reads.parts(call):
         if isinstance(part, typed.Column):
             yield part.name, part.place
 
@@ -191,7 +191,7 @@ def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool
     """Whether no window function reads an array that `match: collect` made; notes those that do."""
     text = scope.text("config", "cxl")
     holds = True
-    for call in tree.parts(program):
+    for call in program_reads.parts(program):
         for name, place in _call_fields(call) if isinstance(call, typed.WindowCall) else ():
             holds = not _note_collected(row.get(name), text.span(*place), scope) and holds
     return holds
@@ -200,8 +200,8 @@ def _holds_values(program: typed.Program, row: Schema, scope: BindScope) -> bool
 def _comes_apart(program: typed.Program, window: Window, scope: BindScope) -> bool:
     """Whether no window function reads an element of an array that it stands beside; notes the first that does."""
     try:
-        apart.of(program, dict(window.types), in_frame=window.source is None)
-    except apart.Unbound as found:
+        decompose.decomposed(program, dict(window.types), in_frame=window.source is None)
+    except decompose.Unbound as found:
         message = f"`{found.name}` is an element of an array: a window function has no value of it for the record"
         help_text = "take the array apart in a transform before this one"
         scope.add(codes.E200.at(scope.text("config", "cxl").span(*found.place), message, help=help_text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, passed_on
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ def _trace(step: TransformStep, column: str) -> Made:
     if column not in dict(step.program.emits):
         return passed_on(step, column)
     over = 1 if step.ranges_over is not None else 0
-    return Made("emitted", tuple((over * in_frame, name) for in_frame, name in tree.reads(step.program, column)))
+    return Made(
+        "emitted", tuple((over * in_frame, name) for in_frame, name in program_reads.reads(step.program, column))
+    )
 
 
 def _parallel(step: TransformStep) -> str:

@@ -16,7 +16,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import KEY, SLOT
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.windows import apart
+from spark_jobs.nodes.windows import decompose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -145,7 +145,7 @@ def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
 def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, TransformStep]:
     """What computes the windows, and the transform that reads what they gave."""
     kinds = dict(window.types)
-    taken = apart.of(step.program, kinds)
+    taken = decompose.decomposed(step.program, kinds)
     keys = tuple((name, kinds[name]) for name in window.group_by)
     computed = WindowStep(
         step.name, keys, window.sort_by, taken.calls, window.spare, step.log_of_failures, awaits=step.awaits
@@ -157,7 +157,7 @@ def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]
     """The same for a window over another source."""
     window = step.window
     assert window is not None
-    taken = apart.of(step.program, dict(window.types), in_frame=False)
+    taken = decompose.decomposed(step.program, dict(window.types), in_frame=False)
     computed = AcrossStep(step.name, rows, window.matches, window.sort_by, taken.calls, awaits=step.awaits)
     return computed, replace(step, program=taken.program, window=None)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats.typed.passing import Comparison, Test
-from spark_jobs.nodes import tree
+from spark_jobs.formats.typed.pruning import Comparison, Test
+from spark_jobs.nodes import program_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _tests(program: typed.Program) -> Iterator[Test]:
     for statement in program.statements:
         if not isinstance(statement, typed.Filter):
             return
-        parts = tree.conjuncts(statement.predicate)
+        parts = program_reads.conjuncts(statement.predicate)
         known = [found for found in itertools.takewhile(bool, map(_test, parts)) if found is not None]
         is_whole = len(known) == len(parts)
         yield from known if is_whole else [replace(found, only_values=True) for found in known]

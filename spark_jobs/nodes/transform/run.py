@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, failure, failures, types, values
+from spark_jobs.cxl import engine, failure, failure_columns, types, values
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
@@ -67,18 +67,18 @@ class Transform(operator.Operator):
         false = _false(result.emits["value"], check.check.emits[0][1])
         if result.rows is not None:
             false = result.rows.to_numpy()[false]
-        failing = failures.of(broken)
+        failing = failure_columns.of(broken)
         if check.is_error:
             expression = check.check.expression(0)
-            reason = failures.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
-            failing = failures.joined([failing, failures.alike(false, reason)])
+            reason = failure_columns.Reason(failure.Category.VALIDATION, None, check.message, expression=expression)
+            failing = failure_columns.joined([failing, failure_columns.alike(false, reason)])
         else:
             self._warn(batch, check, false.tolist())
         if not len(failing):
             return batch
         directives.tell(self, directives.on_error(self, self.step, batch, failing, are_made=True))
         self.fail(batch, failing, trigger=check.name)
-        return batch.take(failures.without(batch.count, failing))
+        return batch.take(failure_columns.without(batch.count, failing))
 
 
 def _refusal(detail: str) -> failure.Failure:
@@ -92,12 +92,12 @@ def _check_error(found: failure.Failure) -> failure.Failure:
     return told
 
 
-def _false(verdicts: pa.Array, static: types.Type) -> failures.Rows:
+def _false(verdicts: pa.Array, static: types.Type) -> failure_columns.Rows:
     """The rows whose value is false; null is not."""
     if static.kind is not types.Kind.BOOL:
         found = [value is False for value in values.from_arrow(verdicts, static)]
         return np.flatnonzero(np.array(found, dtype=bool))
-    rows: failures.Rows = pc.indices_nonzero(pc.invert(pc.fill_null(verdicts, True))).to_numpy().astype(np.int64)
+    rows: failure_columns.Rows = pc.indices_nonzero(pc.invert(pc.fill_null(verdicts, True))).to_numpy().astype(np.int64)
     return rows
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import members, node, tree
+from spark_jobs.nodes import member_reads, node, program_reads
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 from spark_jobs.nodes.terms.wanted import Wanted
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.nodes.transform.phases import Window
@@ -82,7 +82,7 @@ class TransformStep(node.Step):
     @property
     def may_multiply(self) -> bool:
         """`emit each` makes several records of one."""
-        return any(isinstance(part, typed.Each) for part in tree.parts(self.program))
+        return any(isinstance(part, typed.Each) for part in program_reads.parts(self.program))
 
     def reads(self, wanted: Wanted) -> Wanted:
         """What the step needs of its records, without the columns of its window.
@@ -93,7 +93,7 @@ class TransformStep(node.Step):
         emits = frozenset(name for name, _ in self.program.emits)
         overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits
         for validation in self.validations:
-            wanted |= members.read(validation.check)
+            wanted |= member_reads.read(validation.check)
         failing = Wanted()
         for directive in self.log:
             if directive.when == ON_ERROR:
@@ -101,8 +101,8 @@ class TransformStep(node.Step):
                 continue
             wanted |= Wanted(directive.names)
             if directive.condition:
-                wanted |= members.read(directive.condition)
-        return wanted.without(overwritten) | members.read(self.program, wanted) | failing
+                wanted |= member_reads.read(directive.condition)
+        return wanted.without(overwritten) | member_reads.read(self.program, wanted) | failing
 
     def pruned(self, required: Requirements) -> TransformStep:
         """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""

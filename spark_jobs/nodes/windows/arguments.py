@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, failure, failures, values
+from spark_jobs.cxl import engine, failure, failure_columns, values
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.aggregate import numbers
 from spark_jobs.nodes.windows.kernels.function import Given
@@ -55,7 +55,7 @@ class Evaluator:
         places = np.full(rows.num_rows, -1, dtype=np.int64)
         places[result.rows.to_numpy()] = np.arange(len(found))
         texts: list[Any] = [None] * rows.num_rows
-        for item in failures.of(result.failures):
+        for item in failure_columns.of(result.failures):
             texts[item.row] = failure.packed(item.failure)
         return Given(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
 

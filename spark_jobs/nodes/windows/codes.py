@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import types
-from spark_jobs.nodes import sorting, words
+from spark_jobs.nodes import packed_sort, sorting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,9 +116,9 @@ def order(parts: Sequence[Codes], rows: np.ndarray) -> np.ndarray:
     while waiting:
         # The last codes come first, as many at once as share a word: later sorts keep the order of equal ones.
         found = waiting.pop()
-        if not words.fits(found.size, len(rows)):
+        if not packed_sort.fits(found.size, len(rows)):
             found = found.dense()
-        while waiting and words.fits(waiting[-1].size * found.size, len(rows)):
+        while waiting and packed_sort.fits(waiting[-1].size * found.size, len(rows)):
             found = joined([waiting.pop(), found], len(rows))
-        rows = rows[words.order(found.numbers[rows])]
+        rows = rows[packed_sort.order(found.numbers[rows])]
     return rows

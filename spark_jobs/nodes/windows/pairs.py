@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import trees, values
+from spark_jobs.cxl import tree_walk, values
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.function import Results
 from spark_jobs.nodes.windows.rows import Strip
@@ -61,7 +61,7 @@ def results(
 
 def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
     """The columns of the frame that a call reads; one at least, to have rows."""
-    known = {call.field} if call.argument is None else set(trees.columns_of(call.argument))
+    known = {call.field} if call.argument is None else set(tree_walk.columns_of(call.argument))
     # What is around a row are columns too.
     return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
 

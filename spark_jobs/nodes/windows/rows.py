@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, sorting, spill, words
+from spark_jobs.nodes import memory, packed_sort, sorting, spill
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import SORTED
 from spark_jobs.nodes.windows import codes
@@ -210,7 +210,7 @@ class Rows:
         groups = self.order.group_codes(rows)
         fields = self.order.field_codes(rows)
         places = rows.column(order.AT).to_numpy()
-        arrived = np.arange(rows.num_rows) if np.all(places[1:] > places[:-1]) else words.order(places)
+        arrived = np.arange(rows.num_rows) if np.all(places[1:] > places[:-1]) else packed_sort.order(places)
         chosen = codes.order([groups, *fields], arrived)
         starts = _changes(groups.numbers[chosen])
         peers = starts.copy()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cxl import typed
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.binding import Wiring
 from spark_jobs.plan.reading import reader
 
@@ -132,7 +132,7 @@ def reads(bindings: Bindings) -> Iterator[Read]:
     }
     for name in bindings.graph.order if declared else ():
         for compiled in bindings.programs.get(name, []):
-            for part in tree.parts(compiled.program):
+            for part in program_reads.parts(compiled.program):
                 if isinstance(part, typed.System) and (part.path in declared or _is_of_input(part.path)):
                     yield Read(name, part.path, part.type, compiled.text.span(*part.place))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from spark_jobs.cxl.members import MEMBERS
+from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
 from spark_jobs.nodes.model import Config, Name, Text, unfit

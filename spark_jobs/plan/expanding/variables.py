@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import PydanticCustomError
 
 from spark_jobs.cxl import types
-from spark_jobs.cxl.members import MEMBERS
+from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes.model import column_type, kind_of

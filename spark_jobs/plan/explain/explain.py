@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.description import Around, Section
@@ -64,7 +64,7 @@ def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -
         storage.spill(plan) + storage.headroom(plan, sources),
         _titled("Staging Plan", storage.staging(plan, sources)),
     ]
-    return "\n".join("\n".join(map(visible, lines)) + "\n" for lines in blocks if lines)
+    return "\n".join("\n".join(map(printable, lines)) + "\n" for lines in blocks if lines)
 
 
 def _titled(title: str, lines: list[str]) -> list[str]:
@@ -301,7 +301,7 @@ def dot(plan: Plan) -> str:
         label = edge.port or edge.qualifier or "data"
         style = "" if edge.passage is Passage.PIPELINED else " style=bold"
         lines.append(f"    {numbers[edge.producer]} -> {numbers[edge.consumer]} [ label={_quoted(label)}{style} ]")
-    return "\n".join([*map(visible, lines), "}"]) + "\n"
+    return "\n".join([*map(printable, lines), "}"]) + "\n"
 
 
 def _quoted(label: str) -> str:

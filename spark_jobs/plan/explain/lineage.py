@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, Fate, family, is_engine, value
 
@@ -104,4 +104,4 @@ def text(path: str, origin: Derivation) -> str:
         declared = f"; {one.declared}" if one.declared else ""
         lines.append(f"{'  ' * depth}{one.node}.{one.column} ({one.how}{declared})")
         stack.extend((parent, depth + 1) for parent in reversed(one.parents))
-    return "\n".join(map(visible, lines)) + "\n"
+    return "\n".join(map(printable, lines)) + "\n"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.nodes import tree
+from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.shape import Arrival, LocalPhase, Passage, Role
-from spark_jobs.nodes.windows import apart
+from spark_jobs.nodes.windows import decompose
 from spark_jobs.plan.physical import physical, upstream
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ def interpreted(program: Any) -> list[Interpreted]:
     registry = declare.registry()
     found: dict[str, Interpreted] = {}
     has_windows = False
-    for part in tree.parts(program):
+    for part in program_reads.parts(program):
         has_windows = has_windows or isinstance(part, typed.WindowCall)
         if isinstance(part, typed.Call) and part.builtin in registry:
             kernel = registry[part.builtin].arrow
             if isinstance(kernel, declare.INTERPRETED):
                 found.setdefault(part.builtin, Interpreted(part.builtin, kernel.reason))
-    for call in apart.of(program, {}).calls if has_windows else ():
+    for call in decompose.decomposed(program, {}).calls if has_windows else ():
         if call.obstacle is not None:
             found.setdefault(call.text, Interpreted(call.text, call.obstacle))
     return list(found.values())

@@ -15,7 +15,7 @@ from spark_jobs.plan.physical import upstream
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_jobs.formats.typed.passing import Test
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes import node
     from spark_jobs.nodes.terms.wanted import Wanted
     from spark_jobs.plan.binder import Compiled

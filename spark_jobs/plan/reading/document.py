@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile, Span
-from spark_jobs.disk import regular
+from spark_jobs.disk import small_files
 from spark_jobs.limits import FILE_CHARACTERS
 from spark_jobs.plan import paths
 from spark_jobs.plan.reading import model, reader, secrecy, yaml_tree
@@ -44,14 +44,14 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
     """A file's text; None when it cannot be read as UTF-8, which `found` then says."""
     shown = name or str(path)
     try:
-        raw = regular.content(path, _MOST_BYTES)
+        raw = small_files.read(path, _MOST_BYTES)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         is_uri = paths.is_remote(str(name or path))
         help_text = "URIs are not read: copy the file to a folder, and write its path" if is_uri else "check the path"
         found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help=help_text))
         return None
-    except regular.TooLarge:
+    except small_files.TooLarge:
         message = f"cannot read `{shown}`: the file is larger than {FILE_CHARACTERS >> 20} MiB"
         found.add(codes.E000.at(None, message, help="check the path"))
         return None

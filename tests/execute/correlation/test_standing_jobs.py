@@ -12,8 +12,8 @@ from tests.execute import pipelines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.tasks.roots import Load
     from spark_jobs.execute.tasks.spec import JobSpec
+    from spark_jobs.execute.tasks.task_inputs import Load
 
 #: Orders look up their customers, who are written down by a job of their own.
 PIPELINE = """

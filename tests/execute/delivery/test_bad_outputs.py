@@ -18,7 +18,7 @@ import pytest
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery.local import joining
-from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.run import work
 from tests.execute import pipelines, without_spark
@@ -138,7 +138,7 @@ def test_a_part_that_cannot_be_made_is_its_outputs_and_no_sources(
         raise OSError(number, os.strerror(number), path)
 
     prepare(tmp_path)
-    monkeypatch.setattr(LocalDepot, "create", cannot)
+    monkeypatch.setattr(LocalPartStore, "create", cannot)
     refused(4, "error[E900]: output 'copy': ", "/out/.clinker-", says, "pipeline.yaml:7:")
 
 
@@ -148,13 +148,13 @@ def test_the_disk_is_full_while_parts_are_written(
     strategy: str, file: Any, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(tmp_path, strategy=strategy)
-    monkeypatch.setattr(LocalDepot, "create", lambda _, path: file(path))
+    monkeypatch.setattr(LocalPartStore, "create", lambda _, path: file(path))
     refused(4, "error[E900]: output 'copy': ", "/out/", "No space left on device", "pipeline.yaml:7:")
 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [(joining, "join"), (durable, "_sync"), (buffer.DlqBuffer, "write"), (LocalDepot, "size"), (os, "fsync")],
+    [(joining, "join"), (durable, "_sync"), (buffer.DlqBuffer, "write"), (LocalPartStore, "size"), (os, "fsync")],
 )
 def test_the_disk_is_full_later(
     where: Any, name: str, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch

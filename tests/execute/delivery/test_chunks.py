@@ -14,11 +14,11 @@ from spark_jobs.cxl import types
 from spark_jobs.execute.delivery import chunks
 from spark_jobs.execute.delivery.destination import Content, Piece, whole
 from spark_jobs.execute.delivery.local import joining
-from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.delivery.local.files import LocalFiles
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.nodes import sorting
 from spark_jobs.nodes.output import records
-from spark_jobs.nodes.output.step import Chunking, Oversize
+from spark_jobs.nodes.output.step import ChunkRule, Oversize
 from spark_jobs.nodes.terms.sort import Field
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list
     found = []
     for number, part in enumerate(parts):
         path = str(folder / f"{number}.part")
-        file = records.IndexedFile(LocalDepot().create, path, (records.GROUP,))
+        file = records.IndexedFile(LocalPartStore().create, path, (records.GROUP,))
         for start in range(0, len(part), block):
             some = part[start : start + block]
             texts = b"".join(bytes([65 + number % 26]) * (size - 1) + b"\n" for size, _ in some)
@@ -46,7 +46,7 @@ def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list
     return found
 
 
-def one_by_one(found: Sequence[Record], split: Chunking, first: int, later: int) -> list[list[Record]]:
+def one_by_one(found: Sequence[Record], split: ChunkRule, first: int, later: int) -> list[list[Record]]:
     """Records fill a file up to its limit, and a group stays in one file."""
     files: list[list[Record]] = [[]]
     for record in found:
@@ -77,9 +77,9 @@ def test_chunks_are_those_of_the_rules(
     starts: tuple[int, int],
 ) -> None:  # fmt: skip
     folder = tmp_path_factory.mktemp("chunks")
-    split = Chunking(max_records, max_bytes, TEAM if grouped else None, oversize_group=Oversize.ALLOW)
+    split = ChunkRule(max_records, max_bytes, TEAM if grouped else None, oversize_group=Oversize.ALLOW)
     paths = written(folder, parts, block)
-    found, warnings = chunks.cut(LocalDepot(), paths, split, *starts)
+    found, warnings = chunks.cut(LocalPartStore(), paths, split, *starts)
     expected = one_by_one([record for part in parts for record in part], split, *starts)
     assert [chunk.records for chunk in found] == [len(file) for file in expected]
     assert not warnings
@@ -97,23 +97,25 @@ def test_every_group_that_is_too_large_is_told(
     folder = tmp_path_factory.mktemp("chunks")
     found: list[Record] = [(2, f"g{number}") for number, size in enumerate(groups) for _ in range(size)]
     paths = written(folder, [found[:cut_at], found[cut_at:]], block)
-    _, warnings = chunks.cut(LocalDepot(), paths, Chunking(max_records=3, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(LocalPartStore(), paths, ChunkRule(max_records=3, group_key=TEAM), 0, 0)
     large = [(number, size) for number, size in enumerate(groups) if size > 3]
     assert warnings == [
         f"the group 'g{number}' of 'team' alone has {size} records, {2 * size} bytes; max_records is 3"
         for number, size in large
     ]
-    strict = Chunking(max_bytes=6, group_key=TEAM, oversize_group=Oversize.ERROR)
+    strict = ChunkRule(max_bytes=6, group_key=TEAM, oversize_group=Oversize.ERROR)
     if large:
         with pytest.raises(chunks.OversizeGroup, match=f"'g{large[0][0]}' of 'team' alone .* max_bytes is 6"):
-            chunks.cut(LocalDepot(), paths, strict, 0, 0)
+            chunks.cut(LocalPartStore(), paths, strict, 0, 0)
     else:
-        chunks.cut(LocalDepot(), paths, strict, 0, 0)
+        chunks.cut(LocalPartStore(), paths, strict, 0, 0)
 
 
 def test_many_large_groups_are_counted(tmp_path: Path) -> None:
     found: list[Record] = [(2, f"g{number // 2}") for number in range(60)]
-    _, warnings = chunks.cut(LocalDepot(), written(tmp_path, [found], 7), Chunking(max_records=1, group_key=TEAM), 0, 0)
+    _, warnings = chunks.cut(
+        LocalPartStore(), written(tmp_path, [found], 7), ChunkRule(max_records=1, group_key=TEAM), 0, 0
+    )
     assert len(warnings) == 21
     assert warnings[-1] == "10 more groups are larger than a file may be"
 

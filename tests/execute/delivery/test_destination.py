@@ -56,7 +56,7 @@ class MemoryDepot:
 @dataclass
 class MemoryDraft:
     home: Path
-    depot: MemoryDepot = field(default_factory=MemoryDepot)
+    part_store: MemoryDepot = field(default_factory=MemoryDepot)
     changes: dict[str, bytes | None] = field(default_factory=dict)
 
     def parts(self, target: Path) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_jobs.execute.delivery import packing
 from spark_jobs.execute.delivery.destination import Content, Piece
 from spark_jobs.execute.delivery.local import joining
-from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 from tests.execute import pipelines, without_spark
@@ -92,7 +92,7 @@ def test_members_hold_what_the_file_would(
     content = Content(tuple(pieces), start, separator, end, trailing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "MEMBER_BYTES", most)
-        (found,) = packing.packed(None, LocalDepot(), [content], codec, str(folder))  # type: ignore[arg-type]  # small
+        (found,) = packing.packed(None, LocalPartStore(), [content], codec, str(folder))  # type: ignore[arg-type]  # small
     joining.join(content, folder / "plain")
     joining.join(found, folder / "packed")
     plain = (folder / "plain").read_bytes()
@@ -105,5 +105,5 @@ def test_a_part_that_lost_bytes_ends_the_packing(tmp_path: Path) -> None:
     whole = Content((Piece(str(tmp_path / "part"), 0, 3),), uses_up=True)
     for content in (whole, Content(whole.pieces)):
         with pytest.raises(OSError, match="run again") as caught:
-            packing.packed(None, LocalDepot(), [content], Compression.GZIP, str(tmp_path))  # type: ignore[arg-type]  # small
+            packing.packed(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path))  # type: ignore[arg-type]  # small
         assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path / "part"))

@@ -31,8 +31,8 @@ def staged(draft: publish.DraftFolders, name: str, content: bytes) -> str:
 def test_nothing_is_visible_before_publishing(tmp_path: Path) -> None:
     draft = publish.DraftFolders.open("one", tmp_path / "out")
     source = staged(draft, "a", b"new")
-    visible = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
-    assert visible == []
+    printable = [p for p in (tmp_path / "out").iterdir() if not p.name.startswith(".")]
+    assert printable == []
     draft.publish([journal.Rename(source, str(tmp_path / "out" / "a.csv"))])
     draft.close(failed=False)
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["a.csv"]

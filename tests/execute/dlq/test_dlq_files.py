@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.cxl import failures
+from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.execute import identity
@@ -23,18 +23,18 @@ from tests.execute import pipelines
 if TYPE_CHECKING:
     from pathlib import Path
 
-COERCED = failures.Reason(Category.TYPE_COERCION, "n", "cannot read '", "'")
-ABSENT = failures.Reason(Category.MISSING_REQUIRED, "m", "missing")
+COERCED = failure_columns.Reason(Category.TYPE_COERCION, "n", "cannot read '", "'")
+ABSENT = failure_columns.Reason(Category.MISSING_REQUIRED, "m", "missing")
 
 
 # ---- failures as columns -----------------------------------------------------------------------------------------
 
 
 def test_failures_of_several_kinds_come_by_their_rows() -> None:
-    coerced = failures.alike(np.array([1, 5]), COERCED, pa.array(["a", "b"]))
-    absent = failures.alike(np.array([0, 9]), ABSENT)
-    single = failures.of([RowFailure(3, Failure("overflow", Category.AGGREGATE, 7, "s"))])
-    found = failures.joined([coerced, absent, single])
+    coerced = failure_columns.alike(np.array([1, 5]), COERCED, pa.array(["a", "b"]))
+    absent = failure_columns.alike(np.array([0, 9]), ABSENT)
+    single = failure_columns.of([RowFailure(3, Failure("overflow", Category.AGGREGATE, 7, "s"))])
+    found = failure_columns.joined([coerced, absent, single])
     assert [(item.row, item.failure.detail, item.failure.field, item.failure.value) for item in found] == [
         (0, "missing", "m", None),
         (1, "cannot read 'a'", "n", "a"),
@@ -42,11 +42,11 @@ def test_failures_of_several_kinds_come_by_their_rows() -> None:
         (5, "cannot read 'b'", "n", "b"),
         (9, "missing", "m", None),
     ]
-    assert failures.without(10, found).to_pylist() == [2, 4, 6, 7, 8]
+    assert failure_columns.without(10, found).to_pylist() == [2, 4, 6, 7, 8]
 
 
 def test_no_failures_are_none() -> None:
-    assert len(failures.joined([failures.none(), failures.of([])])) == 0
+    assert len(failure_columns.joined([failure_columns.none(), failure_columns.of([])])) == 0
 
 
 # ---- runs --------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ def test_no_failures_are_none() -> None:
 
 def entries(rows: list[int], split: int = 0, source: int = 0, texts: list[str] | None = None) -> buffer.DlqEntries:
     values = pa.array(texts or [str(row) for row in rows])
-    failing = failures.alike(np.arange(len(rows)), COERCED, values)
+    failing = failure_columns.alike(np.arange(len(rows)), COERCED, values)
     places = (
         pa.array([source] * len(rows), pa.int32()),
         pa.array([split] * len(rows), pa.int32()),

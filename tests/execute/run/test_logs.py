@@ -10,7 +10,7 @@ import pytest
 from spark_jobs import result
 from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute import logs
 from spark_jobs.execute.run import executor
 from spark_jobs.nodes.transform import directives
@@ -96,12 +96,12 @@ def test_data_stays_on_the_line_of_its_message(
     (line,) = (line for line in told.split("\n") if "source_row" in line)
     assert not any(each.startswith("CLINKER_RESULT") for each in told.splitlines())
     message = json.loads(line)["message"] if style == "json" else line
-    assert message.endswith(f"source_row=1 source_file=in.csv: {visible(odd)}")
+    assert message.endswith(f"source_row=1 source_file=in.csv: {printable(odd)}")
 
 
 def test_what_is_seen_stays_as_it_is() -> None:
-    assert visible("Éva Müller, 東京 €5") == "Éva Müller, 東京 €5"
-    assert visible("a\tb\nc\U000e0001", keep="\t") == "a\tb\\nc\\U000e0001"
+    assert printable("Éva Müller, 東京 €5") == "Éva Müller, 東京 €5"
+    assert printable("a\tb\nc\U000e0001", keep="\t") == "a\tb\\nc\\U000e0001"
 
 
 def test_the_record_stands_on_a_line_of_its_own_behind_a_preview(

@@ -73,7 +73,7 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(
     monkeypatch.setattr(java, "problem", lambda: None)
     monkeypatch.setattr(jvm, "prepare", lambda: None)
     monkeypatch.setattr(session.launch, "Launch", Launched)
-    monkeypatch.setattr(session.standby, "begin", lambda folder, settings: None)
+    monkeypatch.setattr(session.prefork, "begin", lambda folder, settings: None)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda gateway: None)
     monkeypatch.setattr(shipping, "ship", lambda spark: None)

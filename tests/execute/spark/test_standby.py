@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from spark_jobs.execute.spark import shipping
-from spark_jobs.execute.spark.embedded import standby
+from spark_jobs.execute.spark.embedded import prefork
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +31,10 @@ _LIMIT_S = 60
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a short name."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    monkeypatch.setattr(standby, "_waiting", [])
+    monkeypatch.setattr(prefork, "_waiting", [])
     with tempfile.TemporaryDirectory() as path:
         yield Path(path)
-    for process in standby._waiting:
+    for process in prefork._waiting:
         assert process.stdin is not None
         process.stdin.close()
         process.wait(_LIMIT_S)
@@ -54,7 +54,7 @@ def started(folder: Path, **environment: str) -> Iterator[subprocess.Popen[bytes
             **os.environ,
             **STARTED,
             "PYTHONPATH": shipping.root(),
-            standby.VARIABLE: standby.address(folder),
+            prefork.VARIABLE: prefork.address(folder),
             **environment,
         },
     ) as process:
@@ -82,21 +82,21 @@ def worker_of(process: subprocess.Popen[bytes]) -> Worker:
 
 
 def test_workers_are_forked_from_the_process_that_waits(folder: Path) -> None:
-    standby.begin(folder, SETTINGS)
-    [waiting] = standby._waiting
+    prefork.begin(folder, SETTINGS)
+    [waiting] = prefork._waiting
     with started(folder, FOR_TASKS="yes") as process:
         worker = worker_of(process)
         assert waiting.pid in worker.family
         assert process.pid not in worker.family
         assert worker.place == str(folder.resolve() / "place")
-        assert not Path(standby.address(folder)).exists()
+        assert not Path(prefork.address(folder)).exists()
     waiting.wait(_LIMIT_S)
 
 
 #: Waits, and tells what it has become.
 _WAITS = """
 import os, sys
-from spark_jobs.execute.spark.embedded import standby
+from spark_jobs.execute.spark.embedded import prefork
 took = standby.take_over(int(sys.argv[1]))
 given, kept = map(os.environ.get, ("GIVEN", "KEPT"))
 print(took, given, kept, sys.argv[1:], os.getcwd(), file=sys.stderr if took else sys.stdout)
@@ -108,7 +108,7 @@ _STANDS_IN = "from spark_jobs.execute.spark.embedded import standby; raise Syste
 def waits(folder: Path) -> subprocess.Popen[str]:
     """A process that waits, as `standby.begin` starts it."""
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(standby.address(folder))
+        listener.bind(prefork.address(folder))
         listener.listen(1)
         return subprocess.Popen(
             [sys.executable, "-c", _WAITS, str(listener.fileno())],
@@ -129,7 +129,7 @@ def test_it_becomes_what_the_other_was_started_to_be(folder: Path) -> None:
             env={
                 **os.environ,
                 "PYTHONPATH": shipping.root(),
-                standby.VARIABLE: standby.address(folder),
+                prefork.VARIABLE: prefork.address(folder),
                 "GIVEN": "\udcff",
             },
             cwd=place,
@@ -146,7 +146,7 @@ def test_it_becomes_what_the_other_was_started_to_be(folder: Path) -> None:
 def test_it_becomes_nothing_where_nothing_is_given(folder: Path) -> None:
     with waits(folder) as waiting:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(standby.address(folder))
+            connection.connect(prefork.address(folder))
         assert waiting.wait(_LIMIT_S) == 0
         assert waiting.stdout is not None
         assert waiting.stdout.read().startswith("False None no ")
@@ -158,27 +158,27 @@ def test_where_nothing_waits_spark_starts_the_real_one(folder: Path) -> None:
 
 
 def test_one_that_does_not_answer_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standby, "_PATIENCE_S", 0.1)
-    monkeypatch.setenv(standby.VARIABLE, standby.address(folder))
+    monkeypatch.setattr(prefork, "_PATIENCE_S", 0.1)
+    monkeypatch.setenv(prefork.VARIABLE, prefork.address(folder))
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(standby.address(folder))
+        listener.bind(prefork.address(folder))
         listener.listen(1)
-        assert not standby.stand_in()
-    assert standby.VARIABLE not in os.environ
+        assert not prefork.stand_in()
+    assert prefork.VARIABLE not in os.environ
 
 
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "ARROW_ANY"])
 def test_what_libraries_have_read_already_cannot_be_given(name: str, folder: Path) -> None:
-    standby.begin(folder, SETTINGS)
-    [waiting] = standby._waiting
+    prefork.begin(folder, SETTINGS)
+    [waiting] = prefork._waiting
     with started(folder, **{name: "7"}) as process:
         assert process.pid in worker_of(process).family
         waiting.wait(_LIMIT_S)
 
 
 def test_it_ends_with_the_driver(folder: Path) -> None:
-    standby.begin(folder, SETTINGS)
-    [waiting] = standby._waiting
+    prefork.begin(folder, SETTINGS)
+    [waiting] = prefork._waiting
     assert waiting.stdin is not None
     waiting.stdin.close()
     assert waiting.wait(_LIMIT_S) == 0
@@ -186,19 +186,19 @@ def test_it_ends_with_the_driver(folder: Path) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {shipping.DAEMON_SETTING: "my.daemon"}])
 def test_there_is_none_where_workers_come_from_elsewhere(settings: dict[str, str], folder: Path) -> None:
-    standby.begin(folder, settings)
-    assert standby._waiting == []
+    prefork.begin(folder, settings)
+    assert prefork._waiting == []
 
 
 def test_there_is_none_for_another_python(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
-    standby.begin(folder, SETTINGS)
-    assert standby._waiting == []
+    prefork.begin(folder, SETTINGS)
+    assert prefork._waiting == []
 
 
 def test_there_is_none_where_its_address_would_be_too_long(folder: Path) -> None:
     deep = folder / ("a" * 100)
     deep.mkdir()
-    standby.begin(deep, SETTINGS)
-    assert standby._waiting == []
+    prefork.begin(deep, SETTINGS)
+    assert prefork._waiting == []
     assert list(deep.iterdir()) == []

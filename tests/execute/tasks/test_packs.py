@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.execute.run import passes, work
-from spark_jobs.execute.tasks import roots, spec
+from spark_jobs.execute.tasks import spec, task_inputs
 from spark_jobs.formats.json import arrow
 from spark_jobs.nodes.source.run import Source
 from tests.execute import pipelines, without_spark
@@ -48,8 +48,8 @@ def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most:
     sizes = [size for _, size in splits]
     places: list[Any] = [(name, _Place(i, _Split(7, 7 + size))) for i, (name, size) in enumerate(splits)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(roots, "PACK_SPLITS", most)
-        packs = roots.packed(places, limit)
+        patch.setattr(task_inputs, "PACK_SPLITS", most)
+        packs = task_inputs.packed(places, limit)
     numbers = [[place.number for place in pack.splits] for pack in packs]
     assert [number for pack in numbers for number in pack] == list(range(len(sizes)))
     assert [pack.number for pack in packs] == [pack[0] for pack in numbers]
@@ -62,9 +62,9 @@ def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most:
         assert is_full or splits[pack[0]][0] != splits[following[0]][0]
     for at_hand in (0, len(packs)):
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-            patch.setattr(roots, "MOST_AT_HAND", at_hand)
-            patch.setattr(roots, "_BLOCK_LOADS", 3)
-            assert [*pickle.loads(pickle.dumps(roots.provide(packs, folder)))] == packs
+            patch.setattr(task_inputs, "MOST_AT_HAND", at_hand)
+            patch.setattr(task_inputs, "_BLOCK_LOADS", 3)
+            assert [*pickle.loads(pickle.dumps(task_inputs.provide(packs, folder)))] == packs
 
 
 PIPELINE = """

@@ -200,4 +200,4 @@ def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
 
 
 def _may_fail(conjunct: Any) -> bool:
-    return predicate.failing.may_fail(conjunct)
+    return predicate.fallibility.may_fail(conjunct)

@@ -13,7 +13,7 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json import arrow, attempts, exact, members, undeclared
+from spark_jobs.formats.json import arrow, bisection, exact, objects, undeclared
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
@@ -61,7 +61,7 @@ def texts_of(lines: Sequence[str]) -> list[bytes]:
 def leaves(lines: Sequence[str], declared: Sequence[str]) -> list[str]:
     """The undeclared leaves of lines, each line on its own."""
     items = [item for item in exact.of_lines(texts_of(lines), "utf-8") if isinstance(item, dict)]
-    finder = members.Undeclared(declared)
+    finder = objects.Undeclared(declared)
     return list(dict.fromkeys(name for item in items for name, _ in finder.leaves(item)))
 
 
@@ -83,7 +83,7 @@ def test_news_are_the_names_that_were_not_known(
     known = leaves(lines[:first], declared)
     live = frozenset(declared[:carried])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(bisection, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", 200 if few else 0)
         found, has_news = read(path, columns, known, JsonRead(JsonLayout.NDJSON), live)
         assert has_news is (leaves(lines, declared) != known)

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.cxl import types
 from spark_jobs.formats import format
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json import regular
+from spark_jobs.formats.json import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from tests.formats.json.test_reading_json import read_json
 
@@ -75,7 +75,7 @@ def test_a_number_in_an_array_that_is_exploded_or_joined_is_its_text(tmp_path: P
 def test_many_ints_and_one_beyond_them_written_alike(
     tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(regular, "_FEWEST", 0)
+    monkeypatch.setattr(uniform, "_FEWEST", 0)
     lines = [f'{{"k": {at}, "id": {10**18 + at}}}' for at in range(times)]
     for beyond in ("10000000000000000001", "1e999", "1e-999"):
         found = _read(tmp_path, [*lines, f'{{"k": 1, "id": {beyond}}}', *lines], "ndjson", {"k": types.INT})

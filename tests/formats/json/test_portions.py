@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.json.texts import portions as json_portions
-from spark_jobs.formats.stretch import Stretch
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
+from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
-from spark_jobs.formats.stretch import Stretch
 from spark_jobs.scan.files import FormatError
 from tests.formats.json.test_reading_json import read_json
 

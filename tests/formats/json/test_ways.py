@@ -13,7 +13,7 @@ from spark_jobs.formats import names as searching
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.json import attempts, exact, members, regular, undeclared
+from spark_jobs.formats.json import bisection, exact, objects, undeclared, uniform
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.formats.json.texts import portions
@@ -35,7 +35,7 @@ def test_records_do_not_depend_on_their_neighbours(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], end: str, split_bytes: int, fewest: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(bisection, "_FEW", fewest)
         together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
 
@@ -46,8 +46,8 @@ def test_records_that_are_written_alike_are_those_that_they_are_alone(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", 0)
-        patched.setattr(regular, "_FEWEST", 0)
+        patched.setattr(bisection, "_FEW", 0)
+        patched.setattr(uniform, "_FEWEST", 0)
         patched.setattr(portions, "PORTION_BYTES", portion)
         together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes)
         dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, widened=())
@@ -82,13 +82,13 @@ def test_names_do_not_depend_on_where_they_are_found(
     scan = reader.plan(declared, [files.describe(str(path), path.name)], OnUnmapped.DROP)
     parts = [searching.Part(split, scan.files[split.file], declared) for split in splits.plan(scan.files, split_bytes)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(bisection, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
         patched.setattr(portions, "PORTION_BYTES", portion)
         found = [name for names in searching.search_here(reader, parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
     records = [item for item in exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
-    leaves = [name for record in records for name, _ in members.Undeclared(declared).leaves(record)]
+    leaves = [name for record in records for name, _ in objects.Undeclared(declared).leaves(record)]
     assert list(dict.fromkeys(found)) == list(dict.fromkeys(leaves))
 
 
@@ -117,7 +117,7 @@ def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked
         inputs.append(files.describe(str(tmp_path / f"{number}.ndjson"), f"{number}.ndjson"))
     declared = [column.name for column in columns]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(bisection, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
         patched.setattr(portions, "PORTION_BYTES", portion)
         together = JsonReader(NDJSON).plan(declared, inputs)

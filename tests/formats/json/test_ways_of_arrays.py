@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.format import ArrayPath, SourceColumn
-from spark_jobs.formats.json import attempts, exact, heads, undeclared
+from spark_jobs.formats.json import bisection, exact, heads, undeclared
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.texts import array as json_array
 from spark_jobs.formats.json.texts import documents
@@ -63,13 +63,13 @@ def test_records_of_arrays_do_not_depend_on_their_neighbours(
     fewest: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts, "_FEW", fewest)
+        patched.setattr(bisection, "_FEW", fewest)
         patched.setattr(undeclared, "_FEW_BYTES", 0)
         together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, arrays=arrays)
     alone = one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns, arrays=arrays)
     assert are_same(together, alone)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(attempts.Attempts, "read", lambda *_: attempts.Taken())
+        patched.setattr(bisection.Bisection, "read", lambda *_: bisection.Taken())
         assert read(tmp_path / "in.ndjson", "\n".join(lines), columns, arrays=arrays).widened == together.widened
 
 
@@ -106,7 +106,7 @@ def test_arrays_are_the_same_however_they_are_taken_apart(
     text = f"[{between.join(elements)}{end}"
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_array, "CHUNK_BYTES", chunk)
-        patched.setattr(attempts, "_FEW", 0)
+        patched.setattr(bisection, "_FEW", 0)
         in_pieces = read_array(tmp_path / "in.json", text, columns)
         patched.setattr(json_array.ArrayText, "piece", lambda _: None)
         singly = read_array(tmp_path / "in.json", text, columns)
@@ -137,7 +137,7 @@ def test_documents_are_the_same_however_they_are_taken_apart(
     options = JsonRead(record_path=where)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(json_array, "CHUNK_BYTES", chunk)
-        patched.setattr(attempts, "_FEW", 0)
+        patched.setattr(bisection, "_FEW", 0)
         in_pieces = read_array(tmp_path / "in.json", text, COLUMNS, options, widened=None, arrays=arrays)
         patched.setattr(json_array.ArrayText, "piece", lambda _: None)
         patched.setattr(documents.DocumentText, "size_of_array", lambda _: None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import attempts
+from spark_jobs.formats.json import bisection
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
@@ -87,7 +87,7 @@ def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how
     found = Records(widened=widened)
     for line in lines:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(attempts.Attempts, "read", lambda *_: attempts.Taken())
+            patched.setattr(bisection.Bisection, "read", lambda *_: bisection.Taken())
             alone = read(path, line, widened=widened, **how)
         found.good += [record | {"row": found.count + record["row"]} for record in alone.good]
         found.bad += [(found.count + row, *rest) for row, *rest in alone.bad]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.formats.typed import moving
+from spark_jobs.formats.typed import record_bytes
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 SCHEMA = pa.schema(
@@ -64,13 +64,13 @@ ROWS = st.fixed_dictionaries(
 @given(st.lists(ROWS, max_size=6), st.integers(1, 300))
 def test_records_come_back(rows: list[dict[str, Any]], chunk: int) -> None:
     batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-    known = moving.Rows(SCHEMA)
+    known = record_bytes.Rows(SCHEMA)
     data, ends = known.encode(batch)
     alone = [known.encode(batch.slice(place, 1))[0] for place in range(len(rows))]
     assert data == b"".join(alone)
     assert ends.tolist() == [sum(map(len, alone[: place + 1])) for place in range(len(rows))]
     with pytest.MonkeyPatch.context() as changed:
-        changed.setattr(moving, "_CHUNK_BYTES", chunk)
+        changed.setattr(record_bytes, "_CHUNK_BYTES", chunk)
         found = [*known.decode(io.BytesIO(data))]
     assert [row for each in found for row in each.to_pylist()] == batch.to_pylist()
     assert all(each.schema == SCHEMA for each in found)
@@ -79,7 +79,7 @@ def test_records_come_back(rows: list[dict[str, Any]], chunk: int) -> None:
 def test_what_is_no_number_is_a_value() -> None:
     schema = pa.schema([("f", pa.float64())])
     batch = pa.RecordBatch.from_arrays([pa.array([math.nan, None, -0.0], pa.float64())], schema=schema)
-    known = moving.Rows(schema)
+    known = record_bytes.Rows(schema)
     (found,) = known.decode(io.BytesIO(known.encode(batch)[0]))
     assert found.column(0).is_valid().to_pylist() == [True, False, True]
     assert math.isnan(found.column(0)[0].as_py())
@@ -88,7 +88,7 @@ def test_what_is_no_number_is_a_value() -> None:
 
 def test_records_that_are_cut_off_are_told() -> None:
     batch = pa.RecordBatch.from_pylist([{"d": date(2024, 1, 1), "t": datetime(1, 1, 1), "s": "x" * 50}], schema=SCHEMA)
-    known = moving.Rows(SCHEMA)
+    known = record_bytes.Rows(SCHEMA)
     data, _ = known.encode(batch)
     for broken in (data[:-1], data[:2], data + b"\0\0\0\0\0"):
         with pytest.raises(OSError, match="end within one"):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute.delivery.destination import Content, Standing
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
-from spark_jobs.execute.delivery.local.depot import LocalDepot
 from spark_jobs.execute.delivery.local.journal import Rename
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 
@@ -26,7 +26,7 @@ class LocalDraft:
 
     folders: publish.DraftFolders
     changes: list[Rename] = field(default_factory=list)
-    depot: LocalDepot = field(default_factory=LocalDepot)
+    part_store: LocalPartStore = field(default_factory=LocalPartStore)
 
     @property
     def home(self) -> Path:
@@ -110,7 +110,7 @@ class Preview:
     """A draft that is never published: files in a folder that is thrown away."""
 
     home: Path
-    depot: LocalDepot = field(default_factory=LocalDepot)
+    part_store: LocalPartStore = field(default_factory=LocalPartStore)
 
     def parts(self, target: Path) -> str:
         """See `Draft`."""

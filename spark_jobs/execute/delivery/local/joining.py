@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.local.depot import LocalDepot
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ def join(content: Content, target: Path) -> int:
     rest, mode, known = content.pieces, "wb", 0
     if content.uses_up:
         for path, stretches in _by_part(rest):
-            destination.check(LocalDepot(), destination.whole(path, sum(each.size for each in stretches)))
+            destination.check(LocalPartStore(), destination.whole(path, sum(each.size for each in stretches)))
         is_begun = bool(rest) and not content.start and not any(piece.before for piece in rest)
         if is_begun and Path(rest[0].path).parent == target.parent:
             os.replace(rest[0].path, target)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_jobs.execute.spark import masking
-from spark_jobs.execute.spark.embedded import class_archive, standby, words
+from spark_jobs.execute.spark.embedded import class_archive, jvm_messages, prefork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ class Launch:
         self._words = None if is_heard else _nameless(self._folder)
         environment = {
             **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
-            **({standby.VARIABLE: standby.address(folder)} if folder else {}),
+            **({prefork.VARIABLE: prefork.address(folder)} if folder else {}),
             # Where pages are asked for, they listen there too.
             **({"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if folder else {}),
             "SPARK_HOME": home,
@@ -152,12 +152,12 @@ class Launch:
 
     def _has_given_up(self) -> bool:
         """Whether the JVM has failed to say where it is reached: its other threads keep it alive."""
-        return self._words is not None and words.is_of_no_use(_tail(self._words))
+        return self._words is not None and jvm_messages.is_of_no_use(_tail(self._words))
 
     def last_words(self) -> str:
         """What a JVM that has ended said of that, and how it ended; empty where nothing is known."""
         status = self._process.poll()
-        said = words.of_jvm(_tail(self._words)) if self._words else []
+        said = jvm_messages.of_jvm(_tail(self._words)) if self._words else []
         if status is not None and status < 0:
             said.append(f"it was ended by signal {-status}, {signal.Signals(-status).name}")
         return "; ".join(said)

@@ -6,14 +6,14 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.formats.byte_stream import TooLong
 from spark_jobs.formats.json.texts import decoding, portions, structure
-from spark_jobs.formats.stretch import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.formats.byte_stream import ByteStream, Stretch
     from spark_jobs.formats.json.texts.portions import Lines
-    from spark_jobs.formats.stretch import ByteStream, Stretch
 
 #: How much is read at once; a longer element is read in larger pieces.
 CHUNK_BYTES = 1 << 20

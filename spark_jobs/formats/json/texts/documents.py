@@ -15,7 +15,7 @@ from spark_jobs.formats.json.texts import array, decoding, structure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.stretch import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, Stretch
 
 
 class DocumentText(array.ArrayText):

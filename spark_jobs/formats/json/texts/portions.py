@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats.stretch import TooLong
+from spark_jobs.formats.byte_stream import TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.stretch import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, Stretch
 
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]

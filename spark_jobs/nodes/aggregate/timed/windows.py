@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failures
+from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.failure import Category
 
 if TYPE_CHECKING:
@@ -59,15 +59,15 @@ def closes(window: TimeWindow, numbers: Numbers) -> Numbers:
     return numbers * window.slide_us + (window.size_us + window.lateness_us)
 
 
-def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failures.Failures:
+def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failure_columns.Failures:
     """Records that came after their windows had closed; the detail gives the bounds in nanoseconds."""
     details = pc.binary_join_element_wise(
         f"time-window {node}: record at event-time inside window [", _nanoseconds(starts), ", ", _nanoseconds(ends),
         ") (nanos) which had already closed", "",
     )  # fmt: skip
-    reasons = (failures.Reason(Category.LATE_RECORD),)
+    reasons = (failure_columns.Reason(Category.LATE_RECORD),)
     none = np.zeros(len(rows), dtype=np.int64)
-    return failures.Failures(rows, reasons, none, pa.nulls(len(rows), pa.string()), details)
+    return failure_columns.Failures(rows, reasons, none, pa.nulls(len(rows), pa.string()), details)
 
 
 def _nanoseconds(times: Numbers) -> pa.Array:

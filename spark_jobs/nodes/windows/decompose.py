@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import trees, typed, types
+from spark_jobs.cxl import tree_walk, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.builtins.declare import Takes
 from spark_jobs.nodes.records.columns import OWN, RANGED
@@ -40,32 +40,36 @@ class Unbound(Exception):
 
 
 @dataclass(frozen=True)
-class Apart:
+class DecomposedProgram:
     """The calls in the order in which they are computed, and the program with their columns in place of them."""
 
     calls: tuple[Call, ...]
     program: typed.Program
 
 
-def of(program: typed.Program, columns: Mapping[str, types.Type], *, in_frame: bool = True) -> Apart:
-    """Take a program apart.
+def decomposed(
+    program: typed.Program, columns: Mapping[str, types.Type], *, in_frame: bool = True
+) -> DecomposedProgram:
+    """Decompose a program into its window calls and a program over their results.
 
     Args:
-        program: it.
+        program: the program.
         columns: the types of the columns that the window ranges over.
         in_frame: whether the record is itself a row of its frame, so that lets can be computed for each row of it.
 
     Raises:
         Unbound: a call reads an element of an array.
     """
-    taken = _Apart(program, columns, in_frame)
-    with trees.room():
+    taken = _Decomposer(program, columns, in_frame)
+    with tree_walk.room():
         statements = tuple(taken.statement(one) for one in program.statements)
     changed = replace(program, statements=statements)
-    return Apart(tuple(taken.calls.values()), replace(changed, columns=frozenset(trees.columns_of(changed))))
+    return DecomposedProgram(
+        tuple(taken.calls.values()), replace(changed, columns=frozenset(tree_walk.columns_of(changed)))
+    )
 
 
-class _Apart:
+class _Decomposer:
     def __init__(self, program: typed.Program, columns: Mapping[str, types.Type], in_frame: bool) -> None:
         self.program = program
         self.columns = columns
@@ -184,19 +188,19 @@ class _Apart:
             slots=self.program.slots + 1,
             emits=((VALUE, expression.type),),
             metas=(),
-            system=frozenset(trees.systems_of(expression)),
+            system=frozenset(tree_walk.systems_of(expression)),
         )
-        return replace(found, columns=frozenset(trees.columns_of(expression)))
+        return replace(found, columns=frozenset(tree_walk.columns_of(expression)))
 
 
 def _closures(node: typed.Expression) -> set[int]:
     """The slots that an expression binds itself."""
-    return {part.slot for part in trees.walk(node) if isinstance(part, typed.Closure)}
+    return {part.slot for part in tree_walk.walk(node) if isinstance(part, typed.Closure)}
 
 
 def _is_constant(node: typed.Expression) -> bool:
     """Whether an expression has one value for all records."""
-    for part in trees.walk(node):
+    for part in tree_walk.walk(node):
         if isinstance(part, typed.Column | typed.Windowed | typed.Now):
             return False
         if isinstance(part, typed.System) and not part.path.startswith(_CONSTANT):

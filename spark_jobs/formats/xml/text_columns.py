@@ -114,7 +114,7 @@ def is_declaration(name: str) -> bool:
     return name == DECLARATION or name.startswith(f"{DECLARATION}:")
 
 
-class FlatRecords:
+class TextColumnRecords:
     """Takes the texts of some columns out of records.
 
     Args:

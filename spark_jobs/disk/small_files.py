@@ -24,7 +24,7 @@ class TooLarge(Exception):
     """A file of more bytes than such files have."""
 
 
-def content(path: Path, most_bytes: int) -> bytes:
+def read(path: Path, most_bytes: int) -> bytes:
     """All bytes of a file.
 
     Args:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats.json import arrow, members, regular, spreading, undeclared
+from spark_jobs.formats.json import arrow, columnar_explode, objects, undeclared, uniform
 from spark_jobs.formats.json.texts import portions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from spark_jobs.formats.json.columnar_explode import Path
     from spark_jobs.formats.json.exact import Item
-    from spark_jobs.formats.json.spreading import Path
 
 #: Portions that may be refused with all members before that is not tried any more.
 _REFUSALS = 2
 
 
-class Noticing:
+class NameDiscovery:
     """Looks whether records have undeclared leaves besides those that are known.
 
     Args:
@@ -35,7 +35,7 @@ class Noticing:
     def __init__(self, declared: Sequence[str], known: Sequence[str]) -> None:
         self._names = undeclared.Names(declared, known=known)
         self._usual = {*declared, *known}
-        self._parents = members.parents(declared)
+        self._parents = objects.parents(declared)
         #: Members that are not read, as Arrow reads them.
         self._others: dict[Path, pa.DataType] = {}
         self._refusals = 0
@@ -70,7 +70,7 @@ class Noticing:
         """
         whole = self._whole(kinds) if self._refusals < _REFUSALS else None
         if whole is not None:
-            found = regular.read(text, count, schema, _scalars(whole))
+            found = uniform.read(text, count, schema, _scalars(whole))
             if found is not None:
                 return found
             try:
@@ -103,7 +103,7 @@ class Noticing:
             return None
         if any(path[:at] in paths for path in paths for at in range(1, len(path))):
             return None
-        return pa.schema(list(spreading.structure(paths)))
+        return pa.schema(list(columnar_explode.structure(paths)))
 
 
 def _scalars(schema: pa.Schema) -> frozenset[str]:
@@ -115,7 +115,7 @@ def _leaves(record: dict[str, Any], prefix: Path) -> Iterable[tuple[Path, Any]]:
     for key, value in record.items():
         path = (*prefix, key)
         if isinstance(value, dict):
-            if len(path) < members.MAX_DEPTH:
+            if len(path) < objects.MAX_DEPTH:
                 yield from _leaves(value, path)
         else:
             yield path, value

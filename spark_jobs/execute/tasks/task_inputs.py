@@ -79,7 +79,7 @@ def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Lo
     return loads
 
 
-def kept_ranges(
+def materialized_ranges(
     op: PhysicalOperator, counts: Sequence[int], size: int, first_number: int, most_bytes: int, folder: str
 ) -> list[Load]:
     """What an operator reads that earlier jobs wrote down, in ranges of about as many bytes.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.cxl import trees, typed
+from spark_jobs.cxl import tree_walk, typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.types import Kind
 
@@ -31,7 +31,7 @@ _TOTAL = {Kind.STRING: frozenset("+"), Kind.FLOAT: frozenset("+-*")}
 
 def may_fail(expression: typed.Expression) -> bool:
     """Whether some record may make this expression fail; true where that is not known."""
-    return any(may_fail_itself(node) for node in trees.walk(expression))
+    return any(may_fail_itself(node) for node in tree_walk.walk(expression))
 
 
 def does_nothing(expression: typed.Expression) -> bool:
@@ -41,7 +41,7 @@ def does_nothing(expression: typed.Expression) -> bool:
 
 def logs(expression: typed.Expression) -> bool:
     """Whether evaluating this expression may write a line of the log."""
-    return any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in trees.walk(expression))
+    return any(isinstance(node, typed.Call) and node.builtin.endswith(".debug") for node in tree_walk.walk(expression))
 
 
 def may_fail_itself(node: object) -> bool:

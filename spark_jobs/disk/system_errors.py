@@ -16,7 +16,7 @@ _OF_VOLUMES = {
 }
 
 
-def is_of_no_file(error: BaseException | None) -> bool:
+def is_system_wide(error: BaseException | None) -> bool:
     """Whether the same would have been said of every file, so that no node is to blame for it."""
     return isinstance(error, OSError) and error.errno in _OF_NO_FILE
 

@@ -20,7 +20,7 @@ MOST_FILES = 200
 MOST_BYTES = 8 << 20
 
 
-def look(step: SourceStep, source: Discovered) -> Looked:
+def probe(step: SourceStep, source: Discovered) -> Looked:
     """What the files of a source have, or why that is not known."""
     if source.is_network:
         return Looked(reason="a run fetches its files from a network")

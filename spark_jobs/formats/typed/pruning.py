@@ -63,7 +63,7 @@ class Known:
     highest: Any = None
 
 
-def passes_none(test: Test, value: Any, known: Known) -> bool:
+def can_skip(test: Test, value: Any, known: Known) -> bool:
     """Whether no record of a stretch passes a test.
 
     Args:

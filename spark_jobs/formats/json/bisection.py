@@ -64,7 +64,7 @@ class QuickReader(Protocol):
         """Read ints as floats because of a number; tells whether that changed anything."""
 
 
-class Attempts:
+class Bisection:
     """Reads portions of lines as far as that is quick."""
 
     def __init__(self, quick: QuickReader) -> None:

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failing, failures, hints, trees, typed
+from spark_jobs.cxl import failure_columns, fallibility, hints, tree_walk, typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Category
-from spark_jobs.cxl.failures import hints_of
+from spark_jobs.cxl.failure_columns import hints_of
 from spark_jobs.cxl.kernels import conversions
 from spark_jobs.cxl.kernels.frames import as_array
 from spark_jobs.cxl.types import Kind
@@ -40,7 +40,7 @@ class Conversion:
     argument: Evaluate
     convert: Strict
     others: tuple[pa.Scalar, ...]
-    reason: failures.Reason
+    reason: failure_columns.Reason
     kind: Kind
 
 
@@ -59,7 +59,7 @@ def conversions_of(
     calls: list[typed.Call] = []
     _conversions(statement.value, calls)
     slot = None if isinstance(statement, typed.Evaluate) else statement.slot
-    if any(isinstance(node, typed.Local) and node.slot == slot for call in calls for node in trees.walk(call)):
+    if any(isinstance(node, typed.Local) and node.slot == slot for call in calls for node in tree_walk.walk(call)):
         return []
     # A name with a dollar sign is a value on its way to another part of the node, not a field.
     field = statement.name if isinstance(statement, typed.Emit) and not statement.name.startswith("$") else None
@@ -85,22 +85,22 @@ def _conversions(node: typed.Expression, found: list[typed.Call]) -> bool:
         case typed.Widen(operand=operand):
             return _conversions(operand, found)
         case typed.Negate(operand=operand):
-            return _conversions(operand, found) and not failing.may_fail_itself(node)
+            return _conversions(operand, found) and not fallibility.may_fail_itself(node)
         case typed.Binary(left=left, right=right):
             # Both sides are evaluated, whatever the left one is.
-            return _conversions(left, found) and _conversions(right, found) and not failing.may_fail_itself(node)
+            return _conversions(left, found) and _conversions(right, found) and not fallibility.may_fail_itself(node)
         case typed.Call(arguments=(typed.Expression() as receiver, *others)):
             if not _conversions(receiver, found):
                 return False
             if _is_conversion(node) and len(found) < _MOST:
                 found.append(node)
                 return True
-            return not (failing.may_fail_itself(node) or any(map(_may_fail, others)))
-    return not failing.may_fail(node)
+            return not (fallibility.may_fail_itself(node) or any(map(_may_fail, others)))
+    return not fallibility.may_fail(node)
 
 
 def _may_fail(argument: typed.Expression | typed.Closure) -> bool:
-    return isinstance(argument, typed.Closure) or failing.may_fail(argument)
+    return isinstance(argument, typed.Closure) or fallibility.may_fail(argument)
 
 
 def _is_conversion(node: typed.Call) -> bool:
@@ -111,7 +111,7 @@ def _is_conversion(node: typed.Call) -> bool:
         and receiver.type.kind is Kind.STRING
         and isinstance(declare.registry()[node.builtin].arrow, conversions.Strict)
         and all(isinstance(other, typed.Literal) for other in others)
-        and not failing.logs(receiver)
+        and not fallibility.logs(receiver)
     )
 
 
@@ -125,7 +125,7 @@ def _conversion(
     # What has no kernel here is noted where the statement itself is compiled.
     del compiler.interpreted[noted:]
     texts = ("conversion failed: cannot convert '", f"' to {call.type.kind}")
-    reason = failures.Reason(Category.TYPE_COERCION, field, *texts, expression=expression)
+    reason = failure_columns.Reason(Category.TYPE_COERCION, field, *texts, expression=expression)
     forms = tuple(pa.scalar(other.value, pa.string()) for other in others if isinstance(other, typed.Literal))
     return Conversion(argument, kernel, forms, reason, call.type.kind)
 

@@ -12,7 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NoReturn
 
-from spark_jobs.cli import streams
+from spark_jobs.cli import standard_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def run(command: Callable[[], int]) -> NoReturn:
     """Run a command and end the process with its exit status."""
     status = command()
     for stream in (sys.stdout, sys.stderr):
-        with streams.given_up("clinker", stream):
+        with standard_streams.given_up("clinker", stream):
             stream.flush()
     last = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     last.start()

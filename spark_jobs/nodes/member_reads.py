@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import trees, typed
+from spark_jobs.cxl import tree_walk, typed
 from spark_jobs.cxl.types import Kind
 from spark_jobs.nodes.terms.wanted import Wanted
 
@@ -59,7 +59,7 @@ class _Reading:
                     self.take(body)
                     self._follow(source, self._of_slot(slot))
                 case _:
-                    for part in trees.parts(statement):
+                    for part in tree_walk.parts(statement):
                         self._follow(part, None)
 
     def _of_slot(self, slot: int) -> Members:
@@ -98,7 +98,7 @@ class _Reading:
             case typed.Call() if (found := self._called(node, members)) is not None:
                 return found
             case _:
-                return [(part, _whole) for part in trees.parts(node)]
+                return [(part, _whole) for part in tree_walk.parts(node)]
 
     def _called(self, node: typed.Call, members: Members) -> list[tuple[object, Callable[[], Members]]] | None:
         """The same for a method of an array that does not look at all of it; None for others."""

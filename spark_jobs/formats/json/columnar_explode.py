@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.json import arrow, members
+from spark_jobs.formats.json import arrow, objects
 from spark_jobs.formats.json.texts import decoding, portions
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Made:
     parents: Places
 
 
-class Spreading:
+class ColumnarExplode:
     """Applies the array paths of a source.
 
     Args:
@@ -109,7 +109,7 @@ class Spreading:
         before = dict(self._elements)
         made = list(records)
         for path, each in self._arrays:
-            arrays = (members.find(record, each.path) for record in made)
+            arrays = (objects.find(record, each.path) for record in made)
             found = {item.__class__ for array in arrays if isinstance(array, list) for item in array} - {type(None)}
             if found == {int, decoding.Number}:
                 found = {decoding.Number}
@@ -119,7 +119,7 @@ class Spreading:
                     self._elements.pop(path, None)
                 else:
                     self._elements[path] = kind
-            made = [one for record in made for one in members.spread(record, [each])]
+            made = [one for record in made for one in objects.spread(record, [each])]
         return made, before != self._elements
 
     def of(self, rows: pa.Array, kinds: Mapping[Path, pa.DataType], text: bytes, odd: Mask) -> Made:

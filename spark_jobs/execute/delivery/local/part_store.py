@@ -10,21 +10,21 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class LocalDepot:
+class LocalPartStore:
     """Parts are files."""
 
     def create(self, path: str) -> IO[bytes]:
-        """See `Depot`."""
+        """See `PartStore`."""
         return open(path, "wb")
 
     def open(self, path: str) -> IO[bytes]:
-        """See `Depot`."""
+        """See `PartStore`."""
         return open(path, "rb")
 
     def arrow(self, path: str) -> pa.NativeFile:
-        """See `Depot`."""
+        """See `PartStore`."""
         return pa.memory_map(path)
 
     def size(self, path: str) -> int:
-        """See `Depot`."""
+        """See `PartStore`."""
         return os.stat(path).st_size

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,5 +58,5 @@ def discard(stream: TextIO) -> None:
 
 def _complain(name: str, error: OSError) -> None:
     with given_up(name, sys.stderr):
-        place = visible(str(error.filename or "standard output"))
+        place = printable(str(error.filename or "standard output"))
         sys.stderr.write(f"{name} error: {place}: {error.strerror or error}\n")

@@ -37,7 +37,7 @@ _TAG = '"$'
 _BEGINNING = {Kind.ARRAY: ord("["), Kind.MAP: ord("{")}
 
 
-class Contained:
+class NestedColumns:
     """Objects of which some members are cut out.
 
     Args:

@@ -15,7 +15,7 @@ _UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ESTALE)
 
 
 @dataclass(frozen=True)
-class Unseen:
+class NotShared:
     """A path that a process did not find, or may not use.
 
     Args:
@@ -31,7 +31,7 @@ class Unseen:
     is_new: bool = False
 
     @classmethod
-    def of(cls, error: OSError, path: str | None = None, *, is_new: bool = False) -> Unseen | None:
+    def of(cls, error: OSError, path: str | None = None, *, is_new: bool = False) -> NotShared | None:
         """What an error of the system tells; None where it is about something else, or about no local path.
 
         Args:

@@ -9,7 +9,7 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def visible(text: str, *, keep: str = "") -> str:
+def printable(text: str, *, keep: str = "") -> str:
     """The text on one line and without control characters: they are escaped, but for those to `keep`."""
     if text.isprintable():
         return text

@@ -40,7 +40,7 @@ def write(context: operator.Context, setter: str, found: Mapping[File, Mapping[s
 
 
 @dataclass
-class Settled:
+class FinalValues:
     """The variables that a step reads, with their values.
 
     Args:

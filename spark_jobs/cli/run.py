@@ -153,7 +153,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
     if outcome.dlq_paths:
         command = f"clinker dlq show {shlex.quote(outcome.dlq_paths[0])}"
-        yield f"  more: {visible(command)}", {"event": "more", "command": visible(command)}
+        yield f"  more: {printable(command)}", {"event": "more", "command": printable(command)}
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:
         yield "=== Spill Volume (actual, per stage) ===", {}
         for name, size in spilled.items():

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.dlq import work_list
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def opened(command: str, path: Path) -> work_list.WorkList | int:
 
 def refused(command: str, message: str, code: ExitCode = ExitCode.CONFIG) -> int:
     """Say why nothing is done."""
-    sys.stderr.write(f"clinker dlq {command} error: {visible(message)}\n")
+    sys.stderr.write(f"clinker dlq {command} error: {printable(message)}\n")
     return code
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cli.dlq import asking
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -33,5 +33,5 @@ def main(arguments: argparse.Namespace) -> int:
         publishing.publish(found, left, events)
     except OSError as error:
         return asking.refused("discard", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
-    sys.stdout.write(f"discarded {asking.letters(len(chosen))}; {len(left)} left in {visible(str(found.path))}\n")
+    sys.stdout.write(f"discarded {asking.letters(len(chosen))}; {len(left)} left in {printable(str(found.path))}\n")
     return ExitCode.SUCCESS

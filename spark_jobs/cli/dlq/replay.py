@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cli import pipeline, report
 from spark_jobs.cli.dlq import asking
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -57,18 +57,18 @@ def _replayed(arguments: argparse.Namespace, found: WorkList, plan: Plan, told: 
 
 
 def _lines(arguments: argparse.Namespace, found: WorkList, outcome: Replayed) -> Iterator[str]:
-    path = visible(str(found.path))
+    path = printable(str(found.path))
     if arguments.dry_run:
         yield "dry run: nothing is written"
     yield f"replayed {_records(outcome.done + outcome.failed)}: {outcome.done} done, {outcome.failed} failed again"
     for file in outcome.files:
-        yield f"  {'wrote' if arguments.into else 'added to'} {visible(file)}"
+        yield f"  {'wrote' if arguments.into else 'added to'} {printable(file)}"
     for reason, count in sorted(outcome.left.items()):
-        yield f"  not replayed: {asking.letters(count)}, {visible(reason)}"
+        yield f"  not replayed: {asking.letters(count)}, {printable(reason)}"
     if outcome.waiting:
         yield f"{asking.letters(outcome.waiting)} left in {path}; `clinker dlq show {path}` says why"
     else:
-        yield f"nothing is left; {visible(str(found.ledger))} has what was done"
+        yield f"nothing is left; {printable(str(found.ledger))} has what was done"
 
 
 def _records(count: int) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import credentials
 from spark_jobs.cli.dlq import asking
 from spark_jobs.contract import ExitCode
-from spark_jobs.diagnostics.visible import visible
+from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -48,11 +48,11 @@ def _groups(entries: list[Entry]) -> list[tuple[tuple[str, str, str], list[Entry
 def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]:
     groups = _groups(entries)
     counted = f"{asking.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
-    yield f"{visible(str(found.path))}: {counted}"
+    yield f"{printable(str(found.path))}: {counted}"
     for (stage, field, category), mine in groups:
         named = [stage, f"field '{field}'" if field else "", category]
         yield ""
-        yield f"{len(mine):>7}  {visible(', '.join(part for part in named if part))}"
+        yield f"{len(mine):>7}  {printable(', '.join(part for part in named if part))}"
         for entry in mine[:samples]:
             yield from (f"         {line}" for line in _sample(entry))
         if len(mine) > samples:
@@ -60,11 +60,11 @@ def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]
     if found.events:
         yield ""
         events = ", ".join(f"{count} {name}" for name, count in sorted(found.events.items()))
-        yield f"done so far: {events} (see {visible(str(found.ledger))})"
+        yield f"done so far: {events} (see {printable(str(found.ledger))})"
     if found.done_before:
         yield f"left out: {asking.letters(found.done_before)} that the ledger knows as done"
     if entries:
-        path = visible(str(found.path))
+        path = printable(str(found.path))
         yield ""
         yield f"next: mend cells in {path} or the pipeline, then `clinker dlq replay PIPELINE {path}`;"
         yield f"      or give up: `clinker dlq discard {path} --reason TEXT --id ID`"
@@ -74,13 +74,13 @@ def _sample(entry: Entry) -> Iterator[str]:
     """Where a record was read, what was wrong, and the record as it was read."""
     row = f", row {entry.row}" if entry.row else ""
     tries = f" (failed {entry.tries} times)" if entry.tries > 1 else ""
-    yield visible(f"{entry.file}{row}: {_detail(entry)}{tries}")
-    yield f"  id {visible(entry.id)}"
+    yield printable(f"{entry.file}{row}: {_detail(entry)}{tries}")
+    yield f"  id {printable(entry.id)}"
     record = _record(entry)
     if any(record.values()):
-        yield "  " + "  ".join(f"{visible(name)}={visible(_cut(cell))}" for name, cell in record.items() if cell)
+        yield "  " + "  ".join(f"{printable(name)}={printable(_cut(cell))}" for name, cell in record.items() if cell)
     elif entry.category == _UNREAD and entry.value:
-        yield f"  {visible(_cut(_value(entry), 200))}"
+        yield f"  {printable(_cut(_value(entry), 200))}"
 
 
 def _detail(entry: Entry) -> str:

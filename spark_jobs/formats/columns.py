@@ -49,6 +49,8 @@ class FilePlan:
         known: where no record was asked for undeclared names but the first ones: those that these and files before
             have. Whoever reads the file tells when there are others (`SplitOutcome.has_news`). None: they are found.
         arrays: the names that are arrays in all files of the source, where records do not tell of themselves.
+        data_end: where the records end, in bytes, where something follows them; None where the file ends there.
+        headers: the records that name columns, where records that repeat them are left out.
     """
 
     file: InputFile
@@ -58,6 +60,13 @@ class FilePlan:
     layout: StrEnum | None = None
     known: tuple[str, ...] | None = None
     arrays: tuple[str, ...] = ()
+    data_end: int | None = None
+    headers: tuple[bytes, ...] = ()
+
+    @property
+    def end(self) -> int:
+        """Where the records end, in bytes of the file."""
+        return self.file.size if self.data_end is None else self.data_end
 
     @property
     def is_whole(self) -> bool:

@@ -73,7 +73,9 @@ def bytes_of(
         return stream
     if not encoding.is_utf8(charset):
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)
-    outcome.start, outcome.end = splits.actual_range(split, stream, start_in, guesses=guesses)
+    start, end = splits.actual_range(split, stream, start_in, guesses=guesses)
+    # Behind the last record there may be something else.
+    outcome.start, outcome.end = min(start, file_plan.end), min(end, file_plan.end)
     outcome.is_consistent = outcome.start <= outcome.end
     stream.seek(outcome.start)
     return _Range(stream, max(outcome.end - outcome.start, 0))
@@ -81,7 +83,7 @@ def bytes_of(
 
 def is_last(split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
     """Whether a file ends with a split."""
-    return split.is_last or outcome.end >= file_plan.file.size
+    return split.is_last or outcome.end >= file_plan.end
 
 
 def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:

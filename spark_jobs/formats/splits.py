@@ -55,7 +55,7 @@ def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list
     """The splits of a source's files, by file and place. Sizes alone decide, so results are the same on any cluster."""
     splits: list[Split] = []
     for number, file_plan in enumerate(file_plans):
-        start, end = file_plan.data_start, file_plan.file.size
+        start, end = file_plan.data_start, file_plan.end
         if file_plan.is_whole or file_plan.file.most_records is not None or end <= start:
             splits.append(Split(number, 0, start, max(start, end), is_last=True, is_exact=True))
             continue

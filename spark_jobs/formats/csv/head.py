@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_jobs.formats import byte_stream, encoding, misread
 from spark_jobs.formats.columns import too_many
-from spark_jobs.formats.csv import parser, pieces, quotes
+from spark_jobs.formats.csv import parser, pieces, quotes, rewriting
 from spark_jobs.formats.csv.options import Duplicates, Quoting
 from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes, files
@@ -40,12 +40,14 @@ class Head:
         data_start: where its records begin, in bytes of the file as UTF-8.
         header: the record that names them, as text.
         edges: a digest of the file's beginning and end.
+        records: the records that name them, with the usual signs, without their line ends.
     """
 
     names: tuple[str, ...]
     data_start: int
     header: str = ""
     edges: int | None = None
+    records: tuple[bytes, ...] = ()
 
 
 class _TooWide(Exception):
@@ -81,6 +83,10 @@ def read(file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | N
 def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
+    made = rewriting.of(options)
+    taken: list[bytes] = []
+    if made is not None:
+        stream = _Kept(made.stream(stream), taken)
     is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
     data, before = _behind_lines(stream, options.skip_rows)
     if not before:
@@ -89,15 +95,49 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
             raise FormatError(problem, file.name)
     found = _records(stream, parser.dialect_of(options), data, before, is_marked=is_marked)
     if options.has_header:
-        head = _with_header(next(found, None), file, options)
+        head = _with_header(list(itertools.islice(found, options.header_rows)), file, options)
     else:
         head = _without_header(found, options, declared)
+    if head is not None and made is not None:
+        start = len(made.original(b"".join(taken)[: head.data_start]))
+        head = replace(head, data_start=start, header=made.original_text(head.header))
     return head and replace(head, edges=edges)
 
 
-def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> Head | None:
-    if header is None:
+@dataclass
+class _Kept:
+    """A stream of which all is kept that was read."""
+
+    stream: ByteStream
+    taken: list[bytes]
+
+    def read(self, size: int, /) -> bytes:
+        data = self.stream.read(size)
+        self.taken.append(data)
+        return data
+
+
+def _with_header(headers: list[_Record], file: InputFile, options: CsvRead) -> Head | None:
+    if not headers:
         return None
+    rows = [_names(header, file, options) for header in headers]
+    names = rows[0]
+    if len(rows) > 1:
+        parts = itertools.zip_longest(*rows, fillvalue="")
+        names = tuple("_".join(filter(None, (part.strip() for part in column))) for column in parts)
+    # What `columns` says goes before the header.
+    names = (*options.columns, *names[len(options.columns) :])
+    dialect = parser.dialect_of(options)
+    records = tuple(dialect.cleaned(header.data).rstrip(b"\r\n") for header in headers)
+    return Head(_distinct(names, file, options), headers[-1].end, headers[0].data.decode(), records=records)
+
+
+def _names(header: _Record, file: InputFile, options: CsvRead) -> tuple[str, ...]:
+    """The fields of a record that names columns.
+
+    Raises:
+        FormatError: the record is no text, or not whole.
+    """
     if not header.is_whole:
         most = pieces.MOST_RECORD_BYTES >> 20
         text = f"the header has a quote that is never closed, or is longer than {most} MB"
@@ -109,11 +149,12 @@ def _with_header(header: _Record | None, file: InputFile, options: CsvRead) -> H
     except UnicodeDecodeError:
         text = f"the header is no {options.encoding} text; {misread.encoding_hint(header.data)}"
         raise FormatError(text, file.name) from None
-    if options.quotes is Quoting.STRICT and len(parser.dialect_of(options).strays(header.data)[0]):
+    dialect = parser.dialect_of(options)
+    if options.quotes is Quoting.STRICT and len(dialect.strays(dialect.cleaned(header.data))[0]):
         header_shown = misread.shown(header.data.decode())
         text = f"the header has a quote where none belongs (`options.quotes: strict`): {header_shown}"
         raise FormatError(text, file.name)
-    return Head(_distinct(names, file, options), header.end, header.data.decode())
+    return names
 
 
 def _distinct(names: tuple[str, ...], file: InputFile, options: CsvRead) -> tuple[str, ...]:
@@ -154,6 +195,7 @@ def _without_header(records: Iterator[_Record], options: CsvRead, declared: Sequ
     if first is None:
         return None
     looked_at = itertools.islice(itertools.chain([first], records), _MOST_RECORDS)
+    declared = options.columns or declared
     fewest = max(len(declared), 1)
     widths = (width for width in (_width(record, options) for record in looked_at) if width >= fewest)
     width = next(widths, fewest)
@@ -177,10 +219,10 @@ def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
     Raises:
         _TooWide: there are more than a file may have; they are counted first, for each costs Arrow some kilobytes.
     """
-    delimiter = options.delimiter.encode()
-    if record.count(delimiter) >= FILE_COLUMNS:
-        at = np.flatnonzero(np.frombuffer(record, dtype=np.uint8) == ord(delimiter))
-        is_outside = np.searchsorted(parser.dialect_of(options).toggles(record), at) % 2 == 0
+    dialect = parser.dialect_of(options)
+    if record.count(dialect.delimiter) >= FILE_COLUMNS:
+        at = np.flatnonzero(np.frombuffer(record, dtype=np.uint8) == dialect.delimiter)
+        is_outside = np.searchsorted(dialect.toggles(record), at) % 2 == 0
         if np.count_nonzero(is_outside) >= FILE_COLUMNS:
             raise _TooWide
     return tuple(parser.parse_record(record, options))
@@ -228,7 +270,7 @@ def _records(
             continue
         is_whole = (end or len(data)) - start <= longest and (end is not None or not len(toggles) % 2)
         end = len(data) if end is None else end
-        if start < end:
+        if start < end and dialect.cleaned(data[start:end]).strip(b"\r\n"):
             yield _Record(data[start:end], before + start, before + end, is_whole)
         if not is_whole or (at_end and end == len(data)):
             return

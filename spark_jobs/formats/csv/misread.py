@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_jobs.diagnostics import nearest
-from spark_jobs.formats.csv import parser
+from spark_jobs.formats.csv import parser, rewriting
 from spark_jobs.formats.misread import shown
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def _fitting_options(header: str, declared: Sequence[str], options: CsvRead) -> 
     for delimiter in _DELIMITERS:
         for quote in _QUOTES:
             other = replace(options, delimiter=delimiter, quote_char=quote)
+            if other.problems():
+                continue
             names = {name.strip().casefold() for name in _fields(header, other)}
             count = sum(column.casefold() in names for column in declared)
             if count > best:
@@ -90,7 +92,9 @@ def _fitting_options(header: str, declared: Sequence[str], options: CsvRead) -> 
 def _fields(header: str, options: CsvRead) -> list[str]:
     """The fields of a header under other options; none where they do not fit."""
     try:
-        return parser.parse_record(header.encode(), options)
+        made = rewriting.of(options)
+        data = header.encode()
+        return parser.parse_record(data if made is None else made.rewritten(data), options)
     except pa.ArrowInvalid:
         return []
 

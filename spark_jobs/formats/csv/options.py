@@ -57,30 +57,46 @@ class Duplicates(StrEnum):
     NUMBER = "number"
 
 
-class _CsvOptions(Options):
-    delimiter: str
-    quote_char: str
+#: How long a sign may be.
+_MOST_CHARACTERS = 16
+_ESCAPED = {r"\t": "a tab", r"\n": "a newline", r"\r": "a return", r"\r\n": "a return and a newline", r"\0": "U+0000"}
 
-    def problems(self) -> list[tuple[str, str]]:
-        """Delimiter and quote are different single characters."""
-        problems = []
-        for key, value in (("delimiter", self.delimiter), ("quote_char", self.quote_char)):
-            if (problem := character_problem(value)) is not None:
-                problems.append((key, problem))
-        if not problems and self.delimiter == self.quote_char:
-            problems.append(("quote_char", "the quote character must differ from the delimiter"))
-        return problems + super().problems()
+
+def _sign_problem(key: str, value: str) -> str | None:
+    """Why a text cannot be one of the signs of a file that is read, or None when it can."""
+    if value in _ESCAPED:
+        return f'expected a sign, found a backslash: YAML takes "{value}" for {_ESCAPED[value]} in double quotes alone'
+    if key == "delimiter" and not value:
+        return "expected at least one character"
+    most = 1 if key in ("quote_char", "escape_char") else _MOST_CHARACTERS
+    if len(value) > most:
+        return f"expected {'one character' if most == 1 else f'at most {most} characters'}, found {len(value)}"
+    if key != "record_separator" and ("\n" in value or "\r" in value):
+        return "a line end ends a record"
+    if key == "escape_char" and value.isalnum():
+        return "expected a sign, found a letter or a digit"
+    return None
 
 
 @dataclass(frozen=True)
-class CsvRead(_CsvOptions, SpelledOptions):
+class CsvRead(SpelledOptions):
     """`options:` of a CSV source.
 
     Args:
-        delimiter: The character between fields.
-        quote_char: The character around fields; doubled inside them.
+        delimiter: What stands between fields; one character, or several (`||`).
+        quote_char: The character around fields; doubled inside them. `''` if quotes are text like any other.
+        escape_char: The character that takes the meaning from a delimiter, a quote, a line end or itself behind it;
+            before anything else it goes without a trace. None when absent.
+        record_separator: What ends records, such as `~` or a return alone; other line ends are text then. Newlines,
+            returns, and both together end records when absent.
+        comment: What begins lines that are no records, such as `#`; none when absent.
+        trim: Whether blanks and tabs around a field are left out; what stands in quotes keeps its own.
         has_header: Whether the first record has the names; else columns follow `schema`.
+        header_rows: How many records the header has; the names of a column are joined with `_`.
+        skip_repeated_header: Whether records that are the header again are left out.
+        columns: The names of the first columns, in place of those of the header.
         skip_rows: How many lines of each file stand before the header, or before the first record.
+        skip_footer: How many lines at the end of each file are no records.
         duplicate_columns: A header that names a column twice is an `error`, or its names are numbered (`number`): `n`,
             `n_2`, `n_3`.
         ragged: Records with fewer or more cells than the file has columns are an `error`; with `pad` they get the empty
@@ -99,8 +115,16 @@ class CsvRead(_CsvOptions, SpelledOptions):
 
     delimiter: str = ","
     quote_char: str = '"'
+    escape_char: str = ""
+    record_separator: str = ""
+    comment: str = ""
+    trim: bool = False
     has_header: bool = True
+    header_rows: Annotated[int, Between(1, 100)] = 1
+    skip_repeated_header: bool = False
+    columns: Listed = ()
     skip_rows: Annotated[int, Between(0, 1_000_000)] = 0
+    skip_footer: Annotated[int, Between(0, 10_000)] = 0
     duplicate_columns: Duplicates = Duplicates.ERROR
     ragged: Ragged = Ragged.ERROR
     quotes: Quoting = Quoting.LENIENT
@@ -112,9 +136,40 @@ class CsvRead(_CsvOptions, SpelledOptions):
     encoding: str = "utf-8"
     compression: Packing | None = None
 
+    def problems(self) -> list[tuple[str, str]]:
+        """Signs can be told apart, and what is said of a header has one."""
+        keys = ("delimiter", "quote_char", "escape_char", "record_separator", "comment")
+        signs = {key: getattr(self, key) for key in keys}
+        found = [(key, problem) for key, value in signs.items() if (problem := _sign_problem(key, value)) is not None]
+        if not found:
+            found += self._mixed_up(signs)
+        if not self.has_header:
+            said = ("header_rows", self.header_rows > 1), ("skip_repeated_header", self.skip_repeated_header)
+            found += [(key, "there is no header: `has_header: false`") for key, is_said in said if is_said]
+        if len(set(self.columns)) < len(self.columns) or "" in self.columns:
+            found.append(("columns", "a name is empty, or stands twice"))
+        return found + super().problems()
+
+    def _mixed_up(self, signs: dict[str, str]) -> list[tuple[str, str]]:
+        """Signs that others have in them."""
+        quote, escape = self.quote_char, self.escape_char
+        if self.delimiter == quote:
+            return [("quote_char", "the quote character must differ from the delimiter")]
+        found = []
+        for key, value in signs.items():
+            if key not in ("quote_char", "escape_char") and quote and quote in value:
+                found.append((key, f"it has the quote character {quote!r} in it"))
+            if key not in ("quote_char", "escape_char") and escape and escape != quote and escape in value:
+                found.append((key, f"it has the escape character {escape!r} in it"))
+        if self.record_separator and self.record_separator == self.delimiter:
+            found.append(("record_separator", "it must differ from the delimiter"))
+        if self.comment and (self.delimiter in self.comment or self.comment[0] in " \t"):
+            found.append(("comment", "it has the delimiter in it, or begins with a blank"))
+        return found
+
 
 @dataclass(frozen=True)
-class CsvWrite(_CsvOptions):
+class CsvWrite(Options):
     """`options:` of a CSV output.
 
     Args:
@@ -128,6 +183,16 @@ class CsvWrite(_CsvOptions):
     quote_char: str = '"'
     encoding: str = "utf-8"
     compression: Packing | None = None
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Delimiter and quote are different single characters."""
+        problems = []
+        for key, value in (("delimiter", self.delimiter), ("quote_char", self.quote_char)):
+            if (problem := character_problem(value)) is not None:
+                problems.append((key, problem))
+        if not problems and self.delimiter == self.quote_char:
+            problems.append(("quote_char", "the quote character must differ from the delimiter"))
+        return problems + super().problems()
 
     @property
     def no_appending(self) -> str | None:

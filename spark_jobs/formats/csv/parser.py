@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import itertools
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.formats import cell_text, format, misread, records
 from spark_jobs.formats.byte_stream import Stretch
-from spark_jobs.formats.csv import pieces, quotes
+from spark_jobs.formats.csv import pieces, quotes, rewriting
 from spark_jobs.formats.csv.options import Quoting
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.csv.options import CsvRead
     from spark_jobs.formats.format import Block, FileColumns, Reading
+    from spark_jobs.formats.splits import StartIn
 
 BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
@@ -45,18 +47,51 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 _REPLACEMENT = "\ufffd"
 
 
+@lru_cache(maxsize=64)
 def dialect_of(options: CsvRead) -> quotes.Dialect:
-    """The structuring bytes of CSV options."""
-    return quotes.Dialect(ord(options.delimiter), ord(options.quote_char))
+    """The structuring bytes of files that are read by some options, once their signs are the usual ones."""
+    made = rewriting.of(options)
+    delimiter, quote = options.delimiter, options.quote_char
+    if made is not None:
+        delimiter, quote = made.plain_delimiter, made.plain_quote
+    return quotes.Dialect(ord(delimiter), ord(quote), options.comment.encode(), options.trim)
+
+
+def is_regular(options: CsvRead) -> bool:
+    """Whether all lines of a file are records as they stand there."""
+    is_cleaned = bool(options.comment) or options.trim or options.skip_repeated_header
+    return rewriting.of(options) is None and not is_cleaned
+
+
+def start_in(options: CsvRead) -> StartIn:
+    """What finds a likely start of a record in bytes from the middle of a file."""
+    dialect, made = dialect_of(options), rewriting.of(options)
+    if made is None:
+        return dialect.likely_start
+
+    def found(data: bytes) -> int | None:
+        rewritten = made.rewritten(data)
+        start = dialect.likely_start(rewritten)
+        return None if start is None else len(made.original(rewritten[:start]))
+
+    return found
 
 
 class CsvParser:
     """Reads stretches of one file."""
 
     def __init__(
-        self, options: CsvRead, columns: FileColumns, reading: Reading, block_bytes: int | None = None
+        self,
+        options: CsvRead,
+        columns: FileColumns,
+        reading: Reading,
+        block_bytes: int | None = None,
+        headers: tuple[bytes, ...] = (),
     ) -> None:
         self._dialect = dialect_of(options)
+        self._rewriting = rewriting.of(options)
+        self._headers = headers
+        self._delimiter, self._quote = chr(self._dialect.delimiter), chr(self._dialect.quote)
         self._options = options
         self._columns = columns
         self._block_bytes = block_bytes or reading.block_bytes
@@ -70,7 +105,7 @@ class CsvParser:
         """The blocks of a stretch that begins with a record; fills in `stretch` on the way.
 
         Args:
-            stream: the bytes of the stretch and no more, in UTF-8.
+            stream: the bytes of the stretch and no more, in UTF-8 and with the usual signs.
             stretch: where to note what was read.
             is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
                 cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
@@ -80,7 +115,8 @@ class CsvParser:
         )
         for data, problem in found:
             if problem is None:
-                yield from self._blocks(data, stretch)
+                if data := cleaned(data, self._dialect, self._headers):
+                    yield from self._blocks(data, stretch)
             else:
                 yield self._broken_record(data, problem, stretch)
 
@@ -92,6 +128,8 @@ class CsvParser:
         """The block of a record without an end, which is malformed."""
         first = stretch.records
         stretch.records += 1
+        if self._rewriting is not None:
+            data = self._rewriting.original(data)
         failing = failure_columns.of([RowFailure(first, records.malformed(problem, data))])
         return self._shape.block(first, 1, self._no_texts(), np.empty(0, dtype=np.int64), failing)
 
@@ -166,7 +204,7 @@ class CsvParser:
         is_bad = problems > 0
         rest, bad, ends = found.apart(data, is_bad)
         rows = np.arange(first, first + count, dtype=np.int64)
-        shown = _shown(cell_text.of_bytes(bad, ends), mark)
+        shown = self._shown(cell_text.of_bytes(bad, ends), mark)
         failing = self._malformed(rows[is_bad], problems[is_bad], found.widths[is_bad], shown)
         rows = rows[~is_bad]
         surplus: format.Surplus | None = None
@@ -187,6 +225,7 @@ class CsvParser:
         if not len(lost):
             return fitted, None
         shown = data[int(begins[0]) : int(found.stops[lost[0]])].decode()
+        shown = shown if self._rewriting is None else self._rewriting.original_text(shown)
         return fitted, format.Surplus(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
 
     def _malformed(
@@ -209,7 +248,7 @@ class CsvParser:
             pa.BufferReader(data),
             # One Arrow block holds all, so that its own search for block borders never runs.
             read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
-            parse_options=csv.ParseOptions(delimiter=self._options.delimiter, quote_char=self._options.quote_char),
+            parse_options=csv.ParseOptions(delimiter=self._delimiter, quote_char=self._quote),
             convert_options=csv.ConvertOptions(
                 column_types=dict.fromkeys(wanted, pa.string()),
                 include_columns=wanted,
@@ -218,7 +257,10 @@ class CsvParser:
                 check_utf8=False,
             ),
         )
-        return {int(name[1:]): _single(table.column(name)) for name in table.column_names}
+        cells = {int(name[1:]): _single(table.column(name)) for name in table.column_names}
+        if self._rewriting is not None and mark is None:
+            return {index: self._rewriting.cells(column) for index, column in cells.items()}
+        return cells
 
     def _without_marked(
         self, cells: dict[int, pa.StringArray], rows: failure_columns.Rows, mark: str
@@ -228,11 +270,21 @@ class CsvParser:
         for column in cells.values():
             is_bad |= pc.fill_null(pc.match_substring(column, mark), False).to_numpy(zero_copy_only=False)
         broken = [column.filter(pa.array(is_bad)) for column in cells.values()]
-        raw = pc.binary_join_element_wise(*broken, self._options.delimiter, null_handling="replace")
+        raw = pc.binary_join_element_wise(*broken, self._delimiter, null_handling="replace")
         reason = records.malformed_reason(misread.undecodable(self._options.encoding))
-        failing = failure_columns.alike(rows[is_bad], reason, _shown(raw, mark))
+        failing = failure_columns.alike(rows[is_bad], reason, self._shown(raw, mark))
         kept = pa.array(~is_bad)
-        return {index: cells[index].filter(kept) for index in self._needed}, rows[~is_bad], failing
+        good = {index: cells[index].filter(kept) for index in self._needed}
+        if self._rewriting is not None:
+            good = {index: self._rewriting.cells(column) for index, column in good.items()}
+        return good, rows[~is_bad], failing
+
+    def _shown(self, raw: pa.StringArray, mark: str | None) -> pa.StringArray:
+        """The beginnings of malformed records, as dead letters have them."""
+        if self._rewriting is not None:
+            raw = pc.utf8_slice_codeunits(raw, 0, 2 * format.RAW_TEXT_LIMIT)
+            raw = pa.array(map(self._rewriting.original_text, raw.to_pylist()), pa.string())
+        return _shown(raw, mark)
 
 
 def _unused_character(data: bytes) -> str:
@@ -261,11 +313,28 @@ def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
     return pc.utf8_rtrim(pc.utf8_slice_codeunits(raw, 0, format.RAW_TEXT_LIMIT), "\r\n")
 
 
-def count(stream: ByteStream, options: CsvRead, stretch: Stretch, *, is_last: bool) -> None:
+def count(
+    stream: ByteStream, options: CsvRead, stretch: Stretch, headers: tuple[bytes, ...] = (), *, is_last: bool
+) -> None:
     """Count the records of a stretch in `stretch` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
     for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
-        stretch.records += dialect.records_in(data) if problem is None else 1
+        stretch.records += dialect.records_in(cleaned(data, dialect, headers)) if problem is None else 1
+
+
+def cleaned(data: bytes, dialect: quotes.Dialect, headers: tuple[bytes, ...] = ()) -> bytes:
+    """Some complete records, without what is none of them: comments, blanks around fields, headers that repeat."""
+    data = dialect.cleaned(data)
+    if not any(header in data for header in headers):
+        return data
+    found = quotes.Records.of(dialect, data)
+    is_header = np.zeros(len(found.starts), dtype=np.bool_)
+    for header in headers:
+        alike = np.flatnonzero(found.stops - found.starts == len(header))
+        for place, start in zip(alike.tolist(), found.starts[alike].tolist(), strict=True):
+            is_header[place] |= data.startswith(header, start)
+    rest, _, _ = found.apart(data, is_header)
+    return rest
 
 
 def is_utf8(data: bytes) -> bool:
@@ -281,21 +350,24 @@ def is_utf8(data: bytes) -> bool:
 
 
 def parse_record(data: bytes, options: CsvRead) -> list[str]:
-    """The fields of the one record that some UTF-8 bytes hold, such as a header.
+    """The fields of the one record that some UTF-8 bytes with the usual signs hold, such as a header.
 
     Raises:
         UnicodeDecodeError: the bytes are no UTF-8.
     """
     data.decode()
-    most = data.count(options.delimiter.encode()) + 1
+    dialect, made = dialect_of(options), rewriting.of(options)
+    data = dialect.cleaned(data)
+    most = data.count(dialect.delimiter) + 1
     data = _without_mark_to_drop(data)
     table = csv.read_csv(
         pa.BufferReader(data + b"\n"),
         read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 2, autogenerate_column_names=True),
-        parse_options=csv.ParseOptions(delimiter=options.delimiter, quote_char=options.quote_char),
+        parse_options=csv.ParseOptions(delimiter=chr(dialect.delimiter), quote_char=chr(dialect.quote)),
         convert_options=csv.ConvertOptions(column_types={f"f{index}": pa.string() for index in range(most)}),
     )
-    return [str(column[0].as_py()) for column in table.columns]
+    fields = [str(column[0].as_py()) for column in table.columns]
+    return fields if made is None else list(map(made.cell, fields))
 
 
 def _single(column: pa.ChunkedArray) -> pa.StringArray:

@@ -8,6 +8,7 @@ toggle, which is checked at memory speed; in others (`5" pipe`) the quotes are w
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,10 +32,19 @@ FILE_START = _NEWLINE
 
 @dataclass(frozen=True)
 class Dialect:
-    """The bytes that structure a CSV file."""
+    """The bytes that structure a CSV file.
+
+    Args:
+        delimiter: the byte between fields.
+        quote: the byte around fields.
+        comment: what lines begin with that are no records; empty where there are none.
+        has_blanks: whether blanks around a field are none of it.
+    """
 
     delimiter: int = ord(",")
     quote: int = ord('"')
+    comment: bytes = b""
+    has_blanks: bool = False
 
     @cached_property
     def quote_byte(self) -> bytes:
@@ -60,9 +70,95 @@ class Dialect:
             return NO_TOGGLES
         array = np.frombuffer(data, dtype=np.uint8)
         quotes = np.flatnonzero(array == self.quote)
+        if self.comment and len(comments := self._comments_with_quotes(data, array, quotes, before)):
+            return self._walk(data, quotes.tolist(), is_inside, before, comments)
         if self._all_toggle(array, quotes, is_inside, before):
             return quotes
         return self._walk(data, quotes.tolist(), is_inside, before)
+
+    def _line_starts(self, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
+        """Where lines begin, those in quoted cells too."""
+        ends = np.flatnonzero((array[:-1] == _NEWLINE) | (array[:-1] == _RETURN)) + 1
+        first = [0] if before in (_NEWLINE, _RETURN) and len(array) else []
+        starts: Positions = np.concatenate((np.array(first, dtype=np.int64), ends))
+        return starts
+
+    def _commented(self, data: bytes, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
+        """Where lines begin that begin as comments do, those in quoted cells too."""
+        if self.comment not in data:
+            return NO_TOGGLES
+        starts = self._line_starts(array, before)
+        starts = starts[array[starts] == self.comment[0]]
+        if len(self.comment) > 1:
+            starts = starts[
+                np.array([data.startswith(self.comment, start) for start in starts.tolist()], dtype=np.bool_)
+            ]
+        found: Positions = starts
+        return found
+
+    @staticmethod
+    def _line_stops(array: NDArray[np.uint8], starts: Positions) -> Positions:
+        """Where the lines end that begin at some places."""
+        ends = np.concatenate((np.flatnonzero((array == _NEWLINE) | (array == _RETURN)), [len(array)]))
+        stops: Positions = ends[np.searchsorted(ends, starts)]
+        return stops
+
+    def _comments_with_quotes(
+        self, data: bytes, array: NDArray[np.uint8], quotes: Positions, before: int
+    ) -> list[tuple[int, int]]:
+        """The lines that begin as comments do and have quotes in them, by where they begin and end."""
+        starts = self._commented(data, array, before)
+        stops = self._line_stops(array, starts)
+        has_quotes = np.searchsorted(quotes, stops) > np.searchsorted(quotes, starts)
+        return list(zip(starts[has_quotes].tolist(), stops[has_quotes].tolist(), strict=True))
+
+    def cleaned(self, data: bytes) -> bytes:
+        """Some complete records without comments, and without the blanks around their fields."""
+        if self.comment:
+            data = self._without_comments(data)
+        return self._without_blanks(data) if self.has_blanks else data
+
+    def _without_comments(self, data: bytes) -> bytes:
+        array = np.frombuffer(data, dtype=np.uint8)
+        starts = self._commented(data, array)
+        if not len(starts):
+            return data
+        starts = starts[np.searchsorted(self.toggles(data), starts) % 2 == 0]
+        kept, at = [], 0
+        for start, stop in zip(starts.tolist(), self._line_stops(array, starts).tolist(), strict=True):
+            kept.append(data[at:start])
+            at = stop
+        return b"".join((*kept, data[at:]))
+
+    def _is_blank(self, array: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        found = np.zeros(len(array), dtype=np.bool_)
+        for blank in b" \t":
+            if blank != self.delimiter:
+                found |= array == blank
+        return found
+
+    def _without_blanks(self, data: bytes) -> bytes:
+        array = np.frombuffer(data, dtype=np.uint8)
+        is_blank = self._is_blank(array)
+        if not is_blank.any():
+            return data
+        toggles = self.toggles(data)
+        if len(toggles):
+            change = np.zeros(len(array) + 1, dtype=np.int8)
+            change[toggles[::2]] += 1
+            change[toggles[1::2]] -= 1
+            is_blank &= np.cumsum(change[:-1], dtype=np.int8) == 0
+        edges = np.diff(is_blank.astype(np.int8), prepend=0, append=0)
+        starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        is_first, is_last = starts == 0, stops == len(array)
+        behind_border = is_first | self._ends_field[array[np.where(is_first, 0, starts - 1)]]
+        before_border = is_last | self._ends_field[array[np.where(is_last, 0, stops)]]
+        around = behind_border | before_border
+        change = np.zeros(len(array) + 1, dtype=np.int8)
+        change[starts[around]] += 1
+        change[stops[around]] -= 1
+        kept: bytes = array[np.cumsum(change[:-1], dtype=np.int8) == 0].tobytes()
+        return kept
 
     def strays(self, data: bytes) -> tuple[Positions, NDArray[np.bool_]]:
         """The quotes of some complete records that stand where none belongs, in their order.
@@ -81,7 +177,7 @@ class Dialect:
         within = others[np.searchsorted(toggles, others) % 2 == 0]
         closers = toggles[1::2]
         closers = closers[closers + 1 < len(array)]
-        behind = closers[~self._ends_field[array[closers + 1]]]
+        behind = closers[~self._closes(array, closers)]
         found = np.concatenate((within, behind))
         order = np.argsort(found)
         return found[order], order >= len(within)
@@ -113,12 +209,9 @@ class Dialect:
         A doubled quote inside a field closes and opens again, which leaves the same text outside and inside.
         """
         openers, closers = (quotes[1::2], quotes[0::2]) if is_inside else (quotes[0::2], quotes[1::2])
-        preceding = array[openers - 1]
-        if len(openers) and openers[0] == 0:
-            preceding[0] = before
-        opens = self._ends_field[preceding]
+        opens = self._opens(array, openers, before)
         after = closers[: len(closers) - 1] if len(closers) and closers[-1] + 1 == len(array) else closers
-        closes = self._ends_field[array[after + 1]]
+        closes = self._closes(array, after)
         if opens.all() and closes.all():
             return True
         partners = openers if is_inside else openers[1:]
@@ -128,15 +221,59 @@ class Dialect:
         closes[: len(adjacent)] |= adjacent[: len(closes)]
         return bool(opens.all() and closes.all())
 
-    def _walk(self, data: bytes, quotes: list[int], is_inside: bool, before: int) -> Positions:
+    def _opens(self, array: NDArray[np.uint8], openers: Positions, before: int) -> NDArray[np.bool_]:
+        """Whether a field begins with each of some quotes."""
+        at = openers - 1
+        if self.has_blanks:
+            while (is_blank := (at >= 0) & self._is_blank(array[np.maximum(at, 0)])).any():
+                at = at - is_blank
+        preceding = array[at]
+        preceding[at < 0] = before
+        opens: NDArray[np.bool_] = self._ends_field[preceding]
+        return opens
+
+    def _closes(self, array: NDArray[np.uint8], closers: Positions) -> NDArray[np.bool_]:
+        """Whether a field ends with each of some quotes, behind all of which something follows."""
+        at = closers + 1
+        if self.has_blanks:
+            last = len(array) - 1
+            while (is_blank := (at < last) & self._is_blank(array[np.minimum(at, last)])).any():
+                at = at + is_blank
+            at_end: NDArray[np.bool_] = (at == last) & self._is_blank(array[at])
+            return self._ends_field[array[at]] | at_end
+        closes: NDArray[np.bool_] = self._ends_field[array[at]]
+        return closes
+
+    def _walk(
+        self,
+        data: bytes,
+        quotes: list[int],
+        is_inside: bool,
+        before: int,
+        comments: list[tuple[int, int]] | None = None,
+    ) -> Positions:
         toggles = []
         field_starts = (self.delimiter, _NEWLINE, _RETURN)
+        blanks = [blank for blank in b" \t" if blank != self.delimiter] if self.has_blanks else []
+        lines = iter(comments or ())
+        start, stop = next(lines, (len(data), len(data)))
         index = 0
         while index < len(quotes):
             position = quotes[index]
+            while stop <= position:
+                start, stop = next(lines, (len(data), len(data)))
+            if start <= position:
+                if not is_inside:
+                    index = bisect.bisect_left(quotes, stop)
+                # A line that begins within quotes is no comment.
+                start, stop = next(lines, (len(data), len(data)))
+                continue
             index += 1
             if not is_inside:
-                if (data[position - 1] if position else before) in field_starts:
+                at = position - 1
+                while blanks and at >= 0 and data[at] in blanks:
+                    at -= 1
+                if (data[at] if at >= 0 else before) in field_starts:
                     is_inside = True
                     toggles.append(position)
             elif index < len(quotes) and quotes[index] == position + 1:

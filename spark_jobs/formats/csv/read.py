@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from spark_jobs.formats import encoding, misread, names, reader, reading
 from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.csv import borders, head, parser, together
+from spark_jobs.formats.csv import borders, footers, head, parser, rewriting, together
 from spark_jobs.formats.csv.misread import foreign
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -70,7 +70,17 @@ class CsvReader(reader.Reader):
                 found.append((replace(file, edges=each.edges), each))
         is_splittable = encoding.is_utf8(self.options.encoding)
         shared = {fields: tracker.columns(fields) for fields in dict.fromkeys(each.names for _, each in found)}
-        plans = tuple(FilePlan(file, shared[each.names], each.data_start, is_splittable) for file, each in found)
+        plans = tuple(
+            FilePlan(
+                file,
+                shared[each.names],
+                each.data_start,
+                is_splittable,
+                data_end=self._data_end(file, each.data_start),
+                headers=each.records if self.options.skip_repeated_header else (),
+            )
+            for file, each in found
+        )
         return tracker.plan(plans, skipped)
 
     def _lines_before_header(self, file: InputFile, declared: Sequence[str]) -> int | None:
@@ -98,7 +108,7 @@ class CsvReader(reader.Reader):
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split; whether it was cut rightly is noted before each."""
-        parsed = parser.CsvParser(self.options, file_plan.columns, wanted)
+        parsed = parser.CsvParser(self.options, file_plan.columns, wanted, headers=file_plan.headers)
         stretch = Stretch()
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
@@ -117,14 +127,23 @@ class CsvReader(reader.Reader):
         stretch = Stretch()
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
-            parser.count(part, self.options, stretch, is_last=reading.is_last(split, file_plan, outcome))
+            is_last = reading.is_last(split, file_plan, outcome)
+            parser.count(part, self.options, stretch, file_plan.headers, is_last=is_last)
         outcome.records = stretch.records
         outcome.is_consistent &= stretch.is_closed
         return True
 
     def _bytes(self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome) -> ByteStream:
-        start_in = parser.dialect_of(self.options).likely_start
-        return reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in, guesses=True)
+        start_in = parser.start_in(self.options)
+        found = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in, guesses=True)
+        made = rewriting.of(self.options)
+        if made is not None:
+            found = made.stream(found)
+        return footers.WithoutFooter(found, self.options.skip_footer) if self._holds_back(file_plan) else found
+
+    def _holds_back(self, file_plan: FilePlan) -> bool:
+        """Whether the last lines of a file are left out while it is read: where they begin is known of other files."""
+        return bool(self.options.skip_footer) and file_plan.data_end is None
 
     def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
         """Found by one pass over the file's bytes in bounded memory."""
@@ -132,7 +151,19 @@ class CsvReader(reader.Reader):
 
     def is_small(self, split: Split, file_plan: FilePlan) -> bool:
         """A file that is as short as a block."""
-        return reading.is_small_file(split, file_plan, self.options.encoding)
+        is_regular = parser.is_regular(self.options) and not self._holds_back(file_plan)
+        return is_regular and reading.is_small_file(split, file_plan, self.options.encoding)
+
+    def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
+        """The plan of a compressed file whose bytes are now in a plain one."""
+        made = super().unpacked(file_plan, file)
+        return replace(made, data_end=self._data_end(file, made.data_start))
+
+    def _data_end(self, file: InputFile, start: int) -> int | None:
+        """Where the records of a file end, where lines follow them and it can be told without reading all of it."""
+        if not self.options.skip_footer or file.is_compressed or not encoding.is_utf8(self.options.encoding):
+            return None
+        return footers.start_of(file, start, self.options)
 
     def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
         """The records of the files as one text; a file with an open quote cannot be read so."""

@@ -28,7 +28,7 @@ def read(file_plans: Sequence[FilePlan], options: CsvRead, wanted: Reading) -> t
     dialect = parser.dialect_of(options)
     parts: list[bytes] = []
     for file_plan in file_plans:
-        part = changes.content(file_plan.file)[file_plan.data_start :]
+        part = changes.content(file_plan.file)[file_plan.data_start : file_plan.end]
         if dialect.quote_byte in part and len(dialect.toggles(part)) % 2:
             return None
         parts.append(part if part.endswith((b"\n", b"\r")) else part + b"\n")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import fastavro.write
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import orc, parquet
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry, splits
@@ -117,6 +117,25 @@ def _parquet() -> bytes:
     sink = io.BytesIO()
     table = pa.table({"a": ["x", None, "y"], "i": [1, 2, 3], "f": [0.5, None, 2.25], "more": [[1], [], None]})
     parquet.write_table(table, sink, row_group_size=2)
+    return sink.getvalue()
+
+
+def _orc(codec: str) -> bytes:
+    """A file of three stripes, with values of every shape in it."""
+    sink = io.BytesIO()
+    columns = {
+        "a": ["x", None, "é"],
+        "i": [1, 22, 333],
+        "f": [0.5, None, 2.25],
+        "d": pa.array([date(2024, 2, 29), date(1, 1, 1), None]),
+        "b": [True, False, None],
+        "x": [[1], [], None],
+        "n": [{"k": "p"}, {"k": None}, None],
+    }
+    table = pa.table(columns)
+    with orc.ORCWriter(sink, compression=codec, stripe_size=1, batch_size=1) as writer:
+        for row in range(3):
+            writer.write(table.slice(row, 1))
     return sink.getvalue()
 
 
@@ -235,6 +254,8 @@ SAMPLES = {
         "x12", b"\n".join(_WRAPPED[at : at + 80] for at in range(0, len(_WRAPPED), 80)), columns=_NUMBERED
     ),
     "parquet": Sample("parquet", _parquet()),
+    "orc": Sample("orc", _orc("uncompressed")),
+    "orc, packed": Sample("orc", _orc("zlib")),
     "avro": Sample("avro", _avro("null")),
     "avro, packed": Sample("avro", _avro("deflate")),
 }

@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 import yaml
-from pyarrow import parquet
+from pyarrow import orc, parquet
 
 from docs import generate_formats
 from spark_jobs import plan
@@ -33,10 +33,13 @@ EXAMPLES = [
 
 def packed(name: str, options: dict[str, Any], text: str) -> bytes:
     """The bytes of a file that the page shows."""
-    rows = [json.loads(line) for line in text.splitlines()] if name in ("parquet", "avro") else []
+    rows = [json.loads(line) for line in text.splitlines()] if name in ("parquet", "avro", "orc") else []
     sink = io.BytesIO()
     if name == "parquet":
         parquet.write_table(pa.Table.from_pylist(rows), sink)
+        return sink.getvalue()
+    if name == "orc":
+        orc.write_table(pa.Table.from_pylist(rows), sink)
         return sink.getvalue()
     if name == "avro":
         kinds = {int: "long", str: "string"}
@@ -59,6 +62,10 @@ def shown(name: str, options: dict[str, Any], data: bytes) -> str:
         table = parquet.ParquetFile(io.BytesIO(data))
         assert table.metadata.row_group(0).column(0).compression == options["compression"].upper()
         return "".join(json.dumps(row, default=str) + "\n" for row in table.read().to_pylist())
+    if name == "orc":
+        file = orc.ORCFile(io.BytesIO(data))
+        assert file.compression == options["compression"].upper()
+        return "".join(json.dumps(row, default=str) + "\n" for row in file.read().to_pylist())
     if name == "avro":
         found = fastavro.reader(io.BytesIO(data))
         assert found.codec == options["compression"]

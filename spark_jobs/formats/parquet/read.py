@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from spark_jobs import limits
 from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import names, reader
-from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.format import Block
 from spark_jobs.formats.parquet import footer, pages, statistics
-from spark_jobs.formats.typed import natural
+from spark_jobs.formats.typed import arrow_files, natural
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -215,14 +214,16 @@ class ParquetReader(reader.Reader):
                 skipped.append(file.name)
                 continue
             with _opened(file) as opened:
-                _refuse_nothing(file, opened.metadata.num_rows)
-                kinds = _kinds(opened.schema_arrow, file, self.declared)
+                arrow_files.refuse_nothing(file, opened.metadata.num_rows)
+                kinds = arrow_files.kinds(opened.schema_arrow, file, self.declared)
                 seen.append((file, kinds, opened.num_row_groups > 1))
             tracker.see(file.name, list(kinds))
         plans = []
         for file, kinds, is_splittable in seen:
             columns = tracker.columns(list(kinds))
-            _refuse_unknown(file, kinds, {*columns.declared, *columns.widened} - {None}, self.texts)
+            arrow_files.refuse_unknown(
+                "Parquet", file, kinds, {*columns.declared, *columns.widened} - {None}, self.texts
+            )
             plans.append(FilePlan(file, columns, _START, is_splittable))
         return tracker.plan(tuple(plans), skipped, types.ANY)
 
@@ -230,13 +231,17 @@ class ParquetReader(reader.Reader):
         """The blocks of a split's row groups."""
         outcome.start, outcome.end = split.start, split.end
         shape = TypedShape(wanted, file_plan.columns)
-        needed = _needed(wanted, file_plan)
+        needed = arrow_files.needed(wanted, file_plan)
         with _with_stream(file_plan.file) as (stream, opened):
             groups = _groups(split, opened.metadata, file_plan.file.size)
             spared = _spared(opened, stream, file_plan, wanted, self.declared) if wanted.passes else frozenset()
             chosen = _top_level(opened.schema_arrow, needed, self.declared)
             fields = [field for field in opened.schema_arrow if field.name in chosen]
-            places = [at for at, (top, _) in enumerate(_with_tops(opened.schema_arrow, self.declared)) if top in chosen]
+            places = [
+                at
+                for at, (top, _) in enumerate(arrow_files.with_tops(opened.schema_arrow, self.declared))
+                if top in chosen
+            ]
             rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
             rows_of = _rows_at_a_time(opened, stream, chosen, wanted, file_plan.file.name)
             read = partial(_batches, opened, file_plan.file, fields, rows_of)
@@ -264,44 +269,8 @@ class ParquetReader(reader.Reader):
         return True
 
 
-def _kinds(schema: pa.Schema, file: InputFile, declared: frozenset[str]) -> dict[str, pa.DataType]:
-    """The Arrow types of a file's columns by their dotted names.
-
-    Raises:
-        FormatError: two columns have one name (E217).
-    """
-    kinds: dict[str, pa.DataType] = {}
-    for name, kind in natural.leaves(schema, declared):
-        if name in kinds:
-            raise FormatError(f"the footer names column '{name}' twice", file.name, MISFIT)
-        kinds[name] = kind
-    return kinds
-
-
-def _refuse_unknown(
-    file: InputFile, kinds: dict[str, pa.DataType], fields: set[int | None], texts: frozenset[str]
-) -> None:
-    for at, (name, kind) in enumerate(kinds.items()):
-        is_text = name in texts and natural.is_bytes(kind)
-        if at in fields and not is_text and natural.type_of(kind) is None:
-            message = (
-                f"column '{name}' is of the Parquet type {kind}, for which there is no type here; "
-                "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
-                f"{'; declare it as string if its bytes are texts' if natural.is_bytes(kind) else ''}"
-            )
-            raise FormatError(message, file.name, MISFIT)
-
-
 def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
     return sum(metadata.row_group(number).num_rows for number in groups)
-
-
-def _refuse_nothing(file: InputFile, rows: int) -> None:
-    """A few bytes can stand for billions of records that have nothing in them, each of which takes time."""
-    most = max(limits.EMPTY_RECORDS, limits.EMPTY_RECORDS_PER_BYTE * file.size)
-    if rows > most:
-        text = f"it has {rows} records in {file.size} bytes, and more than {most} are not read; write several files"
-        raise FormatError(text, file.name, "E310")
 
 
 def _refuse_count(file: InputFile, promised: int, found: int, where: str = "") -> None:
@@ -322,20 +291,8 @@ def _spared(
     return statistics.passed_over(groups, leaves, file_plan.columns, wanted)
 
 
-def _needed(wanted: Reading, file_plan: FilePlan) -> set[int]:
-    """The columns of a file that must be read: all declared ones are checked in every record."""
-    widened = file_plan.columns.widened if wanted.widened else ()
-    declared = file_plan.columns.declared[: len(wanted.columns)]
-    return {field for field in (*declared, *widened) if field is not None}
-
-
-def _with_tops(schema: pa.Schema, declared: frozenset[str]) -> list[tuple[str, str]]:
-    """The leaves of a file, each with the column that it belongs to."""
-    return [(field.name, name) for field in schema for name, _ in natural.leaves([field], declared)]
-
-
 def _top_level(schema: pa.Schema, needed: set[int], declared: frozenset[str]) -> dict[str, None]:
-    return {top: None for at, (top, _) in enumerate(_with_tops(schema, declared)) if at in needed}
+    return {top: None for at, (top, _) in enumerate(arrow_files.with_tops(schema, declared)) if at in needed}
 
 
 def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> list[int]:

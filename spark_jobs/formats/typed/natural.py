@@ -90,6 +90,8 @@ def type_of(kind: pa.DataType) -> Type | None:
         return type_of(kind.value_type)
     if pa.types.is_decimal(kind):
         return types.ANY
+    if pa.types.is_union(kind):
+        return None
     if pa.types.is_nested(kind):
         is_map = pa.types.is_map(kind) or pa.types.is_struct(kind)
         return (types.MAP if is_map else types.ARRAY) if _is_known_inside(kind) else None

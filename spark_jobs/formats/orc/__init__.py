@@ -1,0 +1,1 @@
+"""ORC: columns in stripes, with names and types of their own."""

@@ -69,8 +69,9 @@ os.environ.update(
 
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 from tests.memory_folder import memory_folder  # noqa: E402
+from tests.object_store import s3, s3_server  # noqa: E402
 
-__all__ = ["spark_cluster"]
+__all__ = ["s3", "s3_server", "spark_cluster"]
 
 
 #: What runs whole pipelines, or tries very much: the quick lane leaves it out.

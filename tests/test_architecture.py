@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RANKS = {
     "diagnostics": 0,
     "disk": 1,
+    "stores": 1,
     "cxl": 2,
     "scan": 3,
     "formats": 4,

@@ -78,6 +78,7 @@ def bytes_of(
     outcome.start, outcome.end = min(start, file_plan.end), min(end, file_plan.end)
     outcome.is_consistent = outcome.start <= outcome.end
     stream.seek(outcome.start)
+    stream.expect(outcome.end)
     return _Range(stream, max(outcome.end - outcome.start, 0))
 
 

@@ -9,6 +9,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from spark_jobs.stores import location
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -27,7 +29,6 @@ TOKENS = (
 #: Tokens whose value differs by record: the output fans out into one file per input file.
 FAN_OUT_TOKENS = frozenset({"source_file", "source_path"})
 _WITH_ARGUMENT = frozenset({"source_name", "pipeline_hash", "source_file", "source_path"})
-_REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _PATTERN_SIGNS = re.compile(r"[*?\[{]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -65,7 +66,7 @@ def security_problem(
     if _climbs(path):
         return f'path contains directory traversal (..): "{shown}"', "paths stay below the base folder; see --base-dir"
     if is_remote(path):
-        return None
+        return _uri_problem(path, allowed=allow_absolute)
     if os.path.isabs(path) or re.match(r"[A-Za-z]:[\\/]", path):
         if allow_absolute:
             return None
@@ -82,6 +83,19 @@ def security_problem(
     return next(filter(None, (_escape(way, shown, start, roots) for way in ways)), None)
 
 
+def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
+    """Why a URI is refused: it leads nowhere, or out of the base folder without consent."""
+    shown = location.without_credentials(uri if len(uri) <= 200 else uri[:200] + "…")
+    if found := location.problem(uri):
+        return f'"{shown}" leads nowhere: {found[0]}', found[1]
+    if allowed:
+        return None
+    return (
+        f'URI not allowed: "{shown}" — use --allow-absolute-paths to override',
+        "a URI leads out of the base folder, as an absolute path does",
+    )
+
+
 def _climbs(path: str) -> bool:
     return ".." in re.split(r"[\\/]", path)
 
@@ -95,7 +109,7 @@ def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tupl
 
 def is_remote(path: str) -> bool:
     """Whether a path is a URI: it has a scheme."""
-    return _REMOTE.match(path) is not None
+    return location.is_uri(path)
 
 
 def is_inside(path: str | Path, folder: Path) -> bool:
@@ -118,8 +132,9 @@ def value_problem(value: str) -> str | None:
 
 def resolve(path: str, base_dir: Path) -> str:
     """A path of the pipeline as an absolute path or URI."""
-    if is_remote(path):
+    if location.scheme_of(path) not in ("", "file"):
         return path
+    path = location.local(path)
     return os.path.normpath(os.path.join(base_dir, path))
 
 

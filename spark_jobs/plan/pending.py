@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.nodes import registry
-from spark_jobs.plan import paths
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Span
@@ -36,7 +36,7 @@ def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None 
     """
     found = [item for planned in plan.nodes for item in of_node(planned) if not _is_unmatched(plan, planned, discover)]
     for label, target in plan.errors.targets.items():
-        found += [_not_local(label, what, target.place) for what in _uris(target.path)]
+        found += [_not_ready(label, what, target.place) for what in _uris((), target.path)]
         found += [not_yet(label, what, target.place) for what in _compressed(target.path)]
     return found
 
@@ -50,10 +50,10 @@ def of_node(planned: PlannedNode) -> list[Diagnostic]:
 
 
 def uris(plan: Plan) -> list[Diagnostic]:
-    """The same of paths that are URIs, which no run can read or write: checks tell of them, too."""
+    """The same of URIs that no run can read or write: checks tell of them, too."""
     found = [item for planned in plan.nodes for item in _uris_of(planned)]
     for label, target in plan.errors.targets.items():
-        found += [_not_local(label, what, target.place) for what in _uris(target.path)]
+        found += [_not_ready(label, what, target.place) for what in _uris((), target.path)]
     return found
 
 
@@ -62,11 +62,13 @@ def _uris_of(planned: PlannedNode) -> list[Diagnostic]:
         return []
     label = f"{planned.kind} '{planned.name}'"
     files = registry.described(planned.kind).files(planned.step)
-    return [_not_local(label, what, planned.span) for what in _uris(*files)]
+    ready = registry.described(planned.kind).stores
+    return [_not_ready(label, what, planned.span, ready) for what in _uris(ready, *files)]
 
 
-def _not_local(label: str, what: str, span: Span | None) -> Diagnostic:
-    message = f"{label}: {what} does not run yet: files are read and written on local and mounted file systems"
+def _not_ready(label: str, what: str, span: Span | None, ready: Collection[str] = ()) -> Diagnostic:
+    places = " and ".join(["local and mounted file systems", *(f"{scheme}://" for scheme in sorted(ready))])
+    message = f"{label}: {what} does not run yet: its files are on {places}"
     return codes.E400.at(span, message, help=NO_URIS)
 
 
@@ -75,7 +77,7 @@ def _is_unmatched(plan: Plan, planned: PlannedNode, discover: Callable[[], Mappi
     step = plan.sources.get(planned.name)
     if step is None or step.endpoint is not None or step.match.glob is None or planned.pending is not None:
         return False
-    if paths.is_remote(step.match.glob) or not step.match.glob.lower().endswith(_COMPRESSED):
+    if location.is_uri(step.match.glob) or not step.match.glob.lower().endswith(_COMPRESSED):
         return False
     if discover is None:
         return step.match.on_no_match != "error"
@@ -87,9 +89,10 @@ def not_yet(label: str, what: str, span: Span | None) -> Diagnostic:
     return codes.E400.at(span, f"{label}: {what} does not run yet; it is checked and explained only")
 
 
-def _uris(*named: str | None) -> Iterator[str]:
+def _uris(ready: Collection[str], *named: str | None) -> Iterator[str]:
+    """The paths that lead to stores which are not ready; `file:` URIs are local paths."""
     for path in named:
-        if path is not None and paths.is_remote(path):
+        if path is not None and location.scheme_of(path) not in ("", "file", *ready):
             yield f"a path that is a URI (`{path}`)"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,6 +145,11 @@ class Plan:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     storage: Any = None
     credential_variables: tuple[str, ...] = ()
+
+    @property
+    def stores(self) -> StoreSettings:
+        """How stores are reached."""
+        return self.storage.stores if self.storage is not None else StoreSettings()
 
     @cached_property
     def by_name(self) -> dict[str, PlannedNode]:

@@ -4,6 +4,8 @@ A run looks at its files once, when it begins, and must find the same files late
 many bytes with another time of change end it; the time counts for the bytes and for the inode, which no program can set
 back. Bytes that were appended are left out. A file that was overwritten by a longer one looks as if it had grown: its
 beginning and its former end give it away.
+
+An object with a version needs no second look: each of its ranges is asked for on condition that it is still that one.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.scan.unpacking import Unpacked
+from spark_jobs.stores.reading import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: The diagnostic of a file that changed.
-CHANGED = "E907"
+CHANGED = files.CHANGED
 #: The warning of one that has more bytes.
 GREW = "W211"
 _EDGE_BYTES = 4096
@@ -49,7 +52,7 @@ class Stream:
 
     closed = False
 
-    def __init__(self, raw: pa.NativeFile, file: InputFile) -> None:
+    def __init__(self, raw: pa.NativeFile | ObjectReader, file: InputFile) -> None:
         self._raw = raw
         self._file = file
         self._at = 0
@@ -68,6 +71,11 @@ class Stream:
         self._at = position
         with files.told(self._file.name):
             return int(self._raw.seek(position))
+
+    def expect(self, end: int) -> None:
+        """Tell a store that nothing from a position on is wanted, as far as is known: it fetches less in vain."""
+        if isinstance(self._raw, ObjectReader):
+            self._raw.expect(end)
 
     def readable(self) -> bool:
         """It is."""
@@ -102,8 +110,13 @@ class Stream:
         return data
 
     def edges(self) -> int:
-        """A digest of the first and the last bytes; the position is the file's beginning afterwards."""
+        """A digest of the first and the last bytes; the position is the file's beginning afterwards.
+
+        An object with a version needs none.
+        """
         self.seek(0)
+        if self._file.version:
+            return 0
         digest = zlib.crc32(self.read(2 * _EDGE_BYTES))
         if self._file.size > 2 * _EDGE_BYTES:
             self.seek(self._file.size - _EDGE_BYTES)
@@ -127,7 +140,7 @@ def opened(file: InputFile) -> Iterator[Stream]:
     Raises:
         FormatError: it cannot be read, is no text of its encoding, or changed (E907).
     """
-    with files.open_input(file.path, file.name) as raw:
+    with files.open_input(file) as raw:
         stream = Stream(raw, file)
         check(file, stream)
         try:
@@ -149,7 +162,7 @@ def content(file: InputFile) -> bytes:
     Raises:
         FormatError: it cannot be read, or changed (E907).
     """
-    if "://" in file.path:
+    if file.is_object:
         with opened(file) as stream:
             return b"".join(iter(lambda: stream.read(file.size), b""))
     with files.told(file.name, file.path):
@@ -177,8 +190,10 @@ def check(file: InputFile, stream: Stream | None = None) -> int:
     Raises:
         FormatError: it is another one, or its bytes changed (E907).
     """
+    if file.version:
+        return 0
     try:
-        now = files.describe(file.path, file.name)
+        now = files.look_again(file)
     except FormatError as error:
         raise _changed(file, "was removed", error) from error
     more = _compared(file, now)
@@ -223,7 +238,7 @@ def _is_another(file: InputFile, now: InputFile) -> bool:
 
 def _edges(file: InputFile, stream: Stream | None) -> int:
     if stream is None:
-        with files.open_input(file.path, file.name) as raw:
+        with files.open_input(file) as raw:
             return Stream(raw, file).edges()
     at = stream.tell()
     found = stream.edges()

@@ -1,6 +1,6 @@
-"""Opens input files through Arrow's file systems: local paths now, URIs with a scheme by the same calls.
+"""Input files and their bytes: local ones through Arrow, objects through their store.
 
-Arrow is loaded when a file is opened: plans look for files and open none.
+Arrow is loaded when a local file is opened: plans look for files and open none.
 """
 
 from __future__ import annotations
@@ -9,17 +9,29 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import shared_paths, system_errors, volumes
 from spark_jobs.scan.compression import Compression
+from spark_jobs.stores import heads, location, opening
+from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
     from pyarrow import fs
+
+    from spark_jobs.stores.objects import Object
+    from spark_jobs.stores.reading import ObjectReader
+    from spark_jobs.stores.settings import StoreSettings
+
+#: The diagnostic of a file that changed.
+CHANGED = "E907"
+#: The diagnostic of a store that refuses or fails.
+STORE_FAILED = "E910"
 
 
 class FormatError(Exception):
@@ -78,6 +90,8 @@ class InputFile:
         compression: how it is compressed; its size, inode and edges are those of the compressed file.
         ratio: how many times as much is in it as it is long, about.
         ctime_ns: when its inode was last changed, where the file system keeps inodes; nobody can set that back.
+        version: what no other content of an object's key has; empty for files, and where the store has no such thing.
+        stores: how the object's store is reached; None for local files.
     """
 
     path: str
@@ -92,6 +106,13 @@ class InputFile:
     compression: Compression = Compression.NONE
     ratio: float = 1.0
     ctime_ns: int = 0
+    version: str = ""
+    stores: StoreSettings | None = None
+
+    @property
+    def is_object(self) -> bool:
+        """Whether it is in a store, and its path a URI."""
+        return self.stores is not None
 
     @property
     def plain_size(self) -> int:
@@ -110,6 +131,11 @@ class InputFile:
         identity = (status.st_dev, status.st_ino) if kept else None
         ctime_ns = status.st_ctime_ns if kept else 0
         return cls(path, name, status.st_size, status.st_mtime_ns, identity=identity, ctime_ns=ctime_ns)
+
+    @classmethod
+    def of_object(cls, found: Object, name: str, stores: StoreSettings) -> InputFile:
+        """An object, as its store describes it."""
+        return cls(str(found.location), name, found.size, found.mtime_ns, version=found.version, stores=stores)
 
 
 class RealPaths:
@@ -144,20 +170,10 @@ def _local() -> fs.LocalFileSystem:
     return fs.LocalFileSystem(use_mmap=False)
 
 
-def _filesystem(path: str, name: str) -> tuple[fs.FileSystem, str]:
+def _refuse_unreadable(path: str, name: str) -> None:
     if not _is_unicode(path):
         shown = path.encode("utf-8", "backslashreplace").decode()
         raise FormatError(f"cannot be read: the path {shown} is not UTF-8; rename the file or its folder", name)
-    if "://" not in path:
-        return _local(), path
-    import pyarrow as pa
-    from pyarrow import fs
-
-    try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise FormatError(f"cannot be read: {error}", name) from error
-    return found
 
 
 def _is_unicode(path: str) -> bool:
@@ -168,15 +184,30 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def open_input(path: str, name: str) -> pa.NativeFile:
+def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
     """A file for reading at any position; who reads it tells of failures (`told`).
 
     Raises:
         FormatError: it is missing, a folder, or may not be read.
     """
-    filesystem, inner = _filesystem(path, name)
-    with told(name, path):
-        return filesystem.open_input_file(inner)
+    with told(file.name, file.path):
+        if file.stores is not None:
+            return opening.open_object(file.path, file.size, file.version, file.stores)
+        _refuse_unreadable(file.path, file.name)
+        return _local().open_input_file(file.path)
+
+
+def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
+    """Within, the beginnings of those files that are objects are fetched a little before somebody looks at them."""
+
+    def fetched(file: InputFile) -> bytes:
+        assert file.stores is not None
+        place = location.parse(file.path)
+        store = opening.store(place.scheme, file.stores)
+        return store.fetch(place, 0, min(file.size, heads.HEAD_BYTES), file.version)
+
+    objects = [each for each in files if each.is_object and each.size]
+    return heads.ahead([(each.path, each.version, partial(fetched, each)) for each in objects])
 
 
 @contextmanager
@@ -190,10 +221,17 @@ def told(name: str, path: str | None = None) -> Iterator[None]:
     """
     try:
         yield
+    except StoreError as error:
+        raise refused(error, name) from error
     except OSError as error:
         raise FormatError(
             _reason(error), name, unseen=shared_paths.NotShared.of(error, path) if path else None
         ) from error
+
+
+def refused(error: StoreError, name: str) -> FormatError:
+    """What a store refuses, told of a file."""
+    return FormatError(error.message, name, CHANGED if error.kind is Kind.CHANGED else STORE_FAILED)
 
 
 def _reason(error: OSError) -> str:
@@ -221,31 +259,32 @@ def decoded(name: str) -> Iterator[None]:
 
 
 def describe(path: str, name: str) -> InputFile:
-    """What is known of a file without opening it.
+    """What is known of a local file without opening it.
 
     Raises:
         FormatError: it is missing or no file.
     """
-    filesystem, inner = _filesystem(path, name)
+    _refuse_unreadable(path, name)
     try:
-        if "://" not in path:
-            status = os.stat(path)
-            if stat.S_ISREG(status.st_mode):
-                return InputFile.of(path, name, status)
-            raise FormatError("is not a file", name)
-        info = filesystem.get_file_info(inner)
+        status = os.stat(path)
     except OSError as error:
         raise FormatError(_reason(error), name, unseen=shared_paths.NotShared.of(error, path)) from error
-    return _described(info, path, name)
+    if not stat.S_ISREG(status.st_mode):
+        raise FormatError("is not a file", name)
+    return InputFile.of(path, name, status)
 
 
-def _described(info: fs.FileInfo, path: str, name: str) -> InputFile:
-    from pyarrow import fs
+def look_again(file: InputFile) -> InputFile:
+    """What is known of a file now.
 
-    match info.type:
-        case fs.FileType.NotFound:
-            raise FormatError("file not found", name)
-        case fs.FileType.File:
-            return InputFile(path, name, info.size, info.mtime_ns or 0)
-        case _:
-            raise FormatError("is not a file", name)
+    Raises:
+        FormatError: it is missing or no file, or its store refuses to say.
+    """
+    if file.stores is None:
+        return describe(file.path, file.name)
+    place = location.parse(file.path)
+    with told(file.name):
+        found = opening.store(place.scheme, file.stores).describe(place)
+    if found is None:
+        raise FormatError("file not found", file.name)
+    return InputFile.of_object(found, file.name, file.stores)

@@ -1,8 +1,8 @@
 """Which files a source reads: path, glob, regex or list, then filters, order and choice.
 
-The result is a function of the settings and of the file system as it is: nothing is opened. Relative patterns start at
-the base folder; files are named relative to it, as the author of the pipeline wrote them. A named file must exist; a
-pattern without a match does what `on_no_match` says.
+The result is a function of the settings and of the file system or store as it is: nothing is opened. Relative patterns
+start at the base folder; files are named relative to it, as the author of the pipeline wrote them. A URI stands for
+itself. A named file must exist; a pattern without a match does what `on_no_match` says.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-import re2
-
-from spark_jobs.scan.files import FormatError, InputFile, RealPaths
+from spark_jobs.scan import globs
+from spark_jobs.scan.files import FormatError, InputFile, RealPaths, refused
+from spark_jobs.stores import location as locations
+from spark_jobs.stores.refusals import StoreError
+from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from spark_jobs.stores.objects import Object
 
 
 class Matching(Protocol):
@@ -97,14 +101,28 @@ class Matched:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A file that a matcher found: its name from the base folder, where it is, and what the file system says."""
+    """A file that a matcher found, and when it was made, in seconds since 1970, as far as that is known."""
 
-    name: str
-    path: str
-    status: os.stat_result
+    file: InputFile
+    created: float
+
+    @property
+    def name(self) -> str:
+        """Its name from the base folder, or its URI."""
+        return self.file.name
 
 
-def match(source: str, settings: Matching, base: Path, *, allow_outside: bool = False) -> Matched:
+_NO_SETTINGS = StoreSettings()
+
+
+def match(
+    source: str,
+    settings: Matching,
+    base: Path,
+    *,
+    allow_outside: bool = False,
+    stores: StoreSettings = _NO_SETTINGS,
+) -> Matched:
     """The files of a source.
 
     Args:
@@ -112,17 +130,19 @@ def match(source: str, settings: Matching, base: Path, *, allow_outside: bool = 
         settings: what to match.
         base: the folder that relative patterns start at.
         allow_outside: whether files outside the base folder may be read (absolute paths are allowed).
+        stores: how stores are reached, where URIs lead there.
 
     Raises:
-        FormatError: a literal path is missing, nothing matches although something must (code `E216`), or a symbolic
-            link leads out of the base folder (code `E-SEC-001`).
+        FormatError: a literal path is missing, nothing matches although something must (code `E216`), a symbolic
+            link leads out of the base folder (code `E-SEC-001`), or a store refuses (code `E910`).
     """
-    found = [candidate for candidate in _candidates(source, settings, base) if _is_wanted(candidate, settings)]
+    candidates = _candidates(source, settings, base, stores.resolved())
+    found = [candidate for candidate in candidates if _is_wanted(candidate, settings)]
     if not allow_outside:
         _refuse_escapes(found, base)
     chosen = _take(_ordered(found, settings), settings)
     if chosen:
-        return Matched(tuple(map(_input_file, chosen)))
+        return Matched(tuple(candidate.file for candidate in chosen))
     message = f"source '{source}' discovery failed: no file matches {_pattern_of(settings)}"
     match settings.on_no_match:
         case "error":
@@ -137,42 +157,84 @@ def _pattern_of(settings: Matching) -> str:
     return settings.path or settings.glob or settings.regex or ", ".join(settings.paths) or "an empty list of paths"
 
 
-def _input_file(candidate: _Candidate) -> InputFile:
-    return InputFile.of(candidate.path, candidate.name, candidate.status)
-
-
 # ---- finding -----------------------------------------------------------------------------------------------------
 
 
-def _candidates(source: str, settings: Matching, base: Path) -> Iterator[_Candidate]:
+def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettings) -> Iterator[_Candidate]:
     if settings.path is not None:
-        yield _literal(source, settings.path, base)
+        yield _literal(settings.path, base, stores)
     elif settings.paths:
-        for path in settings.paths:
-            yield _literal(source, path, base)
+        yield from globs.at_once(lambda path: _literal(path, base, stores), settings.paths)
+    elif settings.glob is not None and _is_in_store(settings.glob):
+        yield from _objects(globs.matching(_local(settings.glob), stores), settings.glob, stores)
     elif settings.glob is not None:
-        yield from _existing(_globbed(settings.glob, base), base)
+        yield from _existing(_globbed(_local(settings.glob), base), base)
+    elif settings.regex is not None and _is_in_store(settings.regex.removeprefix("^")):
+        found = globs.searched(settings.regex, stores, deep=settings.recursive)
+        yield from _objects(found, settings.regex.removeprefix("^"), stores)
     elif settings.regex is not None:
-        options = re2.Options()
-        options.log_errors = False
-        pattern = re2.compile(settings.regex, options)
+        pattern = globs.expression(settings.regex)
         names = (name for name in _walked(base, settings.recursive) if pattern.search(name))
         yield from _existing(names, base)
 
 
-def _literal(source: str, path: str, base: Path) -> _Candidate:
+def _is_in_store(path: str) -> bool:
+    return locations.scheme_of(path) not in ("", "file")
+
+
+def _local(path: str) -> str:
+    """A path that may be written as a `file:` URI."""
+    try:
+        return locations.local(path)
+    except locations.BadLocation as error:
+        raise FormatError(f"{error.message}; {error.remedy}", path, "E216") from error
+
+
+def _objects(found: Iterator[Object], written: str, stores: StoreSettings) -> Iterator[_Candidate]:
+    """Objects, named with the scheme that the author of the pipeline wrote."""
+    scheme = written.partition("://")[0]
+    try:
+        for each in found:
+            name = f"{scheme}://{each.location.bucket}/{each.location.key}"
+            yield _Candidate(InputFile.of_object(each, name, stores), each.mtime_ns / 1e9)
+    except StoreError as error:
+        raise refused(error, written) from error
+
+
+def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
     """A file that must be there, whatever `on_no_match` says."""
-    where = base / path
+    if _is_in_store(path):
+        return _named(path, stores)
+    where = base / _local(path)
     try:
         status = where.stat()
     except FileNotFoundError:
-        pattern = "; a pattern of names is written as `glob:`" if any(mark in path for mark in "*?[") else ""
-        raise FormatError(f"discovery failed: file not found{pattern}", path, "E216") from None
+        raise FormatError(f"discovery failed: file not found{_hint(path)}", path, "E216") from None
     except OSError as error:
         raise FormatError(f"discovery failed: {error.strerror}", path, "E216") from error
     if not stat.S_ISREG(status.st_mode):
         raise FormatError("discovery failed: is not a file", path, "E216")
-    return _Candidate(path, str(where), status)
+    return _of(path, str(where), status)
+
+
+def _hint(path: str) -> str:
+    return "; a pattern of names is written as `glob:`" if any(mark in path for mark in "*?[") else ""
+
+
+def _named(uri: str, stores: StoreSettings) -> _Candidate:
+    """An object that must be there."""
+    try:
+        found = globs.named(uri, stores)
+    except StoreError as error:
+        raise refused(error, uri) from error
+    if found is None:
+        raise FormatError(f"discovery failed: file not found{_hint(uri)}", uri, "E216")
+    return _Candidate(InputFile.of_object(found, uri, stores), found.mtime_ns / 1e9)
+
+
+def _of(name: str, where: str, status: os.stat_result) -> _Candidate:
+    created = getattr(status, "st_birthtime", status.st_mtime)
+    return _Candidate(InputFile.of(where, name, status), created)
 
 
 def _existing(names: Iterator[str], base: Path) -> Iterator[_Candidate]:
@@ -185,7 +247,7 @@ def _existing(names: Iterator[str], base: Path) -> Iterator[_Candidate]:
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            yield _Candidate(name, where, status)
+            yield _of(name, where, status)
 
 
 def _globbed(pattern: str, base: Path) -> Iterator[str]:
@@ -273,13 +335,13 @@ def _component(part: str) -> re.Pattern[str]:
 
 
 def _is_wanted(candidate: _Candidate, settings: Matching) -> bool:
-    status = candidate.status
+    file, seconds = candidate.file, candidate.file.mtime_ns / 1e9
     return (
         not any(_excludes(pattern, candidate.name) for pattern in settings.exclude)
-        and (settings.min_size is None or status.st_size >= settings.min_size)
-        and (settings.max_size is None or status.st_size <= settings.max_size)
-        and (settings.modified_after is None or status.st_mtime >= settings.modified_after)
-        and (settings.modified_before is None or status.st_mtime <= settings.modified_before)
+        and (settings.min_size is None or file.size >= settings.min_size)
+        and (settings.max_size is None or file.size <= settings.max_size)
+        and (settings.modified_after is None or seconds >= settings.modified_after)
+        and (settings.modified_before is None or seconds <= settings.modified_before)
     )
 
 
@@ -295,9 +357,9 @@ def _ordered(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
         components = tuple(part for part in candidate.name.split("/") if part not in ("", "."))
         match settings.sort_by:
             case "modified":
-                return candidate.status.st_mtime_ns, components
+                return candidate.file.mtime_ns, components
             case "created":
-                return getattr(candidate.status, "st_birthtime", candidate.status.st_mtime), components
+                return candidate.created, components
             case _:
                 return 0, components
 
@@ -317,7 +379,9 @@ def _refuse_escapes(found: list[_Candidate], base: Path) -> None:
     paths = RealPaths()
     root = os.path.join(os.path.realpath(base), "")
     for candidate in found:
-        real = paths.of(candidate.path)
+        if candidate.file.is_object:
+            continue  # Keys have no links, and consent to URIs is asked for when the pipeline is checked.
+        real = paths.of(candidate.file.path)
         if not real.startswith(root):
             message = f'path escapes base directory via symlink: "{candidate.name}" -> "{real}"'
             raise FormatError(message, candidate.name, "E-SEC-001")

@@ -104,7 +104,7 @@ def with_ratios(inputs: Sequence[InputFile]) -> list[InputFile]:
 def _ratio(file: InputFile) -> float:
     """The ratio of the beginning of a file."""
     try:
-        with files.open_input(file.path, file.name) as raw:
+        with files.open_input(file) as raw, files.told(file.name):
             # Nothing behind these bytes is read: that the stream ends too early is known.
             head = raw.read(2 * _CHUNK_BYTES)
     except FormatError:

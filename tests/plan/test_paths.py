@@ -19,7 +19,7 @@ def test_paths_that_leave_the_folder_are_refused(path: str, tmp_path: Path) -> N
     assert paths.security_problem(path, tmp_path, allow_absolute=False) is not None
 
 
-@pytest.mark.parametrize("path", ["a.csv", "./a/b.csv", "a..b/c", "in/*.csv", "s3://bucket/key", "out/{batch_id}.csv"])
+@pytest.mark.parametrize("path", ["a.csv", "./a/b.csv", "a..b/c", "in/*.csv", "out/{batch_id}.csv"])
 def test_paths_below_the_folder_are_fine(path: str, tmp_path: Path) -> None:
     assert paths.security_problem(path, tmp_path, allow_absolute=False) is None
 
@@ -33,8 +33,28 @@ def test_a_link_must_not_lead_out(tmp_path: Path) -> None:
     assert "symlink" in problem[0]
 
 
-def test_absolute_paths_are_fine_when_allowed(tmp_path: Path) -> None:
-    assert paths.security_problem("/data/a.csv", tmp_path, allow_absolute=True) is None
+@pytest.mark.parametrize("path", ["/data/a.csv", "s3://bucket/in/a b%20c//*.csv", "file:///data/a%20b.csv"])
+def test_absolute_paths_and_uris_are_fine_when_allowed(path: str, tmp_path: Path) -> None:
+    assert paths.security_problem(path, tmp_path, allow_absolute=True) is None
+    problem = paths.security_problem(path, tmp_path, allow_absolute=False)
+    assert problem is not None
+    assert "--allow-absolute-paths" in problem[0]
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("s3://KEY:hidden@bucket/a.csv", "no place for credentials"),
+        ("s3:///a.csv", "names no bucket"),
+        ("file://server/a.csv", "names no machine"),
+        ("s3://bucket/../a.csv", "directory traversal"),
+    ],
+)
+def test_uris_that_lead_nowhere_are_refused_whatever_is_allowed(uri: str, says: str, tmp_path: Path) -> None:
+    problem = paths.security_problem(uri, tmp_path, allow_absolute=True)
+    assert problem is not None
+    assert says in problem[0]
+    assert "hidden" not in problem[0]
 
 
 VALUES = {"channel": "acme", "pipeline_hash": "0123456789abcdef" * 4, "batch_id": "b1", "source_name:orders": "jan"}

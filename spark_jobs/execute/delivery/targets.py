@@ -14,6 +14,7 @@ from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
 from spark_jobs.scan.files import RealPaths, network_file
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,7 +135,7 @@ def resolve(
     taken = set[str]()
     for name, step in plan.outputs.items():
         deliveries = [
-            Delivery(Path(plan.base_dir, paths.render(step.path, {**values, **tokens})), file)
+            Delivery(_path(plan, paths.render(step.path, {**values, **tokens})), file)
             for file, tokens in _files(step, files)
         ]
         if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
@@ -142,7 +143,7 @@ def resolve(
         outputs.append(OutputFiles(name, step, tuple(deliveries)))
     errors = plan.errors
     dlq_paths = {
-        name: str(Path(plan.base_dir, paths.render(target.path, values)))
+        name: str(_path(plan, paths.render(target.path, values)))
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
@@ -152,6 +153,10 @@ def resolve(
     _refuse_same(found)
     home = options.work_dir or (found.folders or [Path(plan.base_dir)])[0]
     return replace(found, home=home)
+
+
+def _path(plan: plans.Plan, rendered: str) -> Path:
+    return Path(plan.base_dir, location.local(rendered))
 
 
 def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
@@ -169,7 +174,15 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
         if problem and "source_file" in paths.tokens(step.path):
             message = f"output '{step.name}': {{source_file}} of {name} cannot stand in a path: {problem}"
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
-    return [(name, {"source_file": Path(name).stem, "source_path": name.lstrip("/")}) for name in names]
+        if ".." in name.split("/") and "source_path" in paths.tokens(step.path):
+            message = f"output '{step.name}': {{source_path}} of {name} cannot stand in a path: it has `..` in it"
+            raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
+    return [(name, {"source_file": Path(name).stem, "source_path": _from_root(name)}) for name in names]
+
+
+def _from_root(name: str) -> str:
+    """A file's path without what it starts from; of an object, its bucket and key."""
+    return name.partition("://")[2] if location.is_uri(name) else name.lstrip("/")
 
 
 def free(there: Destination, path: Path, step: OutputStep, taken: set[str]) -> Path:
@@ -282,7 +295,7 @@ def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
     own = {os.path.realpath(plan.path): "the pipeline itself"}
     for name, scan in found.scans.items():
         files = [known.file.origin or known.file.path for known in scan.files]
-        own |= {real.of(path): f"an input of source '{name}'" for path in files}
+        own |= {real.of(path): f"an input of source '{name}'" for path in files if not location.is_uri(path)}
     for path in [*targets.paths, *targets.in_the_way()]:
         if what := own.get(real.of(str(path))):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")

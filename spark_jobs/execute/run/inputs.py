@@ -172,7 +172,9 @@ def find(
     for name, step in steps.items():
         if step.endpoint is None:
             with told(plan, name):
-                found[name] = matching.match(name, step.match, Path(plan.base_dir), allow_outside=allow_outside)
+                found[name] = matching.match(
+                    name, step.match, Path(plan.base_dir), allow_outside=allow_outside, stores=plan.stores
+                )
     if copies is not None:
         found = _staged(plan, found, copies)
     scans: dict[str, columns.ScanPlan] = {}

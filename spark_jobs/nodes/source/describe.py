@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.terms.description import Description, Made, no_programs, runs
 from spark_jobs.scan.network import addresses
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
@@ -37,7 +38,8 @@ def _trace(step: SourceStep, column: str) -> Made:
 
 
 def _files(step: SourceStep) -> tuple[str, ...]:
-    return step.match.named
+    regex = (step.match.regex or "").removeprefix("^")
+    return (*step.match.named, regex) if location.is_uri(regex) else step.match.named
 
 
 DESCRIPTION = Description(
@@ -48,4 +50,5 @@ DESCRIPTION = Description(
     details=None,
     unready=runs,
     files=_files,
+    stores=location.READABLE,
 )

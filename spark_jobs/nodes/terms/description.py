@@ -85,6 +85,7 @@ class Description:
         unready: what of a step does not run yet, although it binds. These lists may only shrink.
         files: the files that a step names.
         slug: the type in `explain`, where that is not the word under `type:`.
+        stores: the schemes of the stores in which its files may be.
     """
 
     parallel: Callable[[Any], str]
@@ -95,6 +96,7 @@ class Description:
     unready: Callable[[Any], Iterable[str]]
     files: Callable[[Any], Iterable[str | None]]
     slug: str = ""
+    stores: frozenset[str] = frozenset()
 
 
 def by_record(step: Any) -> str:

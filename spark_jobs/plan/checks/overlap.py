@@ -99,7 +99,8 @@ def _dlq_files(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
 
 
 def _real(template: str, base_dir: Path) -> str:
-    return template if paths.is_remote(template) else os.path.realpath(os.path.join(base_dir, template))
+    path = paths.resolve(template, base_dir)
+    return path if paths.is_remote(path) else os.path.realpath(path)
 
 
 def _above(path: str) -> list[str]:

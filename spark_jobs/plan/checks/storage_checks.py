@@ -105,7 +105,7 @@ class _Checks:
         """A copy within one device moves nothing off it; told once, with the first such file."""
         for source in sources.values():
             for file in source.files:
-                if staging.wants(file) and volumes.share_device(staging.folder, file.path):
+                if staging.wants(file) and not file.is_object and volumes.share_device(staging.folder, file.path):
                     message = (
                         f"{setting} is on the same physical device as staged source {os.path.abspath(file.path)}; "
                         "copying would take nothing off it"

@@ -181,7 +181,7 @@ def _sources(settings: staged_copy.Settings, sources: Mapping[str, Discovered]) 
 
 
 def _file(settings: staged_copy.Settings, file: InputFile) -> dict[str, Any]:
-    path = os.path.normpath(file.path)
+    path = file.path if file.is_object else os.path.normpath(file.path)
     if not settings.wants(file):
         return {"source_path": path, "staged": False}
     copy = staged_copy.StagedCopy.of(settings.folder, file.path)

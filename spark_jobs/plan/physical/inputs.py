@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.plan import paths
 from spark_jobs.scan import matching
 from spark_jobs.scan.files import FormatError
 
@@ -36,11 +35,11 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     """The files of every source that binds, by its name; nothing is opened."""
     found: dict[str, Discovered] = {}
     for name, step in plan.sources.items():
-        if step.endpoint is not None or any(map(paths.is_remote, step.match.named)):
+        if step.endpoint is not None:
             found[name] = Discovered(is_network=True)
             continue
         try:
-            matched = matching.match(name, step.match, plan.base_dir, allow_outside=allow_outside)
+            matched = matching.match(name, step.match, plan.base_dir, allow_outside=allow_outside, stores=plan.stores)
         except FormatError as error:
             found[name] = Discovered(problem=error)
         else:

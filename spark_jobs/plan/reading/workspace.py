@@ -19,6 +19,7 @@ from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
+from spark_jobs.stores.settings import S3Settings, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -57,11 +58,21 @@ class StagingConfig(Config):
     patterns: list[Text] = Field(default_factory=list)
 
 
+class S3Config(Config):
+    """`[storage.s3]`."""
+
+    endpoint: Name | None = None
+    region: Name | None = None
+    path_style: Flag | None = None
+    anonymous: Flag = False
+
+
 class StorageConfig(Config):
     """`[storage]`."""
 
     spill: SpillConfig = SpillConfig()
     staging: StagingConfig = StagingConfig()
+    s3: S3Config = S3Config()
 
 
 class ChannelsConfig(Config):
@@ -101,6 +112,7 @@ class Storage:
         spill_cap_bytes: how much may be spilled; None for any amount.
         compress: `auto`, `on` or `off`.
         staging: how sources are staged; None when that is not enabled.
+        stores: how object stores are reached.
         places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
     """
 
@@ -108,6 +120,7 @@ class Storage:
     spill_cap_bytes: int | None = None
     compress: str = "auto"
     staging: Settings | None = None
+    stores: StoreSettings = field(default_factory=StoreSettings)
     places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -217,8 +230,19 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
         spill_cap_bytes=spill.disk_cap_bytes,
         compress=str(spill.compress),
         staging=_staging(staging, folder, places, found) if staging.enabled else None,
+        stores=_stores(config.s3, file, found),
         places=places,
     )
+
+
+def _stores(s3: S3Config, file: SourceFile, found: Diagnostics) -> StoreSettings:
+    """How stores are reached; an endpoint is a URL without credentials."""
+    endpoint = s3.endpoint.rstrip("/") if s3.endpoint else None
+    if endpoint is not None and re.fullmatch(r"https?://[^/@?#\s]+", endpoint) is None:
+        message = "storage.s3.endpoint must be a URL of a server, without credentials and path: https://host:port"
+        found.add(codes.E340.at(_place(file, ("storage", "s3", "endpoint")), message))
+        endpoint = None
+    return StoreSettings(S3Settings(endpoint, s3.region, s3.path_style, s3.anonymous))
 
 
 def _resolved(folder: Path, path: str) -> str:

@@ -12,6 +12,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from spark_jobs.stores import location
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,18 +27,19 @@ class BadPattern(ValueError):
 
 
 def matches(patterns: Sequence[str], path: str) -> bool:
-    """Whether a file's absolute path, the place behind its symbolic links, or its name fits one of some patterns."""
-    texts = {os.path.normpath(path), os.path.realpath(path), os.path.basename(path)}
+    """Whether a file's absolute path, the place behind its symbolic links, its URI, or its name fits a pattern."""
+    places = {path} if location.is_uri(path) else {os.path.normpath(path), os.path.realpath(path)}
+    texts = {*places, os.path.basename(path)}
     return any(compiled(pattern).fullmatch(text) for pattern in patterns for text in texts)
 
 
 def rooted(pattern: str, folder: str) -> str:
-    """A pattern that starts at a folder, unless it starts at the root, anywhere, or is about names.
+    """A pattern that starts at a folder, unless it starts at the root, anywhere, in a store, or is about names.
 
     >>> rooted("in/*.csv", "/work[1]"), rooted("**/in/*.csv", "/work"), rooted("*.csv", "/work")
     ('/work[[]1]/in/*.csv', '**/in/*.csv', '*.csv')
     """
-    if "/" not in pattern or pattern.startswith(("/", "**/")):
+    if "/" not in pattern or pattern.startswith(("/", "**/")) or location.is_uri(pattern):
         return pattern
     return os.path.normpath(os.path.join(glob.escape(folder), pattern))
 

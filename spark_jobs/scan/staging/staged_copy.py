@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.scan.staging import selection
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
@@ -82,13 +83,14 @@ class Manifest:
     source_size: int
     content_hash: str
     staged_at: str
+    source_version: str = ""
 
     @classmethod
     def of(cls, file: InputFile, content_hash: str) -> Manifest:
         """The manifest of a file as it was when its source was looked at."""
         seconds, nanos = divmod(file.mtime_ns, _NANOS)
         now = datetime.now(UTC).isoformat()
-        return cls(os.path.realpath(file.path), seconds, nanos, file.size, content_hash, now)
+        return cls(real_path(file.path), seconds, nanos, file.size, content_hash, now, file.version)
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest | None:
@@ -102,9 +104,9 @@ class Manifest:
         return found if moment.tzinfo and all(type(number) is int for number in numbers) else None
 
     def is_fresh(self, file: InputFile) -> bool:
-        """Whether a file is still what was copied, by its size and time of change."""
-        known = (self.source_size, self.source_mtime_secs * _NANOS + self.source_mtime_nanos)
-        return known == (file.size, file.mtime_ns)
+        """Whether a file is still what was copied, by its size, its time of change, and its version in a store."""
+        mtime_ns = self.source_mtime_secs * _NANOS + self.source_mtime_nanos
+        return (self.source_size, mtime_ns, self.source_version) == (file.size, file.mtime_ns, file.version)
 
     def is_younger(self, moment: datetime) -> bool:
         """Whether the copy was made since a moment."""
@@ -124,7 +126,7 @@ class StagedCopy:
         # Only staging needs the package; planning and executors do without.
         from blake3 import blake3
 
-        return cls(Path(folder), blake3(os.fsencode(os.path.realpath(path))).hexdigest())
+        return cls(Path(folder), blake3(os.fsencode(real_path(path))).hexdigest())
 
     @property
     def data(self) -> Path:
@@ -192,6 +194,11 @@ class StagedCopy:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def real_path(path: str) -> str:
+    """A file's one name: behind all links, or its URI."""
+    return path if location.is_uri(path) else os.path.realpath(path)
 
 
 def forecast(settings: Settings, file: InputFile) -> str:

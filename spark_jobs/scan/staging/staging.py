@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.scan import changes
+from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.scan.staging import purge
-from spark_jobs.scan.staging.staged_copy import Cleanup, Manifest, OnExisting, Settings, StagedCopy, Verify
+from spark_jobs.scan.staging.staged_copy import Cleanup, Manifest, OnExisting, Settings, StagedCopy, Verify, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ def turn(file: InputFile) -> str:
     A run that waits for a copy holds only copies of earlier turns, so whoever holds the one it waits for waits for a
     later one, or for none.
     """
-    return os.path.realpath(file.path)
+    return real_path(file.path)
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,9 @@ def _chunks(file: InputFile, *, again: bool = False) -> Iterator[bytes]:
         Refused: reading ends too early although the file is not shorter.
         FormatError: the file cannot be read, or became shorter (E907).
     """
+    if file.is_object:
+        yield from _object_chunks(file)
+        return
     left = file.size
     try:
         with open(file.path, "rb", buffering=0) as source:
@@ -281,3 +284,14 @@ def _chunks(file: InputFile, *, again: bool = False) -> Iterator[bytes]:
         got = file.size - left
         message = f"staged copy of {file.path} is corrupt: reading ended after {got} of {file.size} bytes; {_REMEDY}"
         raise Refused("E335", message, "verify")
+
+
+def _object_chunks(file: InputFile) -> Iterator[bytes]:
+    """An object's bytes, as they come from its store.
+
+    Raises:
+        FormatError: it cannot be read, or changed (E907).
+    """
+    with files.told(file.name), files.open_input(file) as source:
+        while chunk := source.read(CHUNK_BYTES):
+            yield chunk

@@ -1,0 +1,198 @@
+"""Objects that a pattern of URIs matches, listed in pages and by several threads.
+
+A pattern has the meaning that it has for paths: `*`, `?` and `[ab]` stay within a component of the key, `**` crosses
+components. The bucket has no patterns. What is listed is what begins as the pattern does before its first sign.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import re2
+
+from spark_jobs.scan.files import FormatError
+from spark_jobs.stores import location as locations
+from spark_jobs.stores import opening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any
+
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.objects import Object, Page, Store
+    from spark_jobs.stores.settings import StoreSettings
+
+_Given = TypeVar("_Given")
+_Found = TypeVar("_Found")
+
+_THREADS = 16
+_SIGNS = re.compile(r"[*?[]")
+#: What a regular expression begins with that can be no sign of one; an escaped character stands for itself.
+_LITERAL = re.compile(r"(?:[^\\.^$*+?()\[\]{}|]|\\[^A-Za-z0-9])*")
+#: A quantifier changes the character before it.
+_QUANTIFIERS = "*?{"
+
+
+def named(uri: str, stores: StoreSettings) -> Object | None:
+    """The object at a URI; None where there is none.
+
+    Raises:
+        FormatError: the URI leads nowhere.
+        StoreError: its store refuses.
+    """
+    place = _parsed(uri)
+    store = opening.store(place.scheme, stores)
+    found = store.describe(place)
+    if found is None:
+        # Whether the bucket is there, and may be looked into, is told by asking for a list.
+        next(iter(store.pages(place, deep=False)), None)
+    return found
+
+
+def matching(pattern: str, stores: StoreSettings) -> Iterator[Object]:
+    """The objects that a pattern matches, each once.
+
+    Raises:
+        FormatError: the pattern leads nowhere.
+        StoreError: the store refuses.
+    """
+    place = _parsed(pattern)
+    store = opening.store(place.scheme, stores)
+    parts = place.key.split("/")
+    literal = next((number for number, part in enumerate(parts) if _SIGNS.search(part)), len(parts) - 1)
+    folder = "".join(f"{part}/" for part in parts[:literal])
+    return _descended(store, place, [folder], parts[literal:])
+
+
+def searched(regex: str, stores: StoreSettings, *, deep: bool) -> Iterator[Object]:
+    """The objects in whose URIs a regular expression finds something, listed from its literal beginning.
+
+    Args:
+        regex: it begins with a scheme and a bucket.
+        stores: how stores are reached.
+        deep: whether keys may go on behind the next slash.
+
+    Raises:
+        FormatError: its beginning leads nowhere.
+        StoreError: the store refuses.
+    """
+    text = regex.removeprefix("^")
+    scheme, _, rest = text.partition("://")
+    bucket, _, key = rest.partition("/")
+    bucket = bucket.replace("\\", "")
+    found = _LITERAL.match(key)
+    literal = found.group() if found else ""
+    follower = key[len(literal) : len(literal) + 1]
+    if literal and follower and follower in _QUANTIFIERS:
+        literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
+    prefix = "" if "|" in key else re.sub(r"\\(.)", r"\1", literal)
+    pattern = expression(regex)
+    place = _parsed(f"{scheme}://{bucket}/{prefix}")
+    written = f"{scheme}://{bucket}/"
+    pages = _listed(opening.store(place.scheme, stores), place, deep=deep)
+    return (each for page in pages for each in page.objects if pattern.search(written + each.location.key))
+
+
+def expression(regex: str) -> Any:
+    """A regular expression of a pipeline, compiled."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(regex, options)
+
+
+def at_once(ask: Callable[[_Given], _Found], given: Sequence[_Given]) -> Iterator[_Found]:
+    """The answers to many questions in their order; most of their time is waiting, so several are asked at a time."""
+    if len(given) < 2:
+        yield from map(ask, given)
+        return
+    with ThreadPoolExecutor(_THREADS, "clinker-listing") as threads:
+        yield from threads.map(ask, given)
+
+
+def _parsed(uri: str) -> Location:
+    try:
+        place = locations.parse(uri)
+    except locations.BadLocation as error:
+        shown = locations.without_credentials(uri)
+        raise FormatError(f"{error.message}; {error.remedy}", shown, "E216") from error
+    return place
+
+
+def _descended(store: Store, place: Location, folders: list[str], parts: list[str]) -> Iterator[Object]:
+    """The objects below some folders that the components of a pattern match."""
+    while parts[1:] and parts[0] != "**":
+        fits, first = _component(parts[0]), parts[0]
+        begin = _begin(first)
+        if begin == first:
+            folders = [f"{folder}{first}/" for folder in folders]
+        else:
+            asked = [place.at(folder + begin) for folder in folders]
+            answers = at_once(lambda at: [name for page in store.pages(at, deep=False) for name in page.folders], asked)
+            found = zip(folders, answers, strict=True)
+            folders = [
+                name for folder, names in found for name in names if fits.fullmatch(name[len(folder) :].rstrip("/"))
+            ]
+        parts = parts[1:]
+    if len(parts) == 1 and parts[0] != "**":
+        fits = _component(parts[0])
+        asked = [place.at(folder + _begin(parts[0])) for folder in folders]
+        listed = at_once(lambda at: [each for page in store.pages(at, deep=False) for each in page.objects], asked)
+        for folder, objects in zip(folders, listed, strict=True):
+            yield from (each for each in objects if fits.fullmatch(each.location.key[len(folder) :]))
+        return
+    parts = [*parts, "*"] if parts[-1] == "**" else parts
+    components = [None if part == "**" else _component(part) for part in parts]
+    for folder in folders:
+        for page in _listed(store, place.at(folder), deep=True):
+            for each in page.objects:
+                if _fits(components, each.location.key[len(folder) :].split("/")):
+                    yield each
+
+
+def _begin(part: str) -> str:
+    """What everything that a component matches begins with."""
+    return _SIGNS.split(part)[0]
+
+
+def _component(part: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(part), re.DOTALL)
+
+
+def _fits(components: Sequence[re.Pattern[str] | None], names: Sequence[str]) -> bool:
+    """Whether the components of a key match those of a pattern; None stands for any number of them."""
+    reached = {0}
+    for name in names:
+        # `**` may stand for nothing, so what follows it is reached with it.
+        reached = _passed(components, reached)
+        reached = {
+            at if components[at] is None else at + 1
+            for at in reached
+            if at < len(components) and ((fits := components[at]) is None or fits.fullmatch(name))
+        }
+    return len(components) in reached
+
+
+def _passed(components: Sequence[re.Pattern[str] | None], reached: Iterable[int]) -> set[int]:
+    found = set(reached)
+    for at in sorted(found):
+        ahead = at
+        while ahead < len(components) and components[ahead] is None:
+            ahead += 1
+            found.add(ahead)
+    return found
+
+
+def _listed(store: Store, prefix: Location, *, deep: bool) -> Iterator[Page]:
+    """The pages of what begins with a prefix; folders right below it are listed by several threads."""
+    if not deep:
+        yield from store.pages(prefix, deep=False)
+        return
+    folders: list[str] = []
+    for page in store.pages(prefix, deep=False):
+        yield page
+        folders += page.folders
+    for pages in at_once(lambda folder: [*store.pages(prefix.at(folder), deep=True)], folders):
+        yield from pages

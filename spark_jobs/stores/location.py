@@ -1,0 +1,122 @@
+"""URIs of files and objects: `s3://bucket/key`.
+
+What follows the bucket is the key, character by character. Nothing in it is decoded or tidied up: a key may have
+blanks, `%2F`, empty components, any letters, and `%20` in a URI is three characters of the key. Only `file:` URIs are
+decoded, because they name local paths.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+#: What is written, and the scheme that messages and plans have for it.
+_ALIASES = {"s3a": "s3", "s3n": "s3"}
+#: The stores that files are read from.
+READABLE = frozenset({"s3"})
+#: A bucket's name as S3 and its kin accept it, old ones with capitals and underscores included.
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_MOST_KEY_BYTES = 1024
+
+
+class BadLocation(ValueError):
+    """A URI that leads nowhere.
+
+    Args:
+        message: what is wrong with it.
+        remedy: what to write instead.
+    """
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in a store.
+
+    Args:
+        scheme: which kind of store, `s3`.
+        bucket: the bucket.
+        key: the object's key, or the beginning of keys; empty for the whole bucket.
+    """
+
+    scheme: str
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.bucket}/{self.key}"
+
+    def at(self, key: str) -> Location:
+        """Another key of the same bucket."""
+        return Location(self.scheme, self.bucket, key)
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path is a URI: it has a scheme."""
+    return _SCHEME.match(path) is not None
+
+
+def scheme_of(uri: str) -> str:
+    """The kind of store that a URI leads to, in lower case; empty where it is a path."""
+    found = _SCHEME.match(uri)
+    if found is None:
+        return ""
+    scheme = found.group(1).lower()
+    return _ALIASES.get(scheme, scheme)
+
+
+def parse(uri: str) -> Location:
+    """Where a URI leads.
+
+    Raises:
+        BadLocation: it names no bucket, has credentials in it, or a key that is too long.
+    """
+    _, _, rest = uri.partition("://")
+    bucket, _, key = rest.partition("/")
+    if "@" in bucket:
+        remedy = "leave them to the environment, a profile or the machine's role, and write the bucket alone"
+        raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
+    if _BUCKET.fullmatch(bucket) is None:
+        shown = f"`{bucket}` is no name of a bucket" if bucket else "it names no bucket"
+        raise BadLocation(shown, "write s3://bucket/key; only the key may have patterns and tokens")
+    if len(key.encode()) > _MOST_KEY_BYTES:
+        raise BadLocation(f"its key has more than {_MOST_KEY_BYTES} bytes", "no store has such keys; shorten it")
+    return Location(scheme_of(uri), bucket, key)
+
+
+def problem(uri: str) -> tuple[str, str] | None:
+    """Why a URI leads nowhere, with what to do about it; None when it leads somewhere, or nobody can tell."""
+    try:
+        if scheme_of(uri) == "file":
+            local(uri)
+        elif scheme_of(uri) in READABLE:
+            parse(uri)
+    except BadLocation as error:
+        return error.message, error.remedy
+    return None
+
+
+def local(uri: str) -> str:
+    """The local path of a `file:` URI, percent-decoded; anything else as it is.
+
+    Raises:
+        BadLocation: it names another machine.
+    """
+    if scheme_of(uri) != "file":
+        return uri
+    _, _, rest = uri.partition("://")
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise BadLocation(f"a file: URI names no machine, and this one names `{host}`", "write file:///folder/file")
+    return "/" + unquote(path)
+
+
+def without_credentials(uri: str) -> str:
+    """A URI as it may be shown: what stands before an `@` in its bucket is left out."""
+    return re.sub(r"(://)[^/]*@", r"\1…@", uri)

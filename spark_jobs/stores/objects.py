@@ -1,0 +1,58 @@
+"""What a store says of its objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.stores.location import Location
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object as a store describes it.
+
+    Args:
+        location: where it is.
+        size: its length in bytes.
+        mtime_ns: when it was written, in nanoseconds since 1970, as exactly as the store keeps it.
+        version: what no other content of the same key has (an ETag); empty where the store has no such thing.
+    """
+
+    location: Location
+    size: int
+    mtime_ns: int
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of what is in a store: objects, and the beginnings of keys that go on behind a slash."""
+
+    objects: tuple[Object, ...]
+    folders: tuple[str, ...] = ()
+
+
+class Store(Protocol):
+    """A store, for reading. All of its calls may come from several threads at a time, and raise `StoreError`."""
+
+    def describe(self, location: Location) -> Object | None:
+        """An object without its bytes; None when it is not there."""
+
+    def pages(self, prefix: Location, *, deep: bool) -> Iterator[Page]:
+        """The objects whose keys begin with a prefix, in pages.
+
+        Args:
+            prefix: the beginning; it need not end with a slash.
+            deep: whether those that have a slash further on are among them; else these are folded into `folders`.
+        """
+
+    def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:
+        """The bytes of an object from one position to another, which must be in it.
+
+        Raises:
+            StoreError: it has another version (`Kind.CHANGED`), is gone, or cannot be read.
+        """

@@ -1,0 +1,128 @@
+"""A server between a client and a store: it counts requests, and answers some of them badly."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: its number from 0, its method and path, and the range that it asks for."""
+
+    number: int
+    method: str
+    path: str
+    range: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens instead of, or to, the store's answer.
+
+    Args:
+        status: answered without asking the store; `code` is the store's word for it.
+        cut: only so many bytes of the body are sent, and the connection is closed.
+        before: something that is done before the store is asked.
+        wait_s: how long the answer takes.
+        after_cut: whether the connection is closed without an answer, once the store has done what it was asked.
+    """
+
+    status: int = 0
+    code: str = ""
+    cut: int | None = None
+    before: Callable[[], None] | None = None
+    wait_s: float = 0
+    after_cut: bool = False
+
+
+@dataclass
+class Proxy:
+    """The server; `rule` says what happens to a request."""
+
+    endpoint: str
+    rule: Callable[[Request], Fault | None] = lambda request: None
+    requests: list[Request] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def asked(self, method: str) -> list[Request]:
+        return [each for each in self.requests if each.method == method]
+
+
+@contextmanager
+def between(store: str) -> Iterator[Proxy]:
+    """A proxy before a store."""
+    target = urlsplit(store)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+        def handle_any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            with proxy.lock:
+                request = Request(len(proxy.requests), self.command, self.path, self.headers.get("Range") or "")
+                proxy.requests.append(request)
+            fault = proxy.rule(request) or Fault()
+            if fault.before is not None:
+                fault.before()
+            time.sleep(fault.wait_s)
+            if fault.status:
+                text = f"<Error><Code>{fault.code}</Code><Message>for a test</Message></Error>".encode()
+                self.send(fault.status, {"Content-Type": "application/xml"}, text)
+                return
+            connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=60)
+            connection.request(
+                self.command,
+                self.path,
+                body,
+                {k: v for k, v in self.headers.items() if k != "Host"} | {"Host": self.headers["Host"]},
+            )
+            answer = connection.getresponse()
+            data = answer.read()
+            if fault.after_cut:
+                self.close_connection = True
+                return
+            headers = {k: v for k, v in answer.getheaders() if k.lower() not in _HOP}
+            size = answer.getheader("Content-Length") if self.command == "HEAD" else None
+            self.send(answer.status, headers, data, size, fault.cut)
+            connection.close()
+
+        def send(
+            self, status: int, headers: dict[str, str], data: bytes, size: str | None = None, cut: int | None = None
+        ) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", size or str(len(data)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data if cut is None else data[:cut])
+            if cut is not None and cut < len(data):
+                self.close_connection = True
+
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    proxy = Proxy(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,51 @@
+"""Where URIs lead."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.stores import location
+from spark_jobs.stores.location import Location
+
+
+@pytest.mark.parametrize(
+    ("uri", "bucket", "key"),
+    [
+        ("s3://b1/in/a.csv", "b1", "in/a.csv"),
+        ("S3A://b1/in/a.csv", "b1", "in/a.csv"),
+        ("s3n://my.bucket_1/", "my.bucket_1", ""),
+        ("s3://b1", "b1", ""),
+        ("s3://b1//in//a b%2Fc%20.csv", "b1", "/in//a b%2Fc%20.csv"),
+        ("s3://b1/in/é\u0301?#.csv", "b1", "in/é\u0301?#.csv"),
+    ],
+)
+def test_a_key_is_what_follows_the_bucket_to_the_letter(uri: str, bucket: str, key: str) -> None:
+    assert location.parse(uri) == Location("s3", bucket, key)
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("s3:///in/a.csv", "names no bucket"),
+        ("s3://b*/a.csv", "no name of a bucket"),
+        ("s3://AKIA:secret@b1/a.csv", "no place for credentials"),
+        ("s3://b1/" + "ü" * 513, "more than 1024 bytes"),
+    ],
+)
+def test_uris_that_lead_nowhere_say_why(uri: str, says: str) -> None:
+    with pytest.raises(location.BadLocation, match=says) as error:
+        location.parse(uri)
+    assert "secret" not in str(error.value)
+    assert location.problem(uri) is not None
+
+
+def test_file_uris_are_local_paths() -> None:
+    assert location.local("file:///in/a%20b.csv") == "/in/a b.csv"
+    assert location.local("FILE://localhost/in/a.csv") == "/in/a.csv"
+    assert location.local("in/a%20b.csv") == "in/a%20b.csv"
+    with pytest.raises(location.BadLocation, match="names no machine"):
+        location.local("file://server/in/a.csv")
+
+
+def test_credentials_in_a_uri_are_not_shown() -> None:
+    assert location.without_credentials("s3://AKIA:se@cret@b1/a@b.csv") == "s3://…@b1/a@b.csv"

@@ -14,7 +14,7 @@ import sys
 import textwrap
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -28,6 +28,9 @@ from spark_jobs.cxl.syntax import parser
 from tests.cxl.both_engines import check_agreement
 from tests.execute import without_spark
 from tests.pages import FENCE, PAGES, ROOT, blocks, shown
+
+if TYPE_CHECKING:
+    from tests.object_store import Bucket
 
 
 def matches(wanted: str, got: str) -> bool:
@@ -173,6 +176,19 @@ def test_the_pages_on_cxl_are_true(page: Path, program: str, engine: str) -> Non
         assert told["message"].endswith(wanted.removeprefix("fails: "))
     else:
         assert told == {"status": "ok", "records": json.loads(wanted)}
+
+
+def test_the_page_on_object_stores_is_true(tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    page = ROOT / "docs/stores.md"
+    ((_, _, text),) = [found for found in FENCE.findall(page.read_text(encoding="utf-8")) if found[1]]
+    Path("pipeline.yaml").write_text(text.replace("s3://acme-data/", s3.uri("")), encoding="utf-8")
+    for name in ("2026-01", "2026-02", "2026-02-test", "2025-12"):
+        s3.put(f"in/{name}.csv", f"order_id,amount\n1,99.5\n{name[5:7]},100.5\n")
+    (command,) = blocks(page, "sh")
+    assert clinker.main(command.split()[1:]) == 0
+    assert Path("out/large_orders.csv").read_text() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

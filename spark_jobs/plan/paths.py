@@ -84,11 +84,14 @@ def security_problem(
 
 
 def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
-    """Why a URI is refused: it leads nowhere, or out of the base folder without consent."""
+    """Why a URI is refused: it leads nowhere, or out of the base folder without consent.
+
+    What no run reads or writes is told as that (E400), and no consent would help.
+    """
     shown = location.without_credentials(uri if len(uri) <= 200 else uri[:200] + "…")
     if found := location.problem(uri):
         return f'"{shown}" leads nowhere: {found[0]}', found[1]
-    if allowed:
+    if allowed or not location.is_readable(uri):
         return None
     return (
         f'URI not allowed: "{shown}" — use --allow-absolute-paths to override',

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 #: What to do about paths that are URIs.
 NO_URIS = (
-    "copy the files to a folder first, or mount the store (s3fs, gcsfuse, NFS), and write the path of that; "
+    "sources read s3:// URIs; copy other files to a folder first, "
+    "or mount the store (s3fs, gcsfuse, NFS), and write the path of that; "
     "REST services are read by `transport: {kind: rest, url: …}`"
 )
 #: The endings of names that promise compression which neither Python nor Arrow has for streams.

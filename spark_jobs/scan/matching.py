@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,7 +23,7 @@ from spark_jobs.stores.refusals import StoreError
 from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spark_jobs.stores.objects import Object
 
@@ -166,12 +167,12 @@ def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettin
     elif settings.paths:
         yield from globs.at_once(lambda path: _literal(path, base, stores), settings.paths)
     elif settings.glob is not None and _is_in_store(settings.glob):
-        yield from _objects(globs.matching(_local(settings.glob), stores), settings.glob, stores)
+        yield from _objects(partial(globs.matching, settings.glob, stores), settings.glob, stores)
     elif settings.glob is not None:
         yield from _existing(_globbed(_local(settings.glob), base), base)
     elif settings.regex is not None and _is_in_store(settings.regex.removeprefix("^")):
-        found = globs.searched(settings.regex, stores, deep=settings.recursive)
-        yield from _objects(found, settings.regex.removeprefix("^"), stores)
+        find = partial(globs.searched, settings.regex, stores, deep=settings.recursive)
+        yield from _objects(find, settings.regex.removeprefix("^"), stores)
     elif settings.regex is not None:
         pattern = globs.expression(settings.regex)
         names = (name for name in _walked(base, settings.recursive) if pattern.search(name))
@@ -190,11 +191,11 @@ def _local(path: str) -> str:
         raise FormatError(f"{error.message}; {error.remedy}", path, "E216") from error
 
 
-def _objects(found: Iterator[Object], written: str, stores: StoreSettings) -> Iterator[_Candidate]:
+def _objects(find: Callable[[], Iterator[Object]], written: str, stores: StoreSettings) -> Iterator[_Candidate]:
     """Objects, named with the scheme that the author of the pipeline wrote."""
     scheme = written.partition("://")[0]
     try:
-        for each in found:
+        for each in find():
             name = f"{scheme}://{each.location.bucket}/{each.location.key}"
             yield _Candidate(InputFile.of_object(each, name, stores), each.mtime_ns / 1e9)
     except StoreError as error:

@@ -71,6 +71,11 @@ def scheme_of(uri: str) -> str:
     return _ALIASES.get(scheme, scheme)
 
 
+def is_readable(path: str) -> bool:
+    """Whether files are read from where a path or URI leads."""
+    return scheme_of(path) in ("", "file", *READABLE)
+
+
 def parse(uri: str) -> Location:
     """Where a URI leads.
 

@@ -47,6 +47,6 @@ def missing_package(package: str, extra: str, uri: str) -> StoreError:
     """What is said where a store's client is not installed."""
     text = (
         f"the package {package} is needed to reach it and is not installed: "
-        f"pip install 'airflow-provider-clinker[{extra}]' on the driver and on the executors"
+        f"pip install 'clinker-spark[{extra}]' on the driver and on the executors"
     )
     return StoreError(Kind.FAILED, text, uri)

@@ -71,7 +71,7 @@ def test_a_parameter_that_is_a_path_is_checked_where_it_is_given(tmp_path: Path)
     ((file, message),) = refused(tmp_path, ORDERS + CALL % "where: ../evil.csv")
     assert file.endswith("pipeline.yaml")
     assert 'parameter "where"' in message
-    assert not refused(tmp_path, ORDERS + CALL % "where: s3://bucket/key.csv")
+    assert not refused(tmp_path, ORDERS + CALL % "where: s3://bucket/key.csv", allow_absolute_paths=True)
 
 
 OUTER = """
@@ -313,46 +313,55 @@ LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: 
 # ---- URIs
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/x.csv", "S3://bucket/x.csv", "file:///tmp/x.csv"])
-def test_uris_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
-    text = outputs(uri, "fine.csv") + LETTERS.format(uri + ".d", "d.csv")
-    plan = planned(tmp_path, text)
+@pytest.mark.parametrize("uri", ["s3://bucket/x.csv", "S3://bucket/x.csv", "gs://bucket/x.csv"])
+def test_outputs_in_stores_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
+    text = outputs(uri, "fine.csv", "file:///tmp/x.csv") + LETTERS.format(uri + ".d", "d.csv")
+    plan = planned(tmp_path, text, allow_absolute_paths=True)
     assert [(item.code.id, item.span.line if item.span else 0) for item in pending.pending(plan)] == [
         ("E400", 13),
-        ("E400", 15),
+        ("E400", 16),
     ]
 
 
 @pytest.mark.parametrize(
-    "matcher", ["path: s3://b/x.csv", "glob: s3://b/*.csv", "paths: [a.csv, file:///tmp/x.csv]", "path: file:///x.csv"]
+    ("matcher", "runs"),
+    [
+        ("path: s3://b1/x.csv", True),
+        ("glob: s3a://b1/*.csv", True),
+        ("regex: ^s3://b1/.*csv$", True),
+        ("paths: [a.csv, file:///tmp/x.csv]", True),
+        ("path: file:///x.csv", True),
+        ("path: gs://b1/x.csv", False),
+        ("regex: gs://b1/.*", False),
+        ("paths: [a.csv, hdfs://host/x.csv]", False),
+    ],
 )
-def test_uris_of_sources_are_planned_and_not_run(matcher: str, tmp_path: Path) -> None:
-    plan = planned(tmp_path, outputs("fine.csv").replace("path: orders.csv", matcher))
-    (item,) = pending.pending(plan)
-    assert item.code.id == "E400"
-    assert "source 'orders'" in item.message
-    assert inputs.missing(plan, inputs.discover(plan)) == []
+def test_sources_in_stores_that_are_not_ready_are_planned_and_not_run(matcher: str, runs: bool, tmp_path: Path) -> None:
+    plan = planned(tmp_path, outputs("fine.csv").replace("path: orders.csv", matcher), allow_absolute_paths=True)
+    found = pending.pending(plan)
+    assert [item.code.id for item in found] == ([] if runs else ["E400"])
+    assert all("source 'orders'" in item.message for item in found)
 
 
-def test_every_check_says_that_uris_are_not_read_and_what_to_do(
+def test_every_check_says_which_uris_do_not_run_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = outputs("gs://b/x.csv").replace("path: orders.csv", "glob: s3://b/*.csv") + LETTERS.format(
-        "s3://b/d", "d.csv"
+    text = outputs("gs://b1/x.csv").replace("path: orders.csv", "glob: hdfs://b1/*.csv") + LETTERS.format(
+        "s3://b1/d", "d.csv"
     )
     (tmp_path / "p.yaml").write_text(text)
     for arguments in (["validate", "--no-inputs"], ["validate"], ["run", "--dry-run"], ["run"]):
-        assert clinker.main([*arguments, str(tmp_path / "p.yaml")]) == 1
+        assert clinker.main([*arguments, str(tmp_path / "p.yaml"), "--allow-absolute-paths"]) == 1
         told = capsys.readouterr()
-        for path in ("`s3://b/*.csv`", "`gs://b/x.csv`", "`s3://b/d`"):
+        for path in ("`hdfs://b1/*.csv`", "`gs://b1/x.csv`", "`s3://b1/d`"):
             assert f"a URI ({path})" in told.err, (arguments, path)
         assert "mount the store" in told.err
         assert "valid" not in told.out
 
 
 def test_a_layout_at_a_uri_is_told_to_be_copied(tmp_path: Path) -> None:
-    text = outputs("fine.csv").replace("path: orders.csv", "path: orders.csv\n      format_schema: s3://b/l.yaml")
-    (item,) = [one for one in problems(tmp_path, text) if one.is_error]
+    text = outputs("fine.csv").replace("path: orders.csv", "path: orders.csv\n      format_schema: s3://b1/l.yaml")
+    (item,) = [one for one in problems(tmp_path, text, allow_absolute_paths=True) if one.is_error]
     assert "URIs are not read" in str(item.help)
 
 

@@ -43,6 +43,7 @@ def test_a_file_is_read_from_its_copy_and_keeps_its_name(tmp_path: Path, source:
         "source_mtime_nanos": nanos,
         "source_size": len(DATA),
         "content_hash": blake3(DATA).hexdigest(),
+        "source_version": "",
     }
     assert str(run) == f"1 copied ({len(DATA)} bytes), 0 used again"
     run.close(succeeded=False)

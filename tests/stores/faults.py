@@ -114,7 +114,7 @@ def between(store: str) -> Iterator[Proxy]:
             if cut is not None and cut < len(data):
                 self.close_connection = True
 
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

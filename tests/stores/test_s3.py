@@ -208,7 +208,7 @@ def test_a_bucket_that_is_not_there_is_told(s3: Bucket) -> None:
 
 def test_a_server_that_is_not_there_is_told(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.stores.s3.ATTEMPTS", 1)
-    with pytest.raises(StoreError, match="http://127.0.0.1:9 cannot be reached"):
+    with pytest.raises(StoreError, match=r"http://127\.0\.0\.1:9 cannot be reached"):
         store("http://127.0.0.1:9").describe(location.parse(s3.uri("a.csv")))
 
 
@@ -216,6 +216,6 @@ def test_missing_credentials_are_told(s3: Bucket, monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     settings = S3Settings(region="us-west-1").resolved()  # a client of its own
+    store_of = opening.store("s3", StoreSettings(settings))
     with pytest.raises(StoreError, match="no credentials are found"):
-        store_of = opening.store("s3", StoreSettings(settings))
         store_of.describe(location.parse(s3.uri("a.csv")))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.diagnostics import codes
 from spark_jobs.scan import matching
 from spark_jobs.scan.files import FormatError
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +36,7 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     """The files of every source that binds, by its name; nothing is opened."""
     found: dict[str, Discovered] = {}
     for name, step in plan.sources.items():
-        if step.endpoint is not None:
+        if step.endpoint is not None or not all(map(location.is_readable, step.match.named)):
             found[name] = Discovered(is_network=True)
             continue
         try:

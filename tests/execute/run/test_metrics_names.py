@@ -73,7 +73,7 @@ KEYS = (
         (PIPELINE.replace("input: rows", "input: row"), "pipeline", "E004"),
         ("pipeline: [", "pipeline", "E000"),
         (None, "pipeline", "no such file"),
-        (PIPELINE.replace("path: out.csv", "path: s3://b/out.csv"), "called", "E400"),
+        (PIPELINE.replace("path: out.csv", "path: out.csv.zip"), "called", "E400"),
     ],
     ids=["wrong wiring", "no YAML", "no file", "refused"],
 )

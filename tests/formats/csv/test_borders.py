@@ -68,7 +68,7 @@ def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> 
     path.write_bytes(data)
     plan = file_plan(len(data), path=str(path))
     dialect = parser.dialect_of(CsvRead())
-    with files.open_input(str(path), "x") as stream:
+    with files.open_input(files.describe(str(path), "x")) as stream:
         for split in splits.plan([plan], 3001):
             start, end = splits.actual_range(split, stream, dialect.likely_start, guesses=True)
             assert start % len(record) == 0

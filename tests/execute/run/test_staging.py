@@ -100,9 +100,9 @@ def test_a_staged_run_gives_the_same_bytes_and_reads_only_copies(
     read = set()
     open_input, content = files.open_input, changes.content
 
-    def opened(path: str, name: str) -> object:
-        read.add(path)
-        return open_input(path, name)
+    def opened(file: files.InputFile) -> object:
+        read.add(file.path)
+        return open_input(file)
 
     def read_at_once(file: files.InputFile) -> bytes:
         read.add(file.path)

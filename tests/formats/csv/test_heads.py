@@ -14,7 +14,7 @@ from spark_jobs.formats.csv.options import CsvRead, Duplicates
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
-from spark_jobs.scan.files import FormatError
+from spark_jobs.scan.files import FormatError, InputFile
 from tests.formats.csv.files import read_csv
 
 if TYPE_CHECKING:
@@ -184,7 +184,10 @@ def test_every_plan_covers_every_column_once(declared: list[str], heads: list[li
 
 def test_a_path_that_is_no_unicode_is_named(tmp_path: Path) -> None:
     path = f"{tmp_path}/dir\udcff/a.csv"
-    for ask in (lambda: files.describe(path, "a.csv"), lambda: files.open_input(InputFile(path, "a.csv", 1)).__enter__()):
+    for ask in (
+        lambda: files.describe(path, "a.csv"),
+        lambda: files.open_input(InputFile(path, "a.csv", 1)).__enter__(),
+    ):
         with pytest.raises(FormatError, match=r"a\.csv: cannot be read: the path .*dir\\udcff/a\.csv is not UTF-8"):
             ask()
 

@@ -314,3 +314,8 @@ table.get(node.kind)
 value.kind == "date"
 """
     assert asks_for_kinds(ast.parse(asking)) == [3, 3, 4, 6, 8, 9]
+
+
+def test_stores_are_loaded_for_uris_alone() -> None:
+    statement = "import spark_jobs.plan.planner, spark_jobs.plan.physical.inputs, spark_jobs.execute.tasks.task"
+    assert loaded(statement, "botocore", "spark_jobs.stores.s3", "spark_jobs.stores.reading") == set()

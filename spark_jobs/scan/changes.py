@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, cast
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.scan.unpacking import Unpacked
-from spark_jobs.stores.reading import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+
+    from spark_jobs.stores.reading import ObjectReader
 
 #: The diagnostic of a file that changed.
 CHANGED = files.CHANGED
@@ -74,8 +75,8 @@ class Stream:
 
     def expect(self, end: int) -> None:
         """Tell a store that nothing from a position on is wanted, as far as is known: it fetches less in vain."""
-        if isinstance(self._raw, ObjectReader):
-            self._raw.expect(end)
+        if self._file.is_object:
+            cast("ObjectReader", self._raw).expect(end)
 
     def readable(self) -> bool:
         """It is."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import shared_paths, system_errors, volumes
 from spark_jobs.scan.compression import Compression
-from spark_jobs.stores import heads, location, opening
+from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
@@ -192,6 +192,8 @@ def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
     """
     with told(file.name, file.path):
         if file.stores is not None:
+            from spark_jobs.stores import opening  # as below: runs that read local files alone do without
+
             return opening.open_object(file.path, file.size, file.version, file.stores)
         _refuse_unreadable(file.path, file.name)
         return _local().open_input_file(file.path)
@@ -199,6 +201,10 @@ def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
 
 def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     """Within, the beginnings of those files that are objects are fetched a little before somebody looks at them."""
+    objects = [each for each in files if each.is_object and each.size]
+    if not objects:
+        return nullcontext()
+    from spark_jobs.stores import heads, opening
 
     def fetched(file: InputFile) -> bytes:
         assert file.stores is not None
@@ -206,7 +212,6 @@ def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
         store = opening.store(place.scheme, file.stores)
         return store.fetch(place, 0, min(file.size, heads.HEAD_BYTES), file.version)
 
-    objects = [each for each in files if each.is_object and each.size]
     return heads.ahead([(each.path, each.version, partial(fetched, each)) for each in objects])
 
 
@@ -282,6 +287,8 @@ def look_again(file: InputFile) -> InputFile:
     """
     if file.stores is None:
         return describe(file.path, file.name)
+    from spark_jobs.stores import opening
+
     place = location.parse(file.path)
     with told(file.name):
         found = opening.store(place.scheme, file.stores).describe(place)

@@ -11,8 +11,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-import re2
-
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location as locations
 from spark_jobs.stores import opening
@@ -67,11 +65,12 @@ def matching(pattern: str, stores: StoreSettings) -> Iterator[Object]:
     return _descended(store, place, [folder], parts[literal:])
 
 
-def searched(regex: str, stores: StoreSettings, *, deep: bool) -> Iterator[Object]:
+def searched(regex: str, pattern: Any, stores: StoreSettings, *, deep: bool) -> Iterator[Object]:
     """The objects in whose URIs a regular expression finds something, listed from its literal beginning.
 
     Args:
         regex: it begins with a scheme and a bucket.
+        pattern: the same, compiled.
         stores: how stores are reached.
         deep: whether keys may go on behind the next slash.
 
@@ -89,18 +88,10 @@ def searched(regex: str, stores: StoreSettings, *, deep: bool) -> Iterator[Objec
     if literal and follower and follower in _QUANTIFIERS:
         literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
     prefix = "" if "|" in key else re.sub(r"\\(.)", r"\1", literal)
-    pattern = expression(regex)
     place = _parsed(f"{scheme}://{bucket}/{prefix}")
     written = f"{scheme}://{bucket}/"
     pages = _listed(opening.store(place.scheme, stores), place, deep=deep)
     return (each for page in pages for each in page.objects if pattern.search(written + each.location.key))
-
-
-def expression(regex: str) -> Any:
-    """A regular expression of a pipeline, compiled."""
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(regex, options)
 
 
 def at_once(ask: Callable[[_Given], _Found], given: Sequence[_Given]) -> Iterator[_Found]:

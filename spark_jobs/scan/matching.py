@@ -14,9 +14,10 @@ import stat
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from spark_jobs.scan import globs
+import re2
+
 from spark_jobs.scan.files import FormatError, InputFile, RealPaths, refused
 from spark_jobs.stores import location as locations
 from spark_jobs.stores.refusals import StoreError
@@ -164,19 +165,34 @@ def _pattern_of(settings: Matching) -> str:
 def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettings) -> Iterator[_Candidate]:
     if settings.path is not None:
         yield _literal(settings.path, base, stores)
-    elif settings.paths:
+    elif settings.paths and any(map(_is_in_store, settings.paths)):
+        from spark_jobs.scan import globs  # as below: sources of local files do without stores
+
         yield from globs.at_once(lambda path: _literal(path, base, stores), settings.paths)
+    elif settings.paths:
+        yield from (_literal(path, base, stores) for path in settings.paths)
     elif settings.glob is not None and _is_in_store(settings.glob):
+        from spark_jobs.scan import globs
+
         yield from _objects(partial(globs.matching, settings.glob, stores), settings.glob, stores)
     elif settings.glob is not None:
         yield from _existing(_globbed(_local(settings.glob), base), base)
     elif settings.regex is not None and _is_in_store(settings.regex.removeprefix("^")):
-        find = partial(globs.searched, settings.regex, stores, deep=settings.recursive)
+        from spark_jobs.scan import globs
+
+        compiled = _expression(settings.regex)
+        find = partial(globs.searched, settings.regex, compiled, stores, deep=settings.recursive)
         yield from _objects(find, settings.regex.removeprefix("^"), stores)
     elif settings.regex is not None:
-        pattern = globs.expression(settings.regex)
+        pattern = _expression(settings.regex)
         names = (name for name in _walked(base, settings.recursive) if pattern.search(name))
         yield from _existing(names, base)
+
+
+def _expression(regex: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(regex, options)
 
 
 def _is_in_store(path: str) -> bool:
@@ -224,6 +240,8 @@ def _hint(path: str) -> str:
 
 def _named(uri: str, stores: StoreSettings) -> _Candidate:
     """An object that must be there."""
+    from spark_jobs.scan import globs
+
     try:
         found = globs.named(uri, stores)
     except StoreError as error:

@@ -275,10 +275,12 @@ class Cut:
     """Texts that were cut because they are longer than their field.
 
     Args:
+        field: the field.
         text: what to say of them; `{count}` stands for their number.
         values: the whole texts, by their rows in the batch.
     """
 
+    field: str
     text: str
     values: Mapping[int, str]
 
@@ -289,7 +291,8 @@ def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes =
         mine + [replace(failed, row=failed.row + start) for failed in its]
         for mine, its in ((first.failures, second.failures), (first.unfit, second.unfit))
     )
-    cuts = first.cuts + [Cut(cut.text, {row + start: text for row, text in cut.values.items()}) for cut in second.cuts]
+    cuts = list(first.cuts)
+    cuts += (replace(cut, values={row + start: text for row, text in cut.values.items()}) for cut in second.cuts)
     if not first.rows or not second.rows:
         return replace(first if first.rows else second, failures=failures, unfit=unfit, cuts=cuts)
     data = b"".join((first.data, separator, second.data))

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 from spark_jobs.cxl import engine, failure_columns, types
 from spark_jobs.nodes import memory
 from spark_jobs.nodes.final_values import FinalValues
-from spark_jobs.nodes.records import batches, columns, order
+from spark_jobs.nodes.records import batches, columns, guarded, order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +48,8 @@ class Context(Protocol):
     running: Batch | None
     #: Which correlation groups rows belong to; None where no source has a key.
     correlation: GroupPlan | None
+    #: What nobody may see at nodes into which credentials have gone, by their names.
+    guards: Mapping[str, guarded.Guard]
     #: Whether the pass is to find the records of groups that are taken back (see `trace`).
     is_tracing: bool
     #: Whether the pass is to find something, and writes no outputs.
@@ -249,6 +251,11 @@ class Operator:
         self.counters = self.context.counters(self.step.name, silent=self.silent)
         self.stream = order.Stream(self.arrivals)
         self.open()
+
+    @property
+    def guard(self) -> guarded.Guard:
+        """Which of its values nobody may see."""
+        return self.context.guards.get(self.step.name, guarded.OPEN)
 
     def open(self) -> None:
         """Compile programs and the like, once per task."""

@@ -35,7 +35,7 @@ def system(expression: typed.Expression) -> frozenset[str]:
     return frozenset(part.path for part in parts(expression) if isinstance(part, typed.System))
 
 
-def _values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
+def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typed.Expression]]:
     """All expressions that are given to slots or names, loops' sources included."""
     for part in parts(program.statements):
         match part:
@@ -65,7 +65,7 @@ def behind(program: typed.Program | typed.AggregateProgram, name: str) -> list[s
 
 def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
     """The same, each with whether it is a column of the rows that a window ranges over."""
-    given = list(_values(program))
+    given = list(values(program))
     slots: dict[int, list[typed.Expression]] = {}
     for slot, _, value in given:
         if slot is not None:

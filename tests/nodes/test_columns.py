@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.nodes import memory, node, operator
-from spark_jobs.nodes.records import batches, columns, ledger
+from spark_jobs.nodes.records import batches, columns, guarded, ledger
 from spark_jobs.nodes.records.columns import Family, Fate, Fates
 from spark_jobs.nodes.source.record_origin import Places, RecordOrigin
 from spark_jobs.nodes.terms.shape import Role
@@ -60,6 +60,7 @@ class Desk:
         self.memory_pool = memory.MemoryPool(64 << 20)
         self.running = None
         self.correlation = None
+        self.guards: dict[str, guarded.Guard] = {}
         self.is_tracing = False
         self.branches = ("", "low", "high")
         self.sent: list[pa.Table] = []

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.execute.dlq.reasons import Reasons
 from spark_jobs.execute.tasks.facts import record_numbers
+from spark_jobs.nodes.records import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,20 +63,25 @@ class Why:
     field: str | None
     before: str | None
     after: str | None
+    #: Whether values, and words that have them, are shown in the dead-letter file alone; of records that are rejected
+    #: with others: whether the others may be such.
+    is_hidden: bool = False
 
     @classmethod
-    def of(cls, reason: Reason, stage: str, trigger: str) -> Why:
+    def of(cls, reason: Reason, stage: str, trigger: str, guard: guarded.Guard) -> Why:
         """A reason at a stage."""
-        return cls(stage, trigger, str(reason.category), reason.field, reason.before, reason.after)
+        is_hidden = guard.hides(reason.field)
+        return cls(stage, trigger, str(reason.category), reason.field, reason.before, reason.after, is_hidden)
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where records fail: the stage of each reason, the node's number, and the rule that was broken."""
+    """Where records fail: the stage of each reason, the node's number, the rule that was broken, what is secret."""
 
     stages: Sequence[str]
     number: int
     trigger: str = ""
+    guard: guarded.Guard = guarded.OPEN
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,7 @@ class DlqBuffer:
         failing, places = entries.failing, entries.places
         numbers = np.array(
             [
-                self._whys.setdefault(Why.of(reason, stage, site.trigger), len(self._whys))
+                self._whys.setdefault(Why.of(reason, stage, site.trigger, site.guard), len(self._whys))
                 for reason, stage in zip(failing.reasons, site.stages, strict=True)
             ],
             dtype=np.int64,

@@ -119,10 +119,10 @@ class Shown:
         for row, reason in enumerate(self._reason.to_pylist()):
             why = self._whys[reason]
             if why.category == Category.CORRELATED:
-                values[row] = guarded.cause(values[row])
-            elif guarded.is_secret(why.field):
+                values[row] = values[row] and guarded.cause(values[row], is_open=not why.is_hidden)
+            elif why.is_hidden:
                 values[row] = values[row] and credentials.HIDDEN
-                found[row] = found[row] and guarded.detail(why.field, found[row], own[row])
+                found[row] = found[row] and guarded.detail(found[row], own[row])
         return pa.array(found, pa.string()), pa.array(values, pa.string())
 
 

@@ -51,17 +51,19 @@ def first(entries: DlqEntries, site: Site, data: pa.RecordBatch | None) -> First
     source, split, row = (column[number].as_py() for column in entries.places)
     item, stage = entries.failing[number], site.stages[entries.failing.reason[number]]
     found, (expression, place) = item.failure, item.failure.expression or ("", "")
-    record = None if data is None else at_hand(data, item.row)
+    record = None if data is None else at_hand(data, item.row, site.guard)
     value = None if found.value is None else values.text_of(found.value)
-    detail = guarded.detail(found.field, found.detail, value)
+    detail = guarded.detail(found.detail, value) if site.guard.hides(found.field) else found.detail
     return FirstFailure(
         source, split, row, stage, detail, found.field, found.category, expression, place, record,
         number=site.number, at=int(at[number]),
     )  # fmt: skip
 
 
-def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | None]]:
-    """A record of a batch as messages show it; what the engine has beside its columns is left out.
+def at_hand(
+    data: pa.RecordBatch | pa.Table, row: int, guard: guarded.Guard = guarded.OPEN
+) -> list[tuple[str, str | None]]:
+    """A record of a batch as messages show it: without credentials, and without what the engine has beside its columns.
 
     So is what is undeclared and null: batches have the undeclared columns of those records that are in them.
     """
@@ -76,7 +78,8 @@ def at_hand(data: pa.RecordBatch | pa.Table, row: int) -> list[tuple[str, str | 
         value = column[row].as_py()
         if value is None and shown != name:
             continue
-        found.append((shown, None if value is None else values.text_of(value)[: _MOST_CHARACTERS + 1]))
+        text = None if value is None else values.text_of(value)[: _MOST_CHARACTERS + 1]
+        found.append((shown, text and credentials.HIDDEN if guard.hides(shown) else text))
     return found
 
 
@@ -97,13 +100,11 @@ def _read_again(first: FirstFailure, inputs: Inputs) -> list[tuple[str, str | No
 
 
 def _shown(record: Sequence[tuple[str, str | None]]) -> str:
-    """A record as text, with credentials hidden."""
-    return "{" + ", ".join(f"{name}: {_value(name, text)}" for name, text in record) + "}"
+    """A record as text."""
+    return "{" + ", ".join(f"{name}: {_value(text)}" for name, text in record) + "}"
 
 
-def _value(name: str, text: str | None) -> str:
+def _value(text: str | None) -> str:
     if text is None:
         return "null"
-    if credentials.is_secret(name):
-        return credentials.HIDDEN
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

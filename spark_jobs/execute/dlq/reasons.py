@@ -118,11 +118,11 @@ def _firsts(places: Rows, reason: Rows, count: int) -> Rows:
 def _texts(entries: Mapping[str, Column], at: int, why: Why) -> tuple[str | None, str]:
     """The value of an entry, and what is said of it, without its place; bounded, and no credential."""
     value, detail = (_cut(entries[name].slice(at, 1), most) for name, most in _SHOWN.items())
-    if guarded.is_secret(why.field):
-        detail = "" if detail is None else guarded.detail(why.field, detail, value)
+    if why.category == Category.CORRELATED:
+        value = None if value is None else guarded.cause(value, is_open=not why.is_hidden)
+    elif why.is_hidden:
+        detail = "" if detail is None else guarded.detail(detail, value)
         value = None if value is None else credentials.HIDDEN
-    elif value is not None and why.category == Category.CORRELATED:
-        value = guarded.cause(value)
     said = (detail, why.before, value if why.after is not None else None, why.after)
     text = "".join(each for each in said if each)
     is_good = why.category in (Category.CORRELATED, Category.GROUP_SIZE)

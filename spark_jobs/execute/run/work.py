@@ -19,7 +19,7 @@ from spark_jobs.formats import format, splits
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output import shape
 from spark_jobs.plan import plan as plans
-from spark_jobs.plan.physical import groups
+from spark_jobs.plan.physical import groups, guards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -83,6 +83,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         branches=branches(plan),
         pack_bytes=min(_PACK_BYTES, split_bytes()),
         groups=groups.of(plan),
+        guards=guards.of(plan),
     )
 
 

@@ -12,6 +12,7 @@ from spark_jobs.cxl import failure, failure_columns
 from spark_jobs.execute.dlq import buffer, failed_record
 from spark_jobs.execute.tasks import facts, groups, presence, report
 from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import guarded
 from spark_jobs.nodes.records.groups import aggregated
 from spark_jobs.plan import plan as plans
 
@@ -48,6 +49,7 @@ class Failing:
         name = f"{name}-{spec.known.passes}{'-looking' if spec.known.is_looking else ''}"
         self._notes = facts.Notes(os.path.join(spec.run.scratch, f"facts-{name}.arrow"))
         self.correlation = spec.run.groups
+        self.guards = spec.run.guards
         self.is_tracing = spec.known.traced is not None
         self.is_looking = spec.known.is_looking
         self.groups: groups.Groups | None = None
@@ -91,7 +93,8 @@ class Failing:
             failing = failure_columns.remarked(failing, self.groups.remarks(operator_.step.name, rows))
         entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, marks)
         stages = [stage or operator_.step.stage] * len(failing.reasons)
-        self._note(operator_, entries, buffer.Site(stages, operator_.number, trigger), batch.data)
+        site = buffer.Site(stages, operator_.number, trigger, operator_.guard)
+        self._note(operator_, entries, site, batch.data)
 
     def fail_read_records(
         self,
@@ -121,7 +124,7 @@ class Failing:
             keys = {name: column.take(chosen) for name, column in (keys or {}).items()}
             marks = self.groups.read(operator_.step.name, keys, places, failure_columns.details(failing))
         entries = buffer.DlqEntries(failing, places, texts=texts, marks=marks)
-        self._note(operator_, entries, buffer.Site(stages, operator_.number))
+        self._note(operator_, entries, buffer.Site(stages, operator_.number, guard=operator_.guard))
 
     def _marks(
         self, operator_: operator.Operator, batch: Batch, places: buffer.Places, failing: Failures, cause: Batch | None
@@ -212,7 +215,10 @@ class Failing:
         marks = self.groups.collateral(operator_.step.name, gone)
         places = gone.origin.identify(gone, indices)
         entries = buffer.DlqEntries(failing, places, buffer.own(gone.places), None, texts, marks)
-        self._note(operator_, entries, buffer.Site([_COMMIT] * len(failing.reasons), number + operator_.number))
+        stages = [_COMMIT] * len(failing.reasons)
+        # The failure of the others, wherever that was, is told of them.
+        guard = guarded.Guard(is_read=bool(self.spec.run.guards))
+        self._note(operator_, entries, buffer.Site(stages, number + operator_.number, guard=guard))
 
     def _note(
         self, operator_: operator.Operator, entries: DlqEntries, site: Site, data: pa.RecordBatch | None = None
@@ -232,7 +238,7 @@ class Failing:
         places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(rows))]
         first = np.lexsort(places[::-1])[0]
         source, split, place = (int(column[first]) for column in places)
-        record = failed_record.at_hand(batch.data, int(rows[first]))
+        record = failed_record.at_hand(batch.data, int(rows[first]), operator_.guard)
         step = operator_.step
         message = f"{step.kind} '{step.name}': {message}"
         self._ends(report.FirstFailure(source, split, place, step.stage, message, None, code, record=record))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.materialized import MaterializedFile
     from spark_jobs.execute.tasks.task_inputs import Load
+    from spark_jobs.nodes.records import guarded
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep
@@ -45,6 +46,7 @@ class RunSpec:
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
         groups: which correlation groups rows belong to; None where no source has a key.
+        guards: what nobody may see at nodes into which credentials have gone.
     """
 
     steps: Mapping[str, SourceStep]
@@ -62,6 +64,7 @@ class RunSpec:
     branches: tuple[str, ...]
     pack_bytes: int
     groups: GroupPlan | None = None
+    guards: Mapping[str, guarded.Guard] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs import credentials
 from spark_jobs.cxl import values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.engine import RowFailure
@@ -51,13 +50,14 @@ class _Told:
 
     failed: dict[int, Failure] = field(default_factory=dict)
     unfit: dict[int, Failure] = field(default_factory=dict)
-    cuts: list[tuple[str, dict[int, str]]] = field(default_factory=list)
+    cuts: list[format.Cut] = field(default_factory=list)
 
     def take(self, other: _Told, rows: NDArray[np.int64]) -> None:
         """Add what is said of some of the rows."""
         for mine, its in ((self.failed, other.failed), (self.unfit, other.unfit)):
             mine |= {int(rows[row]): failure for row, failure in its.items()}
-        self.cuts += [(text, {int(rows[row]): value for row, value in cut.items()}) for text, cut in other.cuts]
+        for cut in other.cuts:
+            self.cuts.append(replace(cut, values={int(rows[row]): value for row, value in cut.values.items()}))
 
 
 class FixedWidthWriter:
@@ -99,7 +99,8 @@ class FixedWidthWriter:
         failed = told.failed | {rows[each.row]: each.failure for each in found.failures}
         gone |= failed.keys()
         cuts = [
-            format.Cut(text, {row: value for row, value in cut.items() if row not in gone}) for text, cut in told.cuts
+            replace(cut, values={row: value for row, value in cut.values.items() if row not in gone})
+            for cut in told.cuts
         ]
         return format.Encoded(
             found.data,
@@ -179,7 +180,6 @@ class FixedWidthWriter:
         if not long:
             return text
         cut: dict[int, str] = {}
-        is_secret = credentials.is_secret(field.name)
         texts = text.to_pylist()
         for row in long:
             shown = texts[row]
@@ -190,11 +190,11 @@ class FixedWidthWriter:
                 told.unfit.setdefault(row, Failure(detail, value=shown, field=field.name))
                 texts[row] = ""
                 continue
-            cut[row] = credentials.HIDDEN if is_secret else shown
+            cut[row] = shown
             texts[row] = self._widths.cut(shown, field.width)
         if cut and field.truncation != "silent":
             width = "1 byte" if field.width == 1 else f"{field.width} bytes"
-            told.cuts.append((f"field '{field.name}': values cut to its {width}: {{count}}", cut))
+            told.cuts.append(format.Cut(field.name, f"field '{field.name}': values cut to its {width}: {{count}}", cut))
         return pa.array(texts, pa.string())
 
     def _policy(self, field: Field, dynamic: pa.Array | None, row: int) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs import credentials
 from spark_jobs.cxl import types
 from spark_jobs.formats import format, registry
 from spark_jobs.formats.options import OnUnwritable
@@ -152,7 +153,8 @@ class Output(operator.Operator):
         data = pa.RecordBatch.from_arrays(arrays, names=self.names) if arrays else batch.data.select([])
         encoded = by.encode(data, ends=ends)
         for cut in encoded.cuts if by is self.writer else ():
-            self.context.notice(f"output '{self.step.label or self.step.name}': {cut.text}", batch, cut.values)
+            shown = dict.fromkeys(cut.values, credentials.HIDDEN) if self.guard.hides(cut.field) else cut.values
+            self.context.notice(f"output '{self.step.label or self.step.name}': {cut.text}", batch, shown)
         unwritten = [_with_column(each, data) for each in encoded.failures]
         if encoded.unfit and self.step.options.on_unwritable is OnUnwritable.DLQ:
             unwritten = sorted([*unwritten, *map(_without_name, encoded.unfit)], key=lambda each: each.row)
@@ -170,7 +172,8 @@ class Output(operator.Operator):
         places = [column.to_numpy() for column in batch.origin.identify(batch, rows)]
         first = unfit[int(np.lexsort(places[::-1])[0])]
         failure = first.failure
-        detail = guarded.detail(failure.field, failure.detail, failure.value)
+        is_hidden = self.guard.hides(failure.field)
+        detail = guarded.detail(failure.detail, failure.value) if is_hidden else failure.detail
         message = f"{self.step.path}: {detail}"
         self.context.abort(self, "E900", message, batch, np.array([first.row], dtype=np.int64))
 

@@ -1,4 +1,4 @@
-"""Keeps values of fields that are called like credentials out of logs, messages and summaries.
+"""Keeps credentials out of logs, messages and summaries: fields that are called so, and what is computed from them.
 
 The dead-letter file has them, as it has the whole record.
 """
@@ -6,6 +6,7 @@ The dead-letter file has them, as it has the whole record.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs import credentials
@@ -14,12 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 #: How the failure that a group was rejected for begins.
-_CAUSE = re.compile(r"(?:row \d+: )?field '(.*?)': ", re.DOTALL)
+_CAUSE = re.compile(r"(?:row \d+: )?(?:field '(.*?)': )?", re.DOTALL)
 
 
-def is_secret(field: str | None) -> bool:
-    """Whether what is said of a field has to be hidden."""
-    return bool(field) and credentials.is_secret(str(field))
+@dataclass(frozen=True)
+class Guard:
+    """Which values nobody may see at a node, beside those of fields that are called like credentials.
+
+    Args:
+        fields: columns and computed fields that credentials have gone into.
+        is_read: whether a program of the node reads credentials: what fails there outside of a field, as a condition
+            does, may show them.
+    """
+
+    fields: frozenset[str] = frozenset()
+    is_read: bool = False
+
+    def hides(self, field: str | None) -> bool:
+        """Whether what is said of a field has to be hidden; None: of something that is no field.
+
+        >>> guard = Guard(frozenset({"pin"}))
+        >>> guard.hides("pin"), guard.hides("q.pin"), guard.hides("password"), guard.hides("city"), guard.hides(None)
+        (True, True, True, False, False)
+        """
+        if not field:
+            return self.is_read
+        return credentials.is_secret(field) or field in self.fields or field.partition(".")[2] in self.fields
+
+
+#: Where credentials go nowhere.
+OPEN = Guard()
 
 
 def has_secret(columns: Iterable[str]) -> bool:
@@ -27,25 +52,30 @@ def has_secret(columns: Iterable[str]) -> bool:
     return any(map(credentials.is_secret, columns))
 
 
-def detail(field: str | None, text: str, value: str | None) -> str:
-    """What is said of a field, without its value.
+def detail(text: str, value: str | None) -> str:
+    """What is said of a value that nobody may see, without it.
 
-    >>> detail("password", "cannot convert 'hunter2' to Int", "hunter2")
-    "cannot convert '***' to Int"
-    >>> detail("password", "it is hunter2", "hunter2")
-    '***'
+    >>> detail("cannot convert 'hunter2' to Int", "hunter2"), detail("it is hunter2", "hunter2")
+    ("cannot convert '***' to Int", '***')
     """
-    if not is_secret(field):
-        return text
     quoted = f"'{value}'"
-    return text.replace(quoted, f"'{credentials.HIDDEN}'") if value and quoted in text else credentials.HIDDEN
+    if not value or quoted not in text or value in text.replace(quoted, ""):
+        return credentials.HIDDEN
+    return text.replace(quoted, f"'{credentials.HIDDEN}'")
 
 
-def cause(text: str) -> str:
+def cause(text: str, *, is_open: bool) -> str:
     """The failure for which a group was rejected, as its other records tell it, without such a value.
 
-    >>> cause("row 1: field 'password': cannot convert 'hunter2' to Int")
+    Args:
+        text: the failure.
+        is_open: whether credentials go nowhere in the run, so that names of fields say all.
+
+    >>> cause("row 1: field 'password': cannot convert 'hunter2' to Int", is_open=True)
     "row 1: field 'password': ***"
+    >>> cause("row 1: cannot convert '12' to Date", is_open=True), cause("row 1: it is hunter2", is_open=False)
+    ("row 1: cannot convert '12' to Date", 'row 1: ***')
     """
     found = _CAUSE.match(text)
-    return found[0] + credentials.HIDDEN if found and credentials.is_secret(found[1]) else text
+    assert found is not None
+    return text if is_open and not credentials.is_secret(found[1] or "") else found[0] + credentials.HIDDEN

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from spark_jobs.credentials import HIDDEN
 from spark_jobs.cxl import engine, values
 from spark_jobs.cxl.failure import Category
-from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.records import batches, guarded
 from spark_jobs.nodes.transform.step import ON_ERROR, PER_RECORD, PLACEHOLDER, SHOWN
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
         if entry.condition is not None and rows:
             rows = _holding(operator, entry, batch, rows)
         for row in rows:
-            yield entry.level, partial(_line, entry, step, batch, around, row, entry.made)
+            yield entry.level, partial(_line, entry, step, operator.guard, batch, around, row, entry.made)
 
 
 def on_error(
@@ -80,7 +81,7 @@ def on_error(
         for item in failures:
             for entry in entries:
                 shown = entry.made if are_made else entry.came
-                line = partial(_line, entry, step, batch, around, item.row, shown, item.failure)
+                line = partial(_line, entry, step, operator.guard, batch, around, item.row, shown, item.failure)
                 yield entry.level, line, (batch, item.row)
 
 
@@ -97,15 +98,20 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
 def _line(
     entry: LogDirective,
     step: Logged,
+    guard: guarded.Guard,
     batch: Batch,
     around: Mapping[str, Any],
     row: int,
     shown: Sequence[tuple[str, types.Type]],
     failed: failure.Failure | None = None,
 ) -> Text:
-    """A line about a record; counters are null where nothing says so far."""
+    """A line about a record, without credentials; counters are null where nothing says so far."""
     names = batch.data.schema.names
-    known = {name: batches.value_at(batch, name, row, static) for name, static in shown if name in names}
+    known = {
+        name: HIDDEN if guard.hides(name) else batches.value_at(batch, name, row, static)
+        for name, static in shown
+        if name in names
+    }
     for name, path in SHOWN.items():
         value = around.get(path)
         known[name] = value[row].as_py() if isinstance(value, (pa.Array, pa.ChunkedArray)) else value
@@ -113,7 +119,10 @@ def _line(
         field = f"field '{failed.field}': " if failed.field else ""
         is_plain = failed.category == Category.VALIDATION
         known["_cxl_dlq_error_category"] = str(failed.category)
-        known[_DETAIL] = failed.detail if is_plain else field + failed.detail
+        is_hidden = guard.hides(failed.field) and not is_plain
+        text = None if failed.value is None else values.text_of(failed.value)
+        detail = guarded.detail(failed.detail, text) if is_hidden else failed.detail
+        known[_DETAIL] = detail if is_plain else field + detail
         return _filled(entry, known | _of_step(step), has_row=not is_plain)
     return _filled(entry, known | _of_step(step))
 

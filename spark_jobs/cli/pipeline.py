@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = run_options(arguments)
     if arguments.to_the_end:
         _begin(Path(arguments.pipeline), options)
-    with report.opened(options.diagnostics) as told:
+    with report.opened(options.diagnostics, options.log_format, options.batch_id) as told:
         try:
             return _run(arguments, options, told)
         except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import standard_streams
 from spark_jobs.diagnostics import codes, render
@@ -21,10 +21,18 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """The diagnostics of a command, on standard error."""
+    """The diagnostics of a command, on standard error.
 
-    def __init__(self, style: render.Style) -> None:
+    Args:
+        style: how they are shown.
+        as_lines: whether what is shown as text is a JSON object a line instead, like the lines of the log.
+        batch_id: what these lines name; may be set later.
+    """
+
+    def __init__(self, style: render.Style, *, as_lines: bool = False, batch_id: str = "") -> None:
         self._style = style
+        self._as_lines = as_lines and not style.is_document
+        self.batch_id = batch_id
         self._waiting: list[Diagnostic] = []
 
     def tell(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -41,13 +49,28 @@ class Report:
 
     def _write(self, diagnostics: Iterable[Diagnostic]) -> None:
         with standard_streams.given_up("clinker", sys.stderr):
-            sys.stderr.write(render.render(diagnostics, self._style, colour=render.wants_colour(sys.stderr)))
+            sys.stderr.write(self._rendered(diagnostics))
+
+    def _rendered(self, diagnostics: Iterable[Diagnostic]) -> str:
+        if not self._as_lines:
+            return render.render(diagnostics, self._style, colour=render.wants_colour(sys.stderr))
+        from spark_jobs.execute import logs
+
+        return "".join(f"{logs.object_line(*_as_line(each, self.batch_id))}\n" for each in diagnostics)
+
+
+def _as_line(item: Diagnostic, batch_id: str) -> tuple[str, str, str, dict[str, Any]]:
+    """Level, message, batch and the other facts, as the log's lines have them."""
+    facts = render.record(item)
+    message = facts.pop("message")
+    level = "error" if item.is_error else "warn"
+    return level, message, batch_id, {"event": "diagnostic", **facts}
 
 
 @contextmanager
-def opened(style: str) -> Iterator[Report]:
+def opened(style: str, log_format: str = "text", batch_id: str | None = None) -> Iterator[Report]:
     """A report that is whole when the command ends, however it ends."""
-    report = Report(render.Style(style))
+    report = Report(render.Style(style), as_lines=log_format == "json", batch_id=batch_id or "")
     try:
         yield report
     finally:

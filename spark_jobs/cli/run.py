@@ -36,6 +36,7 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
     from spark_jobs.execute.spark import masking
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
+    told.batch_id = names.batch_id
     previews: list[tuple[str, str]] = []
     names_batch, masked = options.batch_id is not None, masking.Secrets.of_run(options, plan).masked
     with logs.shown(sys.stderr, options.log_level, options.log_format, names.batch_id, masked, names_batch=names_batch):

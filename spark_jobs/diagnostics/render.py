@@ -145,24 +145,25 @@ def concise(diagnostics: Iterable[Diagnostic]) -> str:
 
 def as_json(diagnostics: Iterable[Diagnostic]) -> str:
     """A JSON object with `schema_version` and the list of diagnostics; lines and columns count from 1."""
-    report = {"schema_version": 1, "diagnostics": [_record(item) for item in diagnostics]}
+    report = {"schema_version": 1, "diagnostics": [record(item) for item in diagnostics]}
     return json.dumps(report, ensure_ascii=False, indent=2) + "\n"
 
 
-def _record(item: Diagnostic) -> dict[str, Any]:
-    record: dict[str, Any] = {
+def record(item: Diagnostic) -> dict[str, Any]:
+    """A diagnostic as programs read it."""
+    found: dict[str, Any] = {
         "code": item.code.id,
         "severity": str(item.code.severity),
         "title": item.code.title,
         "message": item.message,
     }
     if item.span:
-        record |= _place(item.span)
+        found |= _place(item.span)
     if item.help:
-        record["help"] = item.help
+        found["help"] = item.help
     if item.labels:
-        record["related"] = [{**_place(label.span), "message": label.text} for label in item.labels]
-    return record
+        found["related"] = [{**_place(label.span), "message": label.text} for label in item.labels]
+    return found
 
 
 def _place(span: Span) -> dict[str, Any]:

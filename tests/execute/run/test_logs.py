@@ -270,14 +270,14 @@ def test_records_without_a_partition_or_a_distinct_key_have_their_lines(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
     rows: list[dict[str, object]] = [{"id": 1, "n": 2, "h": [1]}, {"id": 2, "n": 3, "h": "x"}]
     alone = shown(here, capsys, rows)
-    line = "WARNING 1: 2 [1] {{unknown}}: row 1: {}type mismatch: expected hashable value, got array h=[1]"
-    assert alone[0] == line.format("")
+    line = "WARNING 1: 2 [1] {unknown}: row 1: field 'h': type mismatch: expected hashable value, got array h=[1]"
+    assert alone[0] == line
     text = SHOWN.replace("        distinct by h\n", "").replace(
         "      cxl: |", "      analytic_window: {group_by: [h]}\n      cxl: |"
     )
     pipelines.write(here, {"p.yaml": text})
     assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
-    assert line.format("field 'h': ") in capsys.readouterr().err.splitlines()
+    assert line in capsys.readouterr().err.splitlines()
 
 
 def test_lines_that_are_left_out_are_not_written(
@@ -291,3 +291,40 @@ def test_lines_that_are_left_out_are_not_written(
     assert len([line for line in lines if line.startswith("INFO 1")]) == 5
     assert len(written) == 5
     assert any("35 more log lines of this task are left out" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "code", "wanted"),
+    [
+        ("nodes: [", "a\n1\n", 1, ("E000", True)),
+        ("cxl: emit b = nothing_such", "a\n1\n", 1, ("E200", True)),
+        ("cxl: emit b = a.to_int()", "a\nx\n", 3, ("type_coercion_failure", True)),
+        ("cxl: emit b = a.to_int()", None, 4, ("E216", True)),
+    ],
+)
+def test_under_json_each_diagnostic_is_a_line_as_the_rest_is(
+    here: Path,
+    capsys: pytest.CaptureFixture[str],
+    text: str,
+    rows: str | None,
+    code: int,
+    wanted: tuple[str, str, bool],
+) -> None:
+    """Whatever found it: the parser, the checker, a record, a file that is not there."""
+    pipeline = text
+    if text.startswith("cxl"):
+        pipeline = f"""
+pipeline: {{name: t}}
+nodes:
+  - {{type: source, name: s, config: {{type: csv, path: in.csv, schema: {{a: string}}}}}}
+  - {{type: transform, name: t, input: s, config: {{{text}}}}}
+  - {{type: output, name: o, input: t, config: {{type: csv, path: out.csv}}}}
+"""
+    pipelines.write(here, {"p.yaml": pipeline} | ({} if rows is None else {"in.csv": rows}))
+    assert clinker.main(["run", "p.yaml", "--force", "--log-format", "json", "--batch-id", "b1"]) == code
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (told,) = [line for line in lines if line.get("event") == "diagnostic"]
+    assert (told["code"], "line" in told) == wanted
+    assert told["level"] == "error"
+    assert told["batch_id"] == "b1"
+    assert told["message"]

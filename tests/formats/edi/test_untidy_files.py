@@ -106,6 +106,22 @@ def test_line_ends_that_stand_anywhere_are_data_or_break_a_tag(tmp_path: Path) -
     assert result.problem is not None
 
 
+@pytest.mark.parametrize("filler", [0, 1])
+def test_two_line_ends_at_equal_distances_are_those_of_a_wrapped_file(filler: int, tmp_path: Path) -> None:
+    """Nothing in such a file says whether its author meant them; a byte more between them does."""
+    head = edifact.HEADER + b"UNH+1+ORDERS'FTX+AAI+one"
+    between = b"two'FTX+AAI+"
+    between += b"x" * (len(head) - len(between) + filler)
+    text = head + b"\n" + between + b"\n" + b"end'UNT+4+1'UNZ+1+R1'"
+    result = read("edifact", tmp_path / "in", text, max_elements=4)
+    assert result.problem is None
+    texts = [
+        cell for record in result.records for cell in record if cell and ("two" in str(cell) or "end" in str(cell))
+    ]
+    rest = between.removeprefix(b"two'FTX+AAI+").decode()
+    assert texts == (["one\ntwo", f"{rest}\nend"] if filler else ["onetwo", f"{rest}end"])
+
+
 @pytest.mark.parametrize("beside", [b"TA1*000000001*240101*1200*A*000~", b"ISB*1*2~", b"ISB*1~ISE*2~TA1*1~\nTA1*2~"])
 def test_acknowledgments_and_the_like_stand_between_header_and_groups(beside: bytes, tmp_path: Path) -> None:
     text = X12.replace(x12.ISA, x12.ISA + beside)

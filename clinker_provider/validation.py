@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -135,11 +135,20 @@ def errors_of(problems: Sequence[Problem]) -> list[Problem]:
     return [problem for problem in problems if problem.is_error]
 
 
-def explain(subject: Subject) -> str:
-    """The plan of a valid pipeline as text, as `clinker run --explain` prints it."""
+def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
+    """The plan of a valid pipeline as text, as `clinker run --explain` prints it.
+
+    `arguments` are those of the `clinker run` that takes it: its memory and threads are the plan's.
+    """
     from spark_jobs import plan
 
-    return str(plan.explain_text(subject.pipeline, subject.options()))
+    options = subject.options()
+    if arguments:
+        from spark_jobs.cli import clinker, pipeline
+
+        given = pipeline.run_options(clinker.parsed(["run", *arguments]))
+        options = replace(given, variables=options.variables)
+    return str(plan.explain_text(subject.pipeline, options))
 
 
 def credentials_of(subject: Subject) -> list[str]:
@@ -173,7 +182,7 @@ def wrong_arguments(arguments: Sequence[str]) -> str | None:
     from spark_jobs.cli import clinker, command_line
 
     try:
-        clinker.check(["run", *arguments])
+        clinker.parsed(["run", *arguments])
     except command_line.WrongCommandLine as error:
         return f"`clinker run` does not take what it would be given: {error}"
     return None

@@ -131,11 +131,11 @@ class PipelineOperator(BaseOperator):
             return []
         return validation.credentials_of(self.subject())
 
-    def plan_of(self, subject: validation.Subject) -> str:
-        """The plan as text, short enough to be shown among the rendered fields."""
+    def plan_of(self, subject: validation.Subject, arguments: Sequence[str] = ()) -> str:
+        """The plan as text, short enough to be shown among the rendered fields; `arguments` are those of its run."""
         # Airflow cuts what is longer, and puts a note about its settings in front.
         limit = conf.getint("core", "max_templated_field_length", fallback=4096)
-        return validation.shortened(validation.explain(subject), limit)
+        return validation.shortened(validation.explain(subject, arguments), limit)
 
     def _variables(self) -> Mapping[str, str]:
         return {name: str(value) for name, value in (self.env_vars or {}).items()}

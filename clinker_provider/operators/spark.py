@@ -258,7 +258,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         """A record of exit 1 when something is found wrong here; else None, and the plan is ready to be shown."""
         if self.validate is validation.Validate.OFF:
             return None
-        if reason := validation.wrong_arguments(self._arguments(subject, execution_id, "work")):
+        arguments = self._arguments(subject, execution_id, "work")
+        if reason := validation.wrong_arguments(arguments):
             return _config_record(subject, execution_id, reason)
         if validation.is_remote(self.pipeline):
             return None
@@ -267,13 +268,13 @@ class ClinkerSparkOperator(SubmittingOperator):
         if not errors:
             for warning in problems:
                 self.log.warning("%s", warning)
-            self._show_plan(subject)
+            self._show_plan(subject, arguments)
             return None
         return _config_record(subject, execution_id, validation.message(errors))
 
-    def _show_plan(self, subject: validation.Subject) -> None:
+    def _show_plan(self, subject: validation.Subject, arguments: Sequence[str]) -> None:
         try:
-            self.plan_text = self.plan_of(subject)
+            self.plan_text = self.plan_of(subject, arguments)
         except Exception:
             # The plan is shown for people; a run that is able to run does not end for want of it.
             self.log.exception("The plan of %s cannot be shown", subject.pipeline)

@@ -44,15 +44,15 @@ def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
     return int(standard_streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
 
 
-def check(argv: Sequence[str]) -> None:
-    """Look at a command line without doing what it says, for those who build one.
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """A command line as it is understood, without doing what it says, for those who build one.
 
     Raises:
         WrongCommandLine: when `main` would refuse it.
     """
     parser = _parser()
     try:
-        parser.parse_args(_with_format(list(argv)))
+        return parser.parse_args(_with_format(list(argv)))
     except SystemExit:
         raise WrongCommandLine(parser, "--help and --version do nothing else") from None
 

@@ -100,6 +100,6 @@ def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Diagnosed:
     """Replaces planning."""
     found = Diagnosed()
     monkeypatch.setattr(validation, "problems_of", found.problems_of)
-    monkeypatch.setattr(validation, "explain", lambda subject: f"plan of {subject.pipeline.name}")
+    monkeypatch.setattr(validation, "explain", lambda subject, arguments: f"plan of {subject.pipeline.name}")
     monkeypatch.setattr(validation, "message", lambda problems: "\n".join(map(str, problems)))
     return found

@@ -492,10 +492,26 @@ def test_plan_is_shown_among_the_rendered_fields(spark: Any, context: Any, diagn
     assert operator.overwrite_rtif_after_execution
 
 
+def test_the_shown_plan_has_the_memory_and_the_threads_of_the_task(spark: Any, context: Any) -> None:
+    (spark.folder / "in.csv").write_text("a\n1\n")
+    (spark.folder / "plan.yaml").write_text(
+        "pipeline: {name: t}\nnodes:\n"
+        "  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {a: int}}}\n"
+        "  - {type: output, name: o, input: s, config: {type: csv, path: out.csv}}\n"
+    )
+    arguments = {"memory_limit": "256M", "threads": 2, "batch_id": "b", "force": True}
+    pipeline = str(spark.folder / "plan.yaml")
+    operator = spark.operator({"exit": 0, "record": {}}, validate="execute", pipeline=pipeline, **arguments)
+    operator.execute(context)
+    assert operator.plan_text is not None
+    assert "Memory limit: 256 MiB" in operator.plan_text
+    assert "Worker threads: 2" in operator.plan_text
+
+
 def test_plan_that_cannot_be_shown_does_not_stop_the_run(
     spark: Any, context: Any, diagnosed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(subject: validation.Subject) -> str:
+    def refuse(subject: validation.Subject, arguments: list[str]) -> str:
         raise RuntimeError("no plan")
 
     monkeypatch.setattr(validation, "explain", refuse)

@@ -131,6 +131,12 @@ def _dlq(arguments: argparse.Namespace) -> int:
     return int(import_module(f"spark_jobs.cli.dlq.{arguments.action}").main(arguments))
 
 
+def _test(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli.cases import command
+
+    return command.main(arguments)
+
+
 def _completion(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import completion
 
@@ -152,6 +158,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "init": _init,
     "lineage": _lineage,
     "dlq": _dlq,
+    "test": _test,
     "completion": _completion,
     "doctor": _doctor,
 }
@@ -184,6 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_lineage(commands)
     _add_doctor(commands)
     _add_dlq(commands)
+    _add_test(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
     return parser
@@ -242,6 +250,14 @@ def _add_planning(command: argparse.ArgumentParser) -> None:
     command.add_argument("--rules-path", type=Path, metavar="DIR", help="folder of CXL modules; default: rules/")
     command.add_argument("--allow-absolute-paths", action="store_true", help="permit absolute paths in the pipeline")
     command.add_argument("--channel", metavar="FILE", help="overlay a channel, by its file or name")
+    command.add_argument(
+        "--var",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a value for $vars.NAME; can be repeated",
+    )
     command.add_argument("--env", metavar="NAME", help="the active environment; the same as CLINKER_ENV")
     command.add_argument(
         "--diagnostics", choices=_DIAGNOSTICS, default="full", help="how problems are shown (default: full)"
@@ -324,6 +340,7 @@ def _add_metrics(commands: Any) -> None:
 
 def _add_schema(commands: Any) -> None:
     command = _command(commands, "schema", "print the JSON Schema of pipeline files, for editors")
+    command.add_argument("--cases", action="store_true", help="of files of cases (*.test.yaml) instead")
     command.add_argument("--output", type=Path, metavar="FILE", help="write it to a file")
 
 
@@ -351,6 +368,22 @@ def _add_lineage(commands: Any) -> None:
     command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
     command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")
+
+
+def _add_test(commands: Any) -> None:
+    command = _command(commands, "test", "run the cases of pipelines, without Spark")
+    command.add_argument(
+        "paths", type=Path, nargs="*", metavar="PATH", help="files of cases, or folders with *.test.yaml; default: here"
+    )
+    command.add_argument("-k", dest="only", metavar="TEXT", help="only cases with this text in their names")
+    command.add_argument("--update", action="store_true", help="write what came into the cases that fail")
+    command.add_argument("--coverage", action="store_true", help="show which nodes and branches no case reaches")
+    command.add_argument("--junit", type=Path, metavar="FILE", help="write results for a build server, as JUnit XML")
+    command.add_argument(
+        "--record", metavar="NAME", help="make a case of a pipeline's first records, or of dead letters"
+    )
+    command.add_argument("--rows", type=_whole(1), default=5, metavar="N", help="with --record: records of each source")
+    command.add_argument("--dead-letters", type=Path, metavar="FILE", help="with --record: the records of this file")
 
 
 def _add_dlq(commands: Any) -> None:

@@ -16,6 +16,7 @@ _PIPELINE = """\
 #   clinker validate pipeline.yaml
 #   clinker run pipeline.yaml --explain
 #   clinker run pipeline.yaml
+#   clinker test
 pipeline:
   name: {name}
   vars:
@@ -70,6 +71,34 @@ error_handling:
     path: output/rejected.csv
 """
 
+_CASES = """\
+# What the pipeline does, as cases. Try:
+#   clinker test
+pipeline: ../pipeline.yaml
+
+cases:
+  - name: an order of a hundred or more is large
+    given:
+      orders:
+        - {order_id: 1, customer: Ada, quantity: 10, price: 10.0}
+        - {order_id: 2, customer: Eve, quantity: 10, price: 9.99}
+    expect:
+      large_orders:
+        - {order_id: 1, customer: Ada, quantity: 10, price: 10.0, total: 100.0}
+      small_orders:
+        - {order_id: 2, customer: Eve, quantity: 10, price: 9.99, total: 99.9}
+
+  - name: an order without a quantity is left out, and one that is no number is a dead letter
+    given:
+      orders:
+        - {order_id: 3, customer: Ida, quantity: 0, price: 5.0}
+        - {order_id: 4, customer: Uwe, quantity: three, price: 12.0}
+    expect:
+      totals: []
+    dead_letters:
+      - {row: 2, field: quantity, value: three}
+"""
+
 _ORDERS = """\
 order_id,customer,quantity,price
 1,Ada,2,19.90
@@ -93,7 +122,10 @@ def main(arguments: argparse.Namespace) -> int:
     except OSError as error:
         sys.stderr.write(f"clinker init error: {error.filename}: {error.strerror}\n")
         return ExitCode.IO
-    sys.stdout.write(f"made {pipeline} and {folder / 'data' / 'orders.csv'}\nnext: clinker run {pipeline}\n")
+    sys.stdout.write(
+        f"made {pipeline}, {folder / 'data' / 'orders.csv'} and {folder / 'tests' / 'pipeline.test.yaml'}\n"
+        f"next: clinker run {pipeline}; clinker test {folder}\n"
+    )
     return ExitCode.SUCCESS
 
 
@@ -103,6 +135,8 @@ def write(folder: Path, name: str) -> None:
     Raises:
         OSError: a file or folder cannot be written.
     """
-    (folder / "data").mkdir(parents=True, exist_ok=True)
+    for name_of in ("data", "tests"):
+        (folder / name_of).mkdir(parents=True, exist_ok=True)
     (folder / "pipeline.yaml").write_text(_PIPELINE.format(name=name), encoding="utf-8")
     (folder / "data" / "orders.csv").write_text(_ORDERS, encoding="utf-8")
+    (folder / "tests" / "pipeline.test.yaml").write_text(_CASES, encoding="utf-8")

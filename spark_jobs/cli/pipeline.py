@@ -36,6 +36,7 @@ def _planning(arguments: argparse.Namespace) -> dict[str, Any]:
         "rules_path": arguments.rules_path,
         "channel": arguments.channel,
         "environment": arguments.env or os.environ.get("CLINKER_ENV") or None,
+        "given": dict(arguments.var),
     }
 
 

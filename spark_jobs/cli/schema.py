@@ -16,7 +16,13 @@ def main(arguments: argparse.Namespace) -> int:
     """Print the schema, or write it to a file."""
     from spark_jobs.plan.reading import json_schema
 
-    text = json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
+    if arguments.cases:
+        from spark_jobs.cli.cases import model
+
+        found = {"$schema": json_schema.DIALECT, "title": "Clinker cases", **model.CaseFile.model_json_schema()}
+    else:
+        found = json_schema.schema()
+    text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
     if arguments.output is None:
         sys.stdout.write(text)
         return ExitCode.SUCCESS

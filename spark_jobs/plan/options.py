@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ class PlanOptions:
         channel: a channel file, or the name of a channel in the workspace's channel folder.
         environment: the active environment (`--env`, `CLINKER_ENV`) for `when:` conditions of channels.
         variables: what `${NAME}` finds; None is the process environment.
+        given: values of the pipeline's variables (`$vars`), which win over those of channels.
     """
 
     base_dir: Path | None = None
@@ -31,6 +32,7 @@ class PlanOptions:
     channel: str | None = None
     environment: str | None = None
     variables: Mapping[str, str] | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def lookup(self) -> Mapping[str, str]:

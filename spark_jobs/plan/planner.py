@@ -98,6 +98,7 @@ def _expansion(
     if channel is not None:
         channels.overlay(channel, declared, expansion, options.environment, found)
         channels.check_used(channel, found)
+    variables.give(declared, options.given, found)
     _check_exposed(expansion, declared, found)
     layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
     _lay_over_rules(read, expansion, base_dir, options, found)

@@ -58,14 +58,14 @@ def written(step: SourceStep, entries: Sequence[Entry], folder: Path) -> Files:
     files: dict[str, list[Entry]] = {}
     for entry in entries:
         files.setdefault(entry.file, []).append(entry)
-    rows = dict(zip(map(id, entries), _rows(step, entries), strict=True))
+    found = dict(zip(map(id, entries), rows(step, entries), strict=True))
     paths, origins = [], {}
     for number, (name, mine) in enumerate(files.items()):
         path = folder / str(number) / (Path(name).name or "records")
         path.parent.mkdir(parents=True)
         with path.open("x", encoding="utf-8") as file:
             for row, entry in enumerate(mine, 1):
-                file.write(json.dumps(rows[id(entry)], ensure_ascii=False) + "\n")
+                file.write(json.dumps(found[id(entry)], ensure_ascii=False) + "\n")
                 origins[str(path), str(row)] = entry.origin
         paths.append(str(path))
     if not paths:  # the source gives no record
@@ -91,18 +91,18 @@ def _usual(column: SourceColumn) -> SourceColumn:
     return replace(column, alias=None, spelling=USUAL)
 
 
-def _rows(step: SourceStep, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+def rows(step: SourceStep, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """What NDJSON has of each record."""
-    rows: list[dict[str, Any]] = [{} for _ in entries]
+    found: list[dict[str, Any]] = [{} for _ in entries]
     records = [entry.record for entry in entries]
     # The whole before its parts: `address` before `address.city`.
     for column in sorted(step.columns, key=lambda each: each.name.count(".")):
         texts = [record.get(column.name) for record in records]
         is_mended = np.array([entry.field == column.name for entry in entries])
-        for row, value in zip(rows, _values(step, column, texts, is_mended), strict=True):
+        for row, value in zip(found, _values(step, column, texts, is_mended), strict=True):
             if value is not None:
                 _put(row, column.name, value)
-    return rows
+    return found
 
 
 def _put(row: dict[str, Any], name: str, value: Any) -> None:

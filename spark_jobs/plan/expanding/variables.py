@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,14 @@ from pydantic_core import PydanticCustomError
 from spark_jobs.cxl import types
 from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.cxl.types import Kind
-from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.model import column_type, kind_of
-from spark_jobs.plan.reading import reader
+from spark_jobs.plan.reading import reader, scalars
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping as MappingType
+
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
 
@@ -147,6 +149,26 @@ def _variable(label: str, value: Node, place: Span, found: Diagnostics) -> Varia
         )
         return None
     return Variable(kind, converted, place)
+
+
+def give(declared: Variables, given: MappingType[str, Any], found: Diagnostics) -> None:
+    """Lay values over those of `$vars`. Texts, as the command line has them, are read by the variables' types."""
+    members = declared.declared["vars"]
+    for name, value in given.items():
+        known = members.get(name)
+        if known is None:
+            names = ", ".join(f"`{each}`" for each in members) or "none"
+            help_text = nearest.hint(name, members) or f"variables here: {names}; declare it under `pipeline.vars`"
+            found.add(codes.E015.at(None, f"--var {name}: the pipeline has no variable `{name}`", help=help_text))
+            continue
+        is_text = isinstance(value, str) and known.type.kind not in (Kind.STRING, Kind.DATE, Kind.DATETIME)
+        read = scalars.resolve(value.strip()) if is_text else value
+        fits, converted = convert(read, known.type)
+        if fits:
+            members[name] = replace(known, default=converted, layer="command line")
+        else:
+            message = f"--var {name}: expected {known.type.kind}, found `{value}`"
+            found.add(codes.E015.at(None, message, help=f"it is declared at {known.span}"))
 
 
 def misfit(label: str, value: Any, kind: types.Type) -> str:

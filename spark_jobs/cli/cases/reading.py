@@ -1,0 +1,102 @@
+"""Files of cases: found in folders, read with the places of everything that is written."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli.cases import model
+from spark_jobs.diagnostics import codes
+from spark_jobs.plan.reading import document, reader, yaml_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.diagnostics.source import SourceFile, Span
+
+#: How the names of files of cases end.
+ENDING = ".test.yaml"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case with its places.
+
+    Args:
+        path: the file.
+        pipeline: the pipeline's file.
+        config: what is written.
+        tree: the same with places.
+    """
+
+    path: Path
+    pipeline: Path
+    config: model.Case
+    tree: yaml_tree.Mapping
+    file: SourceFile
+
+    @property
+    def name(self) -> str:
+        """What it shows."""
+        return self.config.name
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return reader.value_span(self.tree, ("name",))
+
+    def place(self, *path: str | int) -> Span:
+        """Where something of it stands."""
+        _, place, depth = reader.locate(self.tree, path)
+        return place if depth else self.span
+
+    def node(self, *path: str | int) -> yaml_tree.Node | None:
+        """What is written under some keys."""
+        node, _, depth = reader.locate(self.tree, path)
+        return node if depth == len(path) else None
+
+
+def files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files that are named, and those below the folders that are, by name.
+
+    Raises:
+        FileNotFoundError: a path leads nowhere.
+    """
+    for path in paths:
+        if path.is_dir():
+            for folder, folders, names in os.walk(path):
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                yield from (Path(folder, name) for name in sorted(names) if name.endswith(ENDING))
+        elif path.exists():
+            yield path
+        else:
+            raise FileNotFoundError(2, "no such file or folder", str(path))
+
+
+def read(path: Path, found: Diagnostics) -> list[Case]:
+    """The cases of a file; what is wrong with it goes to `found`."""
+    file = document.open_text(path, found)
+    tree = yaml_tree.read(file, dict(os.environ), found) if file else None
+    if file is None or tree is None:
+        return []
+    if not isinstance(tree, yaml_tree.Mapping):
+        found.add(codes.E000.at(reader.head(tree.span), "a file of cases is a mapping with `pipeline:` and `cases:`"))
+        return []
+    read_file = reader.read(model.CaseFile, tree, found)
+    if read_file is None:
+        return []
+    written = tree.entries["cases"].value
+    assert isinstance(written, yaml_tree.Sequence)
+    pipeline = path.parent / read_file.pipeline
+    if not pipeline.is_file():
+        place = reader.value_span(tree, ("pipeline",))
+        found.add(codes.E000.at(place, f"cannot read `{read_file.pipeline}`: no such file", help="check the path"))
+        return []
+    return [
+        Case(path, pipeline, config, node, file)
+        for config, node in zip(read_file.cases, written.items, strict=True)
+        if isinstance(node, yaml_tree.Mapping)
+    ]

@@ -1,0 +1,102 @@
+"""A case made from what a pipeline reads: the first records of its sources, or records that died."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli.cases import model, running, writing
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.execute import identity
+from spark_jobs.execute.dlq import reading_again, work_list
+from spark_jobs.execute.run import executor
+from spark_jobs.plan import planner
+from spark_jobs.plan.options import PlanOptions, RunOptions
+from spark_jobs.plan.reading import document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spark_jobs.plan.plan import Plan
+
+    Row = dict[str, Any]
+
+
+class NotRecorded(Exception):
+    """No case could be made; the message says why."""
+
+
+def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
+    """Add a case to the file of cases beside a pipeline; gives that file's path.
+
+    Args:
+        pipeline: the pipeline's file.
+        name: what the case shows.
+        rows: how many records of each source.
+        letters: a dead-letter file, whose records are taken for those of the sources that have any there.
+
+    Raises:
+        NotRecorded: the pipeline has errors, or its inputs cannot be read.
+        OSError: a file cannot be read or written.
+    """
+    Diagnostics()
+    plan, _found = planner.plan(pipeline, PlanOptions())
+    if plan is None:
+        raise NotRecorded("the pipeline has errors: `clinker validate` shows them")
+    given = _first(pipeline, rows)
+    if letters is not None:
+        given |= _dead(plan, letters)
+    config = model.Case.model_validate({"name": name, "given": given})
+    ran = running.run(running.Setup(pipeline, pipeline.parent, config))
+    path = pipeline.parent / "tests" / f"{pipeline.stem}.test.yaml"
+    text = writing.case(name, given, ran, list(plan.outputs))
+    if path.exists():
+        before = path.read_text(encoding="utf-8")
+        path.write_text(before.rstrip("\n") + f"\n\n{text}", encoding="utf-8")
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"pipeline: ../{pipeline.name}\n\ncases:\n{text}", encoding="utf-8")
+    return path
+
+
+def _first(pipeline: Path, count: int) -> dict[str, list[Row]]:
+    """The first records of each source, as they are read."""
+    file = document.open_text(pipeline, Diagnostics())
+    read = document.read(file, PlanOptions().lookup, Diagnostics()) if file else None
+    assert read is not None, "it was planned"
+    sources = [node.name for node in read.nodes if node.kind == "source"]
+    named = {f"clinker_test_{number}": name for number, name in enumerate(sources)}
+    read.nodes += running.shows(named)
+    plan = planner.plan_document(read, pipeline, PlanOptions(), Diagnostics())
+    assert plan is not None, "it was planned"
+    shown: dict[str, str] = {}
+    options = RunOptions(threads=1, quiet=True, in_process=True, preview=count, dry_run=True, log_level="error")
+    outcome = executor.execute(plan, options, identity.Identity.new(None, None), shown.__setitem__)
+    if outcome.result.error is not None:
+        raise NotRecorded(str(outcome.result.error))
+    found: dict[str, list[Row]] = {}
+    for node, name in named.items():
+        lines = shown.get(node, "").splitlines()
+        found[name] = [_known(json.loads(line)) for line in lines]
+    return found
+
+
+def _known(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _dead(plan: Plan, letters: Path) -> dict[str, list[Row]]:
+    """The records of dead letters by source, each once."""
+    found: dict[str, dict[tuple[str, str, str], work_list.Entry]] = {}
+    for entry in work_list.read(letters).entries:
+        if entry.source in plan.sources and any(entry.record.values()):
+            found.setdefault(entry.source, {}).setdefault(entry.origin, entry)
+    return {
+        name: [_known(row) for row in reading_again.rows(plan.sources[name], _all(entries.values()))]
+        for name, entries in found.items()
+    }
+
+
+def _all(entries: Any) -> Sequence[work_list.Entry]:
+    return list(entries)

@@ -1,0 +1,271 @@
+"""A case runs: its pipeline with other inputs, and with outputs that can be compared, in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.diagnostics.source import SourceFile
+from spark_jobs.execute import identity, logs
+from spark_jobs.execute.dlq import work_list
+from spark_jobs.execute.run import executor
+from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
+from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.source.step import FileMatch
+from spark_jobs.plan import plan as plans
+from spark_jobs.plan import planner
+from spark_jobs.plan.options import PlanOptions, RunOptions
+from spark_jobs.plan.reading import document
+from spark_jobs.scan.compression import Compression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from spark_jobs.cli.cases import model
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.result import RunError
+
+    Row = dict[str, Any]
+
+#: What nodes are called that show others' records.
+_SHOWN = "clinker_test_{}"
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass
+class Ran:
+    """What came of a case.
+
+    Args:
+        rows: the records of outputs and of other nodes that were asked for.
+        dead: the dead letters, in order.
+        diagnostics: what planning found.
+        error: what ended the run.
+        nodes: the nodes that had records, and all that there are.
+    """
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    dead: list[work_list.Entry] = field(default_factory=list)
+    diagnostics: Sequence[Diagnostic] = ()
+    error: RunError | None = None
+    nodes: dict[str, bool] = field(default_factory=dict)
+    is_planned: bool = False
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a case needs to run.
+
+    Args:
+        pipeline: the pipeline's file.
+        folder: where files are that the case names.
+        config: what is written.
+        shown: nodes whose records are wanted beside those of outputs; None: also every branch of every route.
+    """
+
+    pipeline: Path
+    folder: Path
+    config: model.Case
+    shown: tuple[str, ...] = ()
+    with_branches: bool = False
+
+
+class Unknown(ValueError):
+    """A case names what its pipeline does not have; `path` is where."""
+
+    def __init__(self, message: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def run(setup: Setup) -> Ran:
+    """Run a case.
+
+    Raises:
+        Unknown: it names a source or a node that the pipeline does not have.
+        OSError: a file cannot be read or written.
+    """
+    with logs.shown(io.StringIO(), "error", "text", "", str, names_batch=False):
+        return _run(setup)
+
+
+def _run(setup: Setup) -> Ran:
+    plan, found, shown = _planned_once(setup)
+    ran = Ran(diagnostics=found.sorted())
+    if plan is None:
+        return ran
+    ran.is_planned = True
+    scratch = Path(tempfile.mkdtemp(prefix="clinker-test-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None))
+    try:
+        _execute(plan, setup, shown, scratch, ran)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return ran
+
+
+def _options(config: model.Case) -> PlanOptions:
+    return PlanOptions(
+        channel=config.channel,
+        environment=config.env,
+        variables={**os.environ, **config.environment},
+        given=config.vars,
+    )
+
+
+#: The plans of this process, for cases that differ in their records alone.
+_PLANS: dict[str, tuple[plans.Plan | None, Diagnostics, dict[str, str]]] = {}
+
+
+def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
+    config = setup.config
+    layers = [config.vars, config.channel, config.env, config.environment, setup.shown, setup.with_branches]
+    key = json.dumps([os.path.abspath(setup.pipeline), os.stat(setup.pipeline).st_mtime_ns, *layers], default=str)
+    if key not in _PLANS:
+        _PLANS[key] = _planned(setup)
+    return _PLANS[key]
+
+
+def _planned(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
+    """The plan with a node for each whose records are shown, by what it shows."""
+    found = Diagnostics()
+    file = document.open_text(setup.pipeline, found)
+    options = _options(setup.config)
+    read = document.read(file, options.lookup, found) if file else None
+    if read is None:
+        return None, found, {}
+    outputs = {node.name for node in read.nodes if node.kind == "output"}
+    known = {node.name for node in read.nodes}
+    shown = [name for name in setup.shown if name not in outputs]
+    for name in shown:
+        if name.partition(".")[0] not in known:
+            raise Unknown(f"the pipeline has no node '{name}'", ("expect", name))
+    if setup.with_branches:
+        shown += [name for name in _branches(read) if name not in shown]
+    named = {_SHOWN.format(number): name for number, name in enumerate(shown)}
+    if named:
+        read.nodes += shows(named)
+    return planner.plan_document(read, setup.pipeline, options, found), found, named
+
+
+def _branches(read: document.Document) -> list[str]:
+    found = []
+    for node in read.nodes:
+        config: Any = node.config
+        if node.kind == "route" and config is not None:
+            found += [f"{node.name}.{branch}" for branch in (*config.conditions, config.default)]
+    return list(dict.fromkeys(found))
+
+
+def shows(named: Mapping[str, str]) -> Iterable[Any]:
+    """Outputs of nodes, as if they were written in the pipeline."""
+    nodes = [
+        {
+            "type": "output",
+            "name": name,
+            "input": of,
+            "config": {
+                "type": "json",
+                "path": f"{name}.ndjson",
+                "preserve_nulls": True,
+                "options": {"format": "ndjson"},
+            },
+        }
+        for name, of in named.items()
+    ]
+    text = json.dumps({"pipeline": {"name": "test"}, "nodes": nodes})
+    read = document.read(SourceFile("<test>", text), {}, Diagnostics())
+    return read.nodes if read else []
+
+
+def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: Path, ran: Ran) -> None:
+    given = setup.config.given
+    for name in given:
+        if name not in plan.sources:
+            raise Unknown(f"the pipeline has no source '{name}'", ("given", name))
+    steps: dict[str, Any] = {}
+    for number, (name, source) in enumerate(plan.sources.items()):
+        steps[name] = _source(source, given.get(name), scratch / "in" / str(number), setup.folder)
+    paths = {}
+    for number, (name, output) in enumerate(plan.outputs.items()):
+        path = scratch / "out" / f"{number}.ndjson"
+        paths[shown.get(name, name)] = path
+        steps[name] = _output(output, path)
+    nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in plan.nodes)
+    errors = plan.errors
+    if errors.strategy is not plans.Strategy.FAIL_FAST:
+        errors = replace(errors, strategy=plans.Strategy.CONTINUE)
+    target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
+    errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
+    plan = replace(plan, nodes=nodes, errors=errors, metrics_dir=None, storage=replace(plan.storage, staging=None))
+    options = RunOptions(threads=1, quiet=True, in_process=True, allow_absolute_paths=True, log_level="error")
+    outcome = executor.execute(plan, options, identity.Identity.new(None, None))
+    ran.error = outcome.result.error
+    hidden = set(shown)
+    ran.nodes = {
+        name: bool(node["records_in"] or node["records_out"] or node["dead"])
+        for name, node in outcome.nodes.items()
+        if name not in hidden
+    }
+    if ran.error is None:
+        ran.rows = {name: _rows(path) for name, path in paths.items()}
+        ran.dead = [entry for path in outcome.result.dlq_paths for entry in work_list.read(Path(path)).entries]
+
+
+def _source(step: SourceStep, given: model.Given | None, folder: Path, beside: Path) -> SourceStep:
+    """A source that reads what a case gives."""
+    folder.mkdir(parents=True)
+    if given is not None and (given.text is not None or given.file is not None):
+        path = beside / given.file if given.file is not None else folder / "text"
+        if given.text is not None:
+            path.write_text(given.text, encoding=step.options.encoding or "utf-8")
+        return replace(step, match=FileMatch(path=str(path.absolute())), endpoint=None, passes=())
+    path = folder / f"{step.name.replace('/', '%')}.ndjson"
+    rows = given.rows or [] if given is not None else []
+    path.write_text("".join(json.dumps(_nested(row), ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    columns = tuple(replace(column, alias=None) for column in step.columns)
+    options = JsonRead(format=JsonLayout.NDJSON, compression=Compression.NONE)
+    return replace(
+        step, format="json", options=options, match=FileMatch(path=str(path)), columns=columns, array_paths=(),
+        sections=(), layout=None, typed_fields=(), endpoint=None, passes=(),
+    )  # fmt: skip
+
+
+def _nested(row: Row) -> Row:
+    """A row whose dotted names are members of objects."""
+    found: Row = {}
+    for name, value in row.items():
+        *parents, last = name.split(".")
+        place = found
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return found
+
+
+def _output(step: OutputStep, path: Path) -> OutputStep:
+    """An output as lines of JSON, with nulls; names and columns are as they would be in its file."""
+    return replace(
+        step, path=str(path), format="json", options=JsonWrite(format=JsonLayout.NDJSON, compression=Compression.NONE),
+        if_exists=IfExists.OVERWRITE, split=None, by_file=None, parts=False, write_meta=False, preserve_nulls=True,
+        layout=None, header=(),
+    )  # fmt: skip
+
+
+def _rows(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def codes_of(found: Iterable[Diagnostic]) -> tuple[Counter[str], set[str]]:
+    """The codes of errors, and of warnings."""
+    errors = Counter(each.code.id for each in found if each.is_error)
+    return errors, {each.code.id for each in found if not each.is_error}

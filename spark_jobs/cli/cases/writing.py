@@ -1,0 +1,137 @@
+"""Cases as YAML: what a file of cases gets when cases are updated or recorded."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.plan.reading import reader, scalars, yaml_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from spark_jobs.cli.cases.reading import Case
+    from spark_jobs.cli.cases.running import Ran
+
+    Row = Mapping[str, Any]
+
+#: What stands in YAML without quotes, within braces too.
+_PLAIN = re.compile(r"[A-Za-z_$@][A-Za-z0-9_ .$@/-]*(?<! )")
+
+
+def flow(value: Any) -> str:
+    """A value on one line.
+
+    >>> flow({"id": 1, "name": "yes, no", "at": "2026-03-02", "tags": ["a", None]})
+    '{id: 1, name: "yes, no", at: "2026-03-02", tags: [a, null]}'
+    """
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(str(key))}: {flow(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    return _key(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _key(text: str) -> str:
+    is_plain = _PLAIN.fullmatch(text) is not None and scalars.resolve(text) == text
+    return text if is_plain else json.dumps(text, ensure_ascii=False).replace("$", "$$")
+
+
+def rows(found: Sequence[Row], indent: int) -> str:
+    """A list of rows, each on a line of its own, which begins where the first stands."""
+    if not found:
+        return "[]"
+    return f"\n{' ' * indent}".join(f"- {flow(dict(row))}" for row in found)
+
+
+def updated(text: str, cases: Sequence[tuple[Case, Ran]]) -> str:
+    """The text of a file of cases with what came in place of what was expected."""
+    edits: list[tuple[int, int, str]] = []
+    for case, ran in cases:
+        if ran.error is not None or not ran.is_planned:
+            continue
+        for name, expected in case.config.expect.items():
+            if name in ran.rows:
+                keep = list(expected.rows[0]) if expected.partial and expected.rows else None
+                came = [dict(row) if keep is None else {key: row.get(key) for key in keep} for row in ran.rows[name]]
+                path = ("expect", name, "rows") if case.node("expect", name, "rows") is not None else ("expect", name)
+                edits.append(_edit(case, path, [_without_nulls(row) for row in came]))
+        edits += _letters(case, ran)
+    for start, end, replacement in sorted(edits, reverse=True):
+        text = text[:start] + replacement + text[end:]
+    return text
+
+
+def _without_nulls(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _letters(case: Case, ran: Ran) -> list[tuple[int, int, str]]:
+    found = [letter(entry) for entry in ran.dead]
+    if case.node("dead_letters") is not None:
+        return [_edit(case, ("dead_letters",), found)]
+    if not found:
+        return []
+    # It is put at the end of the case, under its other keys.
+    _, key, _ = reader.locate(case.tree, ("name",))
+    indent = key.column - 1
+    end = _end(case.file.text, case.tree.span.end)
+    shown = rows(found, indent + 2)
+    return [(end, end, f"\n{' ' * indent}dead_letters:\n{' ' * (indent + 2)}{shown}")]
+
+
+def letter(entry: Any) -> Row:
+    """What a case says of a dead letter."""
+    known = {
+        "source": entry.source,
+        "row": entry.row and int(entry.row),
+        "field": entry.field,
+        "category": entry.category,
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _edit(case: Case, path: tuple[str, ...], found: Sequence[Row]) -> tuple[int, int, str]:
+    """Where the rows under some keys stand, and what is written there."""
+    node, key, _ = reader.locate(case.tree, path)
+    text = case.file.text
+    start, end = node.span.start, _end(text, node.span.end)
+    is_block = isinstance(node, yaml_tree.Sequence) and text[start : start + 1] == "-"
+    if is_block and found:
+        return start, end, rows(found, node.span.column - 1)
+    colon = text.index(":", key.end)
+    if not found:
+        return colon + 1, end, " []"
+    indent = key.column + 1
+    return colon + 1, end, f"\n{' ' * indent}{rows(found, indent)}"
+
+
+def _end(text: str, end: int) -> int:
+    """The end of what is written, without blanks, and comments that belong to what follows."""
+    while True:
+        end = len(text[:end].rstrip())
+        start = text.rfind("\n", 0, end) + 1
+        if not text[start:end].lstrip().startswith("#"):
+            return end
+        end = start
+
+
+def case(name: str, given: Mapping[str, Sequence[Row]], ran: Ran, outputs: Sequence[str]) -> str:
+    """A case as an item of a list of cases."""
+    lines = [f"  - name: {_key(name)}", "    given:"]
+    lines += [f"      {_key(source)}:{_block(found)}" for source, found in given.items()]
+    lines.append("    expect:")
+    lines += [
+        f"      {_key(output)}:{_block([_without_nulls(row) for row in ran.rows.get(output, [])])}"
+        for output in outputs
+    ]
+    if ran.dead:
+        lines.append(f"    dead_letters:{_block([letter(entry) for entry in ran.dead], 6)}")
+    if ran.error is not None:
+        lines.append(f"    error: {_key(ran.error.code)}")
+    return "\n".join(lines) + "\n"
+
+
+def _block(found: Sequence[Row], indent: int = 8) -> str:
+    return f"\n{' ' * indent}{rows(found, indent)}" if found else " []"

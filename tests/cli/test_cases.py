@@ -1,0 +1,385 @@
+"""`clinker test`: cases of pipelines, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+import yaml
+
+from spark_jobs.cli import clinker
+from spark_jobs.cli.cases import command, model, reading, running
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+
+ROOT = Path(__file__).parent.parent.parent
+Captured = pytest.CaptureFixture[str]
+
+_PIPELINE = """
+pipeline:
+  name: p
+  vars: {limit: 10}
+nodes:
+  - type: source
+    name: s
+    config: {type: csv, path: "${IN:-in.csv}", schema: {id: int, n: int, day: {type: date, format: "%d.%m.%Y"}}}
+  - {type: transform, name: t, input: s, config: {cxl: "emit twice = n * 2"}}
+  - {type: route, name: r, input: t, config: {conditions: {big: "twice > $vars.limit"}, default: small}}
+  - {type: output, name: big, input: r.big, config: {type: csv, path: big.csv, exclude: [day]}}
+  - {type: output, name: small, input: r.small, config: {type: json, path: small.json, mapping: {number: n}}}
+error_handling: {strategy: continue, dlq: {path: dead.csv}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(_PIPELINE)
+    return tmp_path
+
+
+def _cases(folder: Path, text: str) -> Path:
+    path = folder / "p.test.yaml"
+    path.write_text("pipeline: p.yaml\ncases:\n" + textwrap.indent(textwrap.dedent(text).strip("\n"), "  ") + "\n")
+    return path
+
+
+def _test(*arguments: str) -> int:
+    return clinker.main(["test", *arguments])
+
+
+_GOOD = """
+- name: good
+  given:
+    s:
+      - {id: 1, n: 6, day: "02.01.2026"}
+      - {id: 2, n: 5}
+      - {id: 3, n: six}
+  expect:
+    big:
+      - {id: 1, n: 6, twice: 12}
+    small:
+      - {id: 2, number: 5, twice: 10}
+    r.small:
+      partial: true
+      rows: [{id: 2}]
+    t:
+      ordered: false
+      rows:
+        - {id: 2, n: 5, twice: 10}
+        - {id: 1, n: 6, day: "2026-01-02", twice: 12}
+  dead_letters:
+    - {row: 3, field: n, value: six, detail: cannot convert 'six' to Int, id: 3}
+"""
+
+
+def test_a_case_that_holds(folder: Path, capsys: Captured) -> None:
+    _cases(folder, _GOOD)
+    assert _test() == 0
+    assert "1 case: 1 passed, 0 failed" in capsys.readouterr().out
+    assert sorted(path.name for path in folder.iterdir()) == ["p.test.yaml", "p.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("twice: 12}\n    small", "twice: 13}\n    small", ["11:11: 'big'", "- twice: 13", "+ twice: 12", '"id": 1']),
+        ("- {id: 2, number: 5, twice: 10}", "- {id: 2, number: 5}", ["13:11: 'small'", "- twice: null", "+ twice: 10"]),
+        ("rows: [{id: 2}]", "rows: []", ["14:7: 'r.small': 0 rows expected, 1 came", "row 1: is not expected"]),
+        ("- {id: 2, n: 5, twice: 10}", "- {id: 9}", ["20:13: 't'", "- id: 9"]),
+        ("value: six", "value: seven", ["23:9: 1 dead letter expected", "- value: seven", "+ value: six"]),
+        ("n: six}", "n: 6}", ["dead letter 1 is missing"]),
+        ("r.small:", "nothing:", ["14:7: the pipeline has no node 'nothing'"]),
+        ("    s:\n", "    sauce:\n", ["5:7: the pipeline has no source 'sauce'"]),
+    ],
+)
+def test_a_difference_is_told_with_its_line(
+    before: str, after: str, said: list[str], folder: Path, capsys: Captured
+) -> None:
+    assert before in _GOOD
+    _cases(folder, _GOOD.replace(before, after, 1))
+    assert _test() == 1
+    out = capsys.readouterr().out
+    assert out.startswith("FAIL p.test.yaml:3:11 good\n")
+    for text in said:
+        assert text in out
+
+
+def test_unexpected_dead_letters_fail_a_case(folder: Path, capsys: Captured) -> None:
+    _cases(folder, "- {name: c, given: {s: [{id: 1, n: x}]}, expect: {t: []}}")
+    assert _test() == 1
+    assert "0 dead letters expected, 1 came" in capsys.readouterr().out
+
+
+def test_variables_environment_files_and_texts(folder: Path) -> None:
+    (folder / "other.csv").write_text("id,n,day\n1,1,02.01.2026\n")
+    _cases(
+        folder,
+        """
+        - name: a variable
+          vars: {limit: 1}
+          given: {s: {file: other.csv}}
+          expect:
+            big: [{id: 1, n: 1, twice: 2}]
+        - name: a text
+          given:
+            s:
+              text: |
+                id,n,day
+                1,1,
+          expect:
+            small: [{id: 1, number: 1, twice: 2}]
+        - name: an environment variable
+          environment: {IN: "../up.csv"}
+          diagnostics: [E-SEC-001]
+        """,
+    )
+    assert _test() == 0
+
+
+def test_errors_of_planning_and_of_the_run(folder: Path, capsys: Captured) -> None:
+    (folder / "p.yaml").write_text(
+        _PIPELINE.replace("n * 2", "m * 2").replace("strategy: continue", "strategy: fail_fast")
+    )
+    _cases(folder, "- {name: c, given: {}}")
+    assert _test() == 1
+    assert "the pipeline has errors" in (out := capsys.readouterr().out)
+    assert "E200" in out
+    _cases(folder, "- {name: c, given: {}, diagnostics: [E200]}")
+    assert _test() == 0
+    (folder / "p.yaml").write_text(_PIPELINE.replace("strategy: continue", "strategy: fail_fast"))
+    _cases(folder, "- {name: c, given: {s: [{id: x}]}, error: cannot convert 'x' to Int}")
+    assert _test() == 0
+    _cases(folder, "- {name: c, given: {s: [{id: x}]}, error: nothing of that}")
+    assert _test() == 1
+    _cases(folder, "- {name: c, given: {s: [{id: 1}]}, error: something}")
+    assert _test() == 1
+    assert "is expected to end with an error" in capsys.readouterr().out
+
+
+_UPDATED = """\
+pipeline: p.yaml
+cases:
+  - name: wrong  # a comment
+    given: {s: [{id: 1, n: 6}, {id: 2, n: x}]}
+    expect:
+      big:
+        - {id: 1, n: 6, twice: 12}
+      # of the small ones
+      small: []
+      t:
+        partial: true
+        rows:
+          - {id: 1, twice: 12}
+    dead_letters:
+      - {source: s, row: 2, field: n, category: type_coercion_failure}
+
+  - name: right
+    given: {s: [{id: 1, n: 6}]}
+    expect:
+      big: [{id: 1,   n: 6, twice: 12}]
+"""
+
+
+def test_update_writes_what_came(folder: Path, capsys: Captured) -> None:
+    path = _cases(
+        folder,
+        """
+        - name: wrong  # a comment
+          given: {s: [{id: 1, n: 6}, {id: 2, n: x}]}
+          expect:
+            big:
+              - {id: 7}
+              - {id: 8}
+            # of the small ones
+            small: [{id: 1}]
+            t:
+              partial: true
+              rows:
+                - {id: 5, twice: 1}
+
+        - name: right
+          given: {s: [{id: 1, n: 6}]}
+          expect:
+            big: [{id: 1,   n: 6, twice: 12}]
+        """,
+    )
+    assert _test("--update") == 0
+    assert "2 passed" in capsys.readouterr().out
+    assert path.read_text() == _UPDATED
+    assert _test() == 0
+
+
+def test_a_case_is_recorded_from_the_first_records(folder: Path, capsys: Captured) -> None:
+    (folder / "in.csv").write_text("id,n,day\n" + "".join(f"{i},{i},0{i}.01.2026\n" for i in range(1, 10)))
+    assert _test("--record", "the beginning", "--rows", "2", "p.yaml") == 0
+    (case,) = reading.read(folder / "tests/p.test.yaml", Diagnostics())
+    assert case.config.given["s"].rows == [
+        {"id": 1, "n": 1, "day": "2026-01-01"},
+        {"id": 2, "n": 2, "day": "2026-01-02"},
+    ]
+    assert case.config.expect["small"].rows == [
+        {"id": 1, "number": 1, "day": "2026-01-01", "twice": 2},
+        {"id": 2, "number": 2, "day": "2026-01-02", "twice": 4},
+    ]
+    assert _test() == 0
+    assert _test("--record", "another: one", "p.yaml") == 0
+    assert [case.name for case in reading.read(folder / "tests/p.test.yaml", Diagnostics())] == [
+        "the beginning", "another: one"
+    ]  # fmt: skip
+    assert _test() == 0
+
+
+def test_a_case_is_recorded_from_dead_letters(folder: Path) -> None:
+    (folder / "in.csv").write_text("id,n,day\n1,1,\n2,two,\n")
+    (folder / "dead.csv").write_text(
+        "_cxl_dlq_id,_cxl_dlq_source_file,_cxl_dlq_source_name,_cxl_dlq_source_row,_cxl_dlq_triggering_field,id,n,day\n"
+        "x,in.csv,s,2,n,2,two,03.01.2026\n"
+    )
+    assert _test("--record", "last night", "--dead-letters", "dead.csv", "p.yaml") == 0
+    (case,) = reading.read(folder / "tests/p.test.yaml", Diagnostics())
+    assert case.config.given["s"].rows == [{"id": 2, "n": "two", "day": "2026-01-03"}]
+    assert case.config.dead_letters == [{"source": "s", "row": 1, "field": "n", "category": "type_coercion_failure"}]
+    assert _test() == 0
+
+
+def test_coverage_shows_what_no_case_reaches(folder: Path, capsys: Captured) -> None:
+    _cases(folder, "- {name: c, given: {s: [{id: 1, n: 1}]}}")
+    assert _test("--coverage") == 0
+    out = capsys.readouterr().out
+    assert "p.yaml: 5 of 7 nodes and branches reached\n  no case reaches big\n  no case reaches r.big\n" in out
+
+
+def test_junit_has_failures_with_their_places(folder: Path) -> None:
+    _cases(folder, _GOOD + '- {name: "bad <one>", given: {s: [{id: 1, n: 1}]}, expect: {t: []}}\n')
+    assert _test("--junit", "out.xml") == 1
+    suite = ElementTree.parse(folder / "out.xml").getroot()[0]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [len(case) for case in suite] == [0, 1]
+    assert suite[1].get("name") == "bad <one>"
+    assert "p.test.yaml:24:" in str(suite[1][0].get("message"))
+
+
+def test_only_cases_with_a_text_in_their_names(folder: Path, capsys: Captured) -> None:
+    _cases(folder, "- {name: Large ones}\n- {name: small ones}")
+    assert _test("-k", "large") == 0
+    assert "1 case: 1 passed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("pipeline: p.yaml\ncases:\n  - {name: c, expekt: {}}\n", "did you mean `expect`?"),
+        ("pipeline: q.yaml\ncases:\n  - {name: c}\n", "cannot read `q.yaml`: no such file"),
+        ("pipeline: p.yaml\ncases: []\n", "cases"),
+        ("- a\n", "a file of cases is a mapping"),
+    ],
+)
+def test_a_wrong_file_of_cases_is_told_with_its_place(text: str, said: str, folder: Path, capsys: Captured) -> None:
+    (folder / "x.test.yaml").write_text(text)
+    assert _test() == 1
+    assert said in (err := capsys.readouterr().err)
+    assert "x.test.yaml:" in err
+
+
+def test_no_cases_are_an_error_that_says_how_to_make_one(folder: Path, capsys: Captured) -> None:
+    assert _test() == 1
+    assert "clinker test --record NAME PIPELINE" in capsys.readouterr().err
+    assert _test("nowhere") == 1
+    assert "nowhere: no such file" in capsys.readouterr().err
+
+
+def test_many_cases_are_shared_by_processes(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr(command.cores, "available", lambda: 2)
+    case = "- {name: c%d, given: {s: [{id: %d, n: 1}]}, expect: {t: {partial: true, rows: [{id: %d}]}}}"
+    cases = "\n".join(case % (i, i, 8 if i == 7 else i) for i in range(40))
+    _cases(folder, cases)
+    began = time.perf_counter()
+    assert _test() == 1
+    assert time.perf_counter() - began < 60
+    out = capsys.readouterr().out
+    assert out.count("FAIL") == 1
+    assert "FAIL p.test.yaml:10:12 c7" in out
+    assert "40 cases: 39 passed, 1 failed" in out
+
+
+def test_a_case_needs_no_spark(folder: Path) -> None:
+    _cases(folder, _GOOD)
+    statement = "import sys\nfrom spark_jobs.cli import clinker\nstatus = clinker.main(['test'])\n"
+    statement += "assert 'pyspark' not in sys.modules\nsys.exit(status)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
+    done = subprocess.run(
+        [sys.executable, "-c", statement], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pytest_collects_the_same_files(folder: Path) -> None:
+    _cases(folder, _GOOD + "- {name: bad, given: {s: [{id: 1, n: 1}]}, expect: {t: []}}\n")
+    plugin = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "spark_jobs.cli.cases.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*plugin, "p.test.yaml"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "'t': 0 rows expected, 1 came" in done.stdout
+    assert "running.py" not in done.stdout
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("examples/**/*.test.yaml")), ids=lambda path: path.parent.parent.name)
+def test_cases_of_examples_hold(path: Path) -> None:
+    found = Diagnostics()
+    results = [command.run(case) for case in reading.read(path, found)]
+    assert results
+    assert [line for result in results if result.differences for line in command.told(result)] == []
+    assert not found.has_errors
+
+
+def test_every_example_has_cases() -> None:
+    folders = {path.parent for path in ROOT.glob("examples/*/pipeline.yaml")}
+    assert folders
+    assert {folder for folder in folders if not any((folder / "tests").glob("*.test.yaml"))} == set()
+
+
+def test_init_makes_cases_that_hold(folder: Path) -> None:
+    assert clinker.main(["init", "shop"]) == 0
+    assert _test("shop") == 0
+
+
+def test_the_schema_for_editors_takes_the_cases_of_examples(folder: Path, capsys: Captured) -> None:
+    assert clinker.main(["schema", "--cases"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    for path in ROOT.glob("examples/**/*.test.yaml"):
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"pipeline": "p", "cases": [{"name": "c", "expekt": {}}]}, schema)
+
+
+def test_the_page_names_every_key() -> None:
+    page = (ROOT / "docs/testing.md").read_text()
+    keys = {*model.Case.model_fields, *model.Given.model_fields, *model.Expected.model_fields}
+    assert {key for key in keys if f"`{key}" not in page and f"{key}:" not in page} == set()
+
+
+def test_a_plan_is_made_once_for_cases_that_differ_in_records(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    plan = running.planner.plan_document
+    monkeypatch.setattr(running, "_PLANS", {})
+    monkeypatch.setattr(running.planner, "plan_document", lambda *given: made.append(1) or plan(*given))
+    _cases(folder, "- {name: a, given: {s: [{id: 1}]}}\n- {name: b}\n- {name: c, vars: {limit: 3}}")
+    assert _test() == 0
+    assert len(made) == 2

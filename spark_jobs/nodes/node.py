@@ -92,7 +92,7 @@ class Step:
         return None
 
     @property
-    def bonds(self) -> tuple[tuple[str, str, str], ...]:
+    def inherited_keys(self) -> tuple[tuple[str, str, str], ...]:
         """The columns that keep keys of records which are only looked up: what comes out is of their groups as well.
 
         Each with the input and the column that it has there.

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import typed
     from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.nodes import node, spill
+    from spark_jobs.nodes.correlation import CorrelationHook
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.records.ledger import Counters
-    from spark_jobs.nodes.terms.correlation import GroupPlan
     from spark_jobs.nodes.terms.needs import Need, Rows
 
 #: The text of a log line, or the pieces of one between which the row of its record is to stand.
@@ -46,16 +46,14 @@ class Context(Protocol):
     memory_pool: memory.MemoryPool
     #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
     running: Batch | None
-    #: Which correlation groups rows belong to; None where no source has a key.
-    correlation: GroupPlan | None
     #: What nobody may see at nodes into which credentials have gone, by their names.
     guards: Mapping[str, guarded.Guard]
-    #: Whether the pass is to find the records of groups that are taken back (see `trace`).
-    is_tracing: bool
-    #: Whether the pass is to find something, and writes no outputs.
-    is_looking: bool
     #: The branches of all routes of the plan; the first is none.
     branches: Sequence[str]
+
+    @property
+    def correlation(self) -> CorrelationHook:
+        """What correlation groups ask of operators: nothing in pipelines without keys."""
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task (see `spill.py`)."""
@@ -100,26 +98,8 @@ class Context(Protocol):
         `keys` is their correlation key, field by field, as texts; empty where it is not known.
         """
 
-    def unread(self, operator: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows of records that count as never read, because earlier passes saw them fail; None: there are none."""
-
-    def unmade(self, operator: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows of an aggregate that count as never made, because they have failed before; None: there are none."""
-
-    def rejected(self, operator: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows that have failed elsewhere, or whose correlation group is rejected; None: there are none."""
-
-    def may_be_others(self, operator: Operator) -> bool:
-        """Whether other records come to a node, or with other values, where some count as never read."""
-
     def reach(self, batch: Batch) -> None:
         """Note that records have come to an output and are written there."""
-
-    def trace(self, split: pa.Array, row: pa.Array, inner: pa.Array, groups: pa.Array) -> None:
-        """Tell of records by their places which groups of an aggregate they are in.
-
-        `inner` has the number of the group that a record is itself, where it is one (`records/groups.py`).
-        """
 
     def log(
         self,

@@ -167,8 +167,8 @@ def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
 
 def _beside(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> Iterator[tuple[str, ...]]:
     """The sources of build sides whose keys the results keep."""
-    bonds = planned.step.bonds if planned.step is not None else ()
-    kept = {qualifier for _, qualifier, _ in bonds}
+    inherited_keys = planned.step.inherited_keys if planned.step is not None else ()
+    kept = {qualifier for _, qualifier, _ in inherited_keys}
     for edge in planned.inputs:
         if edge.qualifier in kept:
             beside = known[edge.node]

@@ -21,13 +21,13 @@ import yaml
 from spark_jobs import plan as planning
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity
-from spark_jobs.execute.correlation import stored
+from spark_jobs.execute.correlation import facts, stored
 from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq import files as dlq_files
 from spark_jobs.execute.run import executor, name_search, passes
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import facts, report, shuffle_records
+from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser

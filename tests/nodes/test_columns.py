@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.nodes import memory, node, operator
+from spark_jobs.nodes.correlation import CorrelationHook
 from spark_jobs.nodes.records import batches, columns, guarded, ledger
 from spark_jobs.nodes.records.columns import Family, Fate, Fates
 from spark_jobs.nodes.source.record_origin import Places, RecordOrigin
@@ -59,9 +60,8 @@ class Desk:
         self.values: dict[str, Any] = {}
         self.memory_pool = memory.MemoryPool(64 << 20)
         self.running = None
-        self.correlation = None
+        self.correlation = CorrelationHook()
         self.guards: dict[str, guarded.Guard] = {}
-        self.is_tracing = False
         self.branches = ("", "low", "high")
         self.sent: list[pa.Table] = []
         self.counts: dict[str, ledger.Counters] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.nodes.records import groups
+from spark_jobs.nodes.records import identity
 
 
 def each_once(values: np.ndarray) -> np.ndarray:
@@ -25,7 +25,7 @@ def united(known: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Which numbers are among some that ascend."""
-    found: np.ndarray = groups.among(values, known) >= 0
+    found: np.ndarray = identity.among(values, known) >= 0
     return found
 
 

@@ -13,70 +13,62 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.correlation import ascending, noted, ordered, stored
-from spark_jobs.execute.dlq.marks import Holds
-from spark_jobs.execute.tasks.facts import DEAD, KEYLESS, REJECTED, TRACED
-from spark_jobs.nodes.records import groups
+from spark_jobs.execute.correlation import ascending, facts, ordered, stored
+from spark_jobs.execute.correlation.facts import SCHEMA, FactKind
+from spark_jobs.execute.correlation.state import NUMBERS, RECORDS, REJECTED
+from spark_jobs.nodes.records import identity
+from spark_jobs.nodes.records.identity import NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.correlation.noted import Facts
+    from spark_jobs.execute.correlation.facts import Facts
     from spark_jobs.execute.tasks.report import LogLine
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
 #: What is read of a failure that may be the first of its group, and what comes first.
-_FIRST = ("group", "source", "split", "row", "holds", "node", "why")
-_PLACE = ("source", "split", "row")
-_WHYS = pa.schema([noted.SCHEMA.field("record"), noted.SCHEMA.field("why")])
+_FIRST = ("group", "source", "split", "row", "kind", "node", "at", "why")
+#: Of what has the same record the first node in the plan comes first, and there what came first.
+_PLACE = ("source", "split", "row", "node", "at")
+#: What is known of a failure whose key was not at hand, and not of the record where its key is.
+_SAID = ("node", "at", "why")
+_OF_RECORDS = pa.schema([SCHEMA.field(name) for name in ("record", *_SAID)])
 #: Of so many groups words are put together at a time.
 _AT_ONCE = 1 << 16
 
 
-def keyless(facts: Facts) -> Facts:
-    """The failures of records, and of rows, whose key was not at hand where they failed."""
-    return facts.where("bucket", are=lambda portion: portion.column("bucket").to_numpy() == KEYLESS)
-
-
-def not_keyless(facts: Facts) -> Facts:
-    """The other failures."""
-    return facts.where("bucket", are=lambda portion: portion.column("bucket").to_numpy() != KEYLESS)
-
-
 def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
-    """Failures with the groups that were found for records which had none, each for the reason that is known."""
-    found = ordered.runs(folder, keyless(failed).portions(*_WHYS.names), _least_whys)
-    whys = stored.kept(folder, _WHYS, ordered.merged(found, ["record"], _least_whys))
-    records = whys.column("record").to_numpy()
-    place = noted.SCHEMA.get_field_index("why")
+    """Failures, with the groups that were found for records which had none; each record says what failed first."""
+    portions = failed.lacking_keys().portions(*_OF_RECORDS.names)
+    said = ordered.once(folder, _OF_RECORDS, portions, ["record"], ["node", "at"])
+    records = said.column("record").to_numpy()
 
-    def told(portion: pa.Table) -> pa.Table:
-        at = groups.among(portion.column("record").to_numpy(), records)
-        return portion.set_column(place, noted.SCHEMA.field(place), whys.column("why").take(pa.array(at, mask=at < 0)))
+    def as_failed(portion: pa.Table) -> pa.Table:
+        at = identity.among(portion.column("record").to_numpy(), records)
+        chosen = pa.array(at, mask=at < 0)
+        for name in _SAID:
+            place = SCHEMA.get_field_index(name)
+            portion = portion.set_column(place, SCHEMA.field(name), said.column(name).take(chosen))
+        return portion
 
-    return noted.together(not_keyless(failed), keyed.each(told))
-
-
-def _least_whys(table: pa.Table) -> pa.Table:
-    found = table.group_by("record").aggregate([("why", "min")]).rename_columns(_WHYS.names)
-    return found.sort_by("record").cast(_WHYS).combine_chunks()
+    return facts.together(failed.lacking_keys(lacking=False), keyed.each(as_failed))
 
 
-def records(facts: Facts, folder: str) -> pa.Table:
+def records(found: Facts, folder: str) -> pa.Table:
     """The records among what failed, ascending."""
-    return _numbers(folder, DEAD, (found[found >= 0] for found in _column(facts, "record")))
+    return _numbers(folder, RECORDS, (each[each >= 0] for each in _column(found, "record")))
 
 
-def aggregated(facts: Facts, folder: str) -> np.ndarray:
+def aggregated(failed: Facts, folder: str) -> np.ndarray:
     """The groups of aggregates that are named, each once."""
-    table = _numbers(folder, TRACED, (each[each != 0] for each in _column(facts, "aggregated")))
+    table = _numbers(folder, NUMBERS, (each[each != NO_ROW] for each in _column(failed, "aggregated")))
     found: np.ndarray = table.column("number").to_numpy()
     return found
 
 
-def _column(facts: Facts, name: str) -> Iterator[np.ndarray]:
-    return (portion.column(name).to_numpy() for portion in facts.portions(name))
+def _column(found: Facts, name: str) -> Iterator[np.ndarray]:
+    return (portion.column(name).to_numpy() for portion in found.portions(name))
 
 
 def _numbers(folder: str, schema: pa.Schema, parts: Iterable[np.ndarray]) -> pa.Table:
@@ -99,9 +91,9 @@ class Names:
     nodes: Sequence[str]
 
 
-def rejected(facts: Facts, names: Names, folder: str) -> pa.Table:
+def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
     """The groups that facts reject, each with what comes first in the order of records."""
-    of_groups = facts.where("group", are=lambda portion: portion.column("group").to_numpy() != groups.NONE)
+    of_groups = found.where("group", are=lambda portion: portion.column("group").to_numpy() != identity.NO_GROUP)
     reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
     firsts = ordered.merged(ordered.runs(folder, of_groups.portions(*_FIRST), reduce), ["group"], reduce)
     told = (_told(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
@@ -114,11 +106,11 @@ def _told(first: pa.Table, names: Names) -> pa.Table:
     before = np.array([names.rows_before.get(int(split), 0) for split in splits], dtype=np.int64)
     files = pa.array([names.file_of(int(split)) for split in splits], pa.string()).take(pa.array(of))
     rows = before[of] + first.column("row").to_numpy() + 1
-    number, why, source, holds, node = (
-        first.column(name).combine_chunks() for name in ("group", "why", "source", "holds", "node")
+    number, why, source, kind, node = (
+        first.column(name).combine_chunks() for name in ("group", "why", "source", "kind", "node")
     )
     # The row of an aggregate has the place of its first record, with which nothing may be wrong.
-    is_row, has_file = pc.equal(holds, Holds.ROW), pc.not_equal(files, "")
+    is_row, has_file = pc.equal(kind, FactKind.ROW_FAILURE), pc.not_equal(files, "")
     failed_at = pa.array(names.nodes, pa.string()).take(node)
     of_row = pc.binary_join_element_wise(" (an aggregated row, at '", failed_at, "'", "")
     in_file = pc.binary_join_element_wise(pc.if_else(is_row, "; in ", " (in "), files, "")
@@ -136,15 +128,15 @@ def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
     return ordered.united(folder, REJECTED, tables, ["group"])
 
 
-def pairs(facts: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
+def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
     """Pairs that are known and those of two columns of facts, each once; what is of no group is none."""
 
     def of(portion: pa.Table) -> pa.Table:
-        found = portion.rename_columns(PAIRS.names).cast(PAIRS)
-        is_one = found.column("group").to_numpy() != groups.NONE
-        return found if is_one.all() else found.filter(pa.array(is_one))
+        some = portion.rename_columns(PAIRS.names).cast(PAIRS)
+        is_one = some.column("group").to_numpy() != identity.NO_GROUP
+        return some if is_one.all() else some.filter(pa.array(is_one))
 
-    return ordered.once(folder, PAIRS, map(of, facts.portions(*names)), PAIRS.names, before=known)
+    return ordered.once(folder, PAIRS, map(of, found.portions(*names)), PAIRS.names, before=known)
 
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
@@ -155,6 +147,6 @@ def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray)
     return [told[place] for place in np.flatnonzero(are_about).tolist()]
 
 
-def first_of_each(facts: Facts, known: pa.Table, folder: str) -> pa.Table:
+def first_of_each(found: Facts, known: pa.Table, folder: str) -> pa.Table:
     """The first record of each group, of those that are known and those of facts."""
-    return ordered.once(folder, PAIRS, facts.portions(*PAIRS.names), ["group"], ["record"], before=known)
+    return ordered.once(folder, PAIRS, found.portions(*PAIRS.names), ["group"], ["record"], before=known)

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.dlq.reasons import Reasons
-from spark_jobs.execute.tasks.facts import record_numbers
 from spark_jobs.nodes.records import guarded
+from spark_jobs.nodes.records.identity import record_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failure_columns import Failures, Reason, Rows
-    from spark_jobs.execute.dlq.marks import Marks
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 #: that of others, `cause_group` is its group. `at` is the place of the failing record at the node, or of the driver's:
 #: several may be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a
 #: position in the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have
-#: to be read again. With correlation keys (see `Marks`), `holds` says in which passes the entry counts, `group` is that
-#: of an aggregate whose row failed, with the columns of all sources, `node` says where it did, `key` is the correlation
-#: key.
+#: to be read again. With correlation keys (see `GroupColumns`), `kind` says in which passes the entry counts, `group`
+#: is the number of an aggregate's row that failed, with the columns of all sources, `node` says where it did, `key` is
+#: the correlation key.
 SCHEMA = pa.schema([
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("number", pa.int32()),
     ("cause_source", pa.int32()), ("cause_split", pa.int32()), ("cause_row", pa.int64()), ("cause_group", pa.int64()),
     ("at", pa.int64()), ("branch", pa.int16()), ("reason", pa.int32()), ("detail", pa.string()), ("value", pa.string()),
-    ("record", pa.list_(pa.string())), ("holds", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
+    ("record", pa.list_(pa.string())), ("kind", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
     ("key", pa.list_(pa.string())),
 ])  # fmt: skip
 _ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
@@ -85,6 +84,25 @@ class Site:
 
 
 @dataclass(frozen=True)
+class GroupColumns:
+    """What entries say of correlation groups.
+
+    Args:
+        kinds: in which passes they count, as `execute/correlation/facts.py` numbers kinds.
+        groups: the number of the aggregate's row that each is; 0 for records.
+        node: where they failed, by the node's position in the plan.
+        keys: the correlation key, field by field.
+        shown: the columns of those that are no records; None where there are none, or nobody wants them.
+    """
+
+    kinds: pa.Array
+    groups: pa.Array
+    node: int
+    keys: Sequence[pa.Array]
+    shown: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True)
 class DlqEntries:
     """Failing rows with what is known of their records.
 
@@ -94,7 +112,7 @@ class DlqEntries:
         causes: what caused them; None where they themselves did.
         branches: the branch of each record's last route; None where they have met none.
         texts: the records as they were read, where they are at hand.
-        marks: what they say of correlation groups; None where there are none.
+        correlation: what they say of correlation groups; None where there are none.
     """
 
     failing: Failures
@@ -102,7 +120,7 @@ class DlqEntries:
     causes: Causes | None = None
     branches: pa.Array | None = None
     texts: pa.RecordBatch | None = None
-    marks: Marks | None = None
+    correlation: GroupColumns | None = None
 
 
 class DlqBuffer:
@@ -140,7 +158,7 @@ class DlqBuffer:
         )
         reason = numbers[failing.reason]
         self.count += len(failing)
-        sources = _of_sources(places[0], None if entries.marks is None else entries.marks.groups)
+        sources = _of_sources(places[0], None if entries.correlation is None else entries.correlation.groups)
         count(sources, self.per_source)
         count(reason, self._per_why)
         self._note(entries, reason)
@@ -164,8 +182,8 @@ class DlqBuffer:
         failing = entries.failing
         details = pa.nulls(len(failing), pa.string()) if failing.details is None else failing.details
         columns = {"source": source, "split": split, "row": row, "detail": details, "value": failing.values}
-        if entries.marks is not None:
-            columns["group"] = entries.marks.groups
+        if entries.correlation is not None:
+            columns["group"] = entries.correlation.groups
         self.reasons.note(columns, reason, list(self._whys))
 
     def take(self, table: pa.Table, whys: Sequence[Why]) -> None:
@@ -368,7 +386,7 @@ def _table(entries: DlqEntries, reason: Rows, number: int, rows: slice | Rows) -
         pa.nulls(count, pa.string()) if failing.details is None else part(failing.details),
         part(failing.values),
         _shown(entries, part, count),
-        *_marked(entries.marks, part, zero),
+        *_group_columns(entries.correlation, part, zero),
     ]
     return pa.Table.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
@@ -378,17 +396,17 @@ def _table(entries: DlqEntries, reason: Rows, number: int, rows: slice | Rows) -
 def _shown(entries: DlqEntries, part: Callable[[Any], Any], count: int) -> pa.Array:
     nothing = pa.nulls(count, SCHEMA.field("record").type)
     record = nothing if entries.texts is None else _records(part(entries.texts))
-    if entries.marks is None or entries.marks.shown is None:
+    if entries.correlation is None or entries.correlation.shown is None:
         return record
-    is_group: pa.Array = pc.not_equal(part(entries.marks.groups), 0)
-    return pc.if_else(is_group, _records(part(entries.marks.shown)), record)
+    is_group: pa.Array = pc.not_equal(part(entries.correlation.groups), 0)
+    return pc.if_else(is_group, _records(part(entries.correlation.shown)), record)
 
 
-def _marked(marks: Marks | None, part: Callable[[Any], Any], zero: pa.Array) -> list[pa.Array]:
-    if marks is None:
+def _group_columns(said: GroupColumns | None, part: Callable[[Any], Any], zero: pa.Array) -> list[pa.Array]:
+    if said is None:
         return [zero, zero, zero, pa.nulls(len(zero), SCHEMA.field("key").type)]
-    keys = pa.RecordBatch.from_arrays(list(marks.keys), names=[str(i) for i in range(len(marks.keys))])
-    return [part(marks.holds), part(marks.groups), pa.array(np.full(len(zero), marks.node)), _records(part(keys))]
+    keys = pa.RecordBatch.from_arrays(list(said.keys), names=[str(i) for i in range(len(said.keys))])
+    return [part(said.kinds), part(said.groups), pa.array(np.full(len(zero), said.node)), _records(part(keys))]
 
 
 def own(at: pa.Array) -> Causes:

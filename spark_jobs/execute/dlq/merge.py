@@ -17,9 +17,8 @@ from spark_jobs.execute.dlq.buffer import Why
 from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.dlq.marks import Holding
     from spark_jobs.execute.tasks.report import DlqReport
 
 
@@ -44,8 +43,8 @@ class SortedBlock:
 def of_reports(reports: Sequence[DlqReport], splits: tuple[int, int], *, names_only: bool = False) -> Merged:
     """The entries of some reports that name some splits."""
     found = [each for each in reports if each.path and each.splits[0] <= splits[1] and each.splits[1] >= splits[0]]
-    holding = {str(each.path): each.holding for each in found if each.holding is not None}
-    return Merged([str(each.path) for each in found], splits, holding, names_only=names_only)
+    counting = {str(each.path): each.counts for each in found if each.counts is not None}
+    return Merged([str(each.path) for each in found], splits, counting, names_only=names_only)
 
 
 class Merged:
@@ -54,7 +53,7 @@ class Merged:
     Args:
         files: the files.
         splits: the first and the last split.
-        holding: for files of which only some entries count which these are. Where there are such files, a thing has
+        counting: for files of which only some entries count which these are. Where there are such files, a thing has
             entries of several passes, and only its first one is told.
         names_only: whether it is enough to know which entries there are, and why: their records stay on disk.
     """
@@ -63,16 +62,16 @@ class Merged:
         self,
         files: Sequence[str],
         splits: tuple[int, int],
-        holding: Mapping[str, Holding] | None = None,
+        counting: Mapping[str, Callable[[pa.Table], np.ndarray]] | None = None,
         *,
         names_only: bool = False,
     ) -> None:
         self._files = files
-        self._holding = holding or {}
+        self._counting = counting or {}
         self._splits = splits
         self._known: dict[Why, int] = {}
         self._fields = _NAMES if names_only else None
-        self._once = _Once() if self._holding else None
+        self._once = _Once() if self._counting else None
         #: Files are opened when their blocks come: there may be more than a process can have open.
         self._opened = lru_cache(maxsize=part_file.MOST_OPEN)(partial(part_file.mapped, fields=self._fields))
 
@@ -126,8 +125,8 @@ class Merged:
         numbers = np.array([self._known.setdefault(why, len(self._known)) for why in block.whys], dtype=np.int32)
         with part_file.unchanged(block.path):
             table = pa.Table.from_batches([self._opened(block.path).get_batch(block.number)])
-        if block.path in self._holding:
-            table = table.filter(pa.array(self._holding[block.path].of(table)))
+        if block.path in self._counting:
+            table = table.filter(pa.array(self._counting[block.path](table)))
         reason = pa.array(numbers[table.column("reason").to_numpy()])
         return table.set_column(table.schema.get_field_index("reason"), buffer.SCHEMA.field("reason"), reason)
 

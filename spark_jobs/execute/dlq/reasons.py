@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from spark_jobs import credentials
 from spark_jobs.cxl.failure import Category
 from spark_jobs.diagnostics.printable import printable
-from spark_jobs.execute.tasks import facts
-from spark_jobs.nodes.records import guarded
+from spark_jobs.nodes.records import guarded, identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,7 +78,7 @@ class Reasons:
         if not len(reason):
             return
         counts = np.bincount(reason, minlength=len(whys))
-        first = _firsts(facts.record_numbers(entries["split"], entries["row"]), reason, len(whys))
+        first = _firsts(identity.record_numbers(entries["split"], entries["row"]), reason, len(whys))
         for number in np.flatnonzero(counts).tolist():
             found = self._of(whys[number].stage, whys[number].category, whys[number].field or "")
             at = int(first[number])

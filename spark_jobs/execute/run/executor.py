@@ -94,7 +94,7 @@ class _Run:
             phases=self.clock.seconds,
             output_files=self.output_files if self.is_published else (),
             dlq_files=self.dlq_files if self.is_published else (),
-            rounds=self.work.products.rounds if self.work else {},
+            correlation=self.work.products.correlation if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},
             reasons=self._reasons,
         )

@@ -67,7 +67,7 @@ class Facts:
     output_files: tuple[str, ...]
     dlq_files: tuple[str, ...]
     #: What is told of the passes of a run with correlation keys.
-    rounds: Mapping[str, Any] = field(default_factory=dict)
+    correlation: Mapping[str, Any] = field(default_factory=dict)
     #: How far the files of sources have come, see `Products.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Why records died.
@@ -239,7 +239,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "dlq_categories": run.tally.dead_per_category,
         "dlq_stages": run.tally.dead_per_stage,
         **_watermarks(run.watermarks),
-        "correlation": run.rounds,
+        "correlation": run.correlation,
         "nodes": nodes,
         "stages": run.tally.stages,
         "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},

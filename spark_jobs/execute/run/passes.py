@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.disk import durable
 from spark_jobs.execute import tolerance, verdict
+from spark_jobs.execute.correlation.state import Goal, PassState, per_split
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.dlq import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
-from spark_jobs.execute.run.products import Amended, Done, Held, Laid, Products
+from spark_jobs.execute.run.products import Amended, Done, Laid, Products, ReusableTasks
 from spark_jobs.execute.spark import chain
-from spark_jobs.execute.tasks import facts, spec, task_inputs
-from spark_jobs.execute.tasks.facts import Known
+from spark_jobs.execute.tasks import spec, task_inputs
 from spark_jobs.execute.tasks.materialized import MaterializedFile
+from spark_jobs.nodes.correlation import KeyOrigin
 from spark_jobs.nodes.output import shape
 from spark_jobs.nodes.source import record_origin as origins
-from spark_jobs.nodes.terms.correlation import Bond
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.physical import fragments, job_pruning
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass over the jobs of a plan: what is known before it. What it produces is in `Products`, and nowhere else.
+    """A pass over the jobs of a plan: what it starts from. What it produces is in `Products`, and nowhere else.
 
     Args:
         plan: the plan.
         run: what is the same for all passes.
         inputs: what is read, with what earlier passes have measured of it.
         values: what is known behind `$...`.
-        known: what earlier passes have found of dead records and of rejected groups.
+        state: its goal, and what earlier passes have found of excluded records and rejected groups.
         lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
         done: the jobs of the pass before that this one may leave as they are, by their numbers.
-        held: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
+        reusable: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
         progress: tells people how far its jobs are.
     """
 
@@ -58,11 +58,11 @@ class Pass:
     run: spec.RunSpec
     inputs: Inputs
     values: Mapping[str, Any]
-    known: Known = field(default_factory=Known)
+    state: PassState = field(default_factory=PassState)
     lays: bool = False
     laid: Laid | None = None
     done: Mapping[int, Done] = field(default_factory=dict)
-    held: Held | None = None
+    reusable: ReusableTasks | None = None
     progress: Progress | None = field(default=None, compare=False)
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
@@ -86,22 +86,22 @@ class Pass:
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
             done = self._done(job, products) if stands else None
             if self.lays and self.laid is not None and index == 0:
-                products.add_laid(self.laid, self.known)
+                products.add_laid(self.laid, self.state)
             elif done is not None:
                 products.add(job.number, done.reports)
                 products.done[job.number] = done
             else:
                 wanted = self._spec(job, products, written)
                 with clock.phase(f"job {job.number}"):
-                    reports = self._ran(spark, wanted, products, self.held if stands else None)
+                    reports = self._ran(spark, wanted, products, self.reusable if stands else None)
                 stands = False
                 products.add(job.number, reports)
                 if wanted.notes_groups:
                     products.alone = reports
                 if self.lays and index == 0:
-                    products.laid = Laid(job.number, reports, self.known.dead)
-                elif self._is_apart(job) and not self.known.is_looking:
-                    products.done[job.number] = Done(job.ops, reports, self.known.dead)
+                    products.laid = Laid(job.number, reports, self.state.excluded)
+                elif self._is_apart(job) and not self.state.goal.is_search:
+                    products.done[job.number] = Done(job.ops, reports, self.state.excluded)
             if products.is_useless:
                 return
             self._stop_when_broken(products)
@@ -111,22 +111,22 @@ class Pass:
                     self._check(written[op.tells], op.step.name)
 
     def _ran(
-        self, spark: SparkSession, wanted: spec.JobSpec, products: Products, held: Held | None
+        self, spark: SparkSession, wanted: spec.JobSpec, products: Products, reusable: ReusableTasks | None
     ) -> Iterable[TaskReport]:
         """Run a job; its tasks that have done already what they would do are left as they are."""
-        if held is None or not wanted.notes_groups:
+        if reusable is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
-        loads = [load for load in wanted.loads if load.number not in held.numbers]
+        loads = [load for load in wanted.loads if load.number not in reusable.numbers]
         again = self._reports(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)), products)
-        return Amended(again, held)
+        return Amended(again, reusable)
 
     def _done(self, job: fragments.Job, products: Products) -> Done | None:
         """The job as it was in the pass before, if it would do the same again; all jobs before it do."""
         done = self.done.get(job.number)
-        if done is None or done.ops != job.ops or self.known.looks_at_sources:
+        if done is None or done.ops != job.ops or self.state.goal.ends_at_sources:
             return None
         read = {*job.sources, *(rows.node for op in job.readers for rows in op.reads)}
-        before, now = facts.per_split(done.dead), facts.per_split(self.known.dead)
+        before, now = per_split(done.excluded), per_split(self.state.excluded)
         more = {products.inputs.by_number[split][0] for split in now if now[split] != before.get(split)}
         return done if more.isdisjoint(read) else None
 
@@ -139,11 +139,11 @@ class Pass:
 
     def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
         """Whether a job makes all outputs, of records that it reads itself and that do not depend on one another."""
-        if self.run.groups is None or self.known.is_looking or job.number != jobs[-1].number:
+        if self.run.correlation is None or self.state.goal.is_search or job.number != jobs[-1].number:
             return False
-        standings = [self.run.groups.standings[name] for name in self.plan.outputs]
+        outputs = [self.run.correlation.nodes[name] for name in self.plan.outputs]
         # What was joined to a row may be of a group of which the task has read no record.
-        is_own = all(member.bond is Bond.OWN for each in standings for member in each.memberships)
+        is_own = all(key.origin is KeyOrigin.RECORD for each in outputs for key in each.keys)
         is_whole = job.stages == 1 and not job.readers and is_own
         return is_whole and all(self._is_apart(each) for each in jobs[:-1])
 
@@ -158,22 +158,22 @@ class Pass:
     def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[fragments.Job, ...]:
         sizes = self._sizes(written)
         jobs, unwanted = fragments.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
-        if self.known.traced is not None:
+        if self.state.goal is Goal.RETRACTED_RECORDS:
             jobs = tuple(job_pruning.short(job, self._silent) for job in jobs)
         return tuple(job_pruning.without(job, unwanted) for job in jobs)
 
     @property
     def _silent(self) -> set[str]:
-        """The aggregates that only tell which of their records are taken back, while these are looked for."""
-        standings = self.run.groups.standings if self.run.groups is not None else {}
-        return {name for name, each in standings.items() if each.mixes and not each.is_traced}
+        """The aggregates that only find which of their records are retracted, while these are searched for."""
+        nodes = self.run.correlation.nodes if self.run.correlation is not None else {}
+        return {name for name, each in nodes.items() if each.mixes and not each.feeds_mixed}
 
     def _unwanted(self) -> set[str]:
         """The nodes at which the pass has nothing to find."""
         run = self.run
-        if self.known.traced is not None and run.groups is not None:
-            return {name for name, each in run.groups.standings.items() if not each.mixes and not each.is_traced}
-        if self.known.settles and not self.known.is_looking:
+        if self.state.goal is Goal.RETRACTED_RECORDS and run.correlation is not None:
+            return {name for name, each in run.correlation.nodes.items() if not each.mixes and not each.feeds_mixed}
+        if self.state.is_intermediate and not self.state.goal.is_search:
             outputs = self.plan.outputs.items()
             return {name for name, step in outputs if shape.takes_all(step, run.widened[name], run.widened_type)}
         return set()
@@ -192,7 +192,7 @@ class Pass:
             job=job,
             loads=task_inputs.provide(loads, self.run.scratch),
             values=self.values,
-            known=self.known,
+            state=self.state,
             materialized={
                 rows: tuple(MaterializedFile(p.path, p.records) for p in parts) for rows, parts in written.items()
             },

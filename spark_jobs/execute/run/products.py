@@ -6,17 +6,17 @@ import heapq
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.execute.correlation.state import per_split
 from spark_jobs.execute.run.measures import ByNumber, Measures
 from spark_jobs.execute.tally import Tally
-from spark_jobs.execute.tasks.facts import per_split
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from spark_jobs.execute.correlation.state import PassState
     from spark_jobs.execute.run.inputs import Inputs
-    from spark_jobs.execute.tasks.facts import Known
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import DlqReport, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
@@ -30,34 +30,34 @@ class Laid:
     Args:
         job: the number of the job that has.
         reports: those of its tasks, as often as asked.
-        dead: the file of records that were known to be dead then: they are not in what was written.
+        excluded: the file of records that were excluded then: they are not in what was written.
     """
 
     job: int
     reports: Iterable[TaskReport]
-    dead: str | None
+    excluded: str | None
 
 
 @dataclass(frozen=True)
 class Done:
     """A job of an earlier pass whose records pass through on their own, to be written down for later jobs.
 
-    It would do the same again, unless more records of its sources are dead.
+    It would do the same again, unless more records of its sources are excluded.
 
     Args:
         operators: what it consisted of.
         reports: those of its tasks, as often as asked.
-        dead: the file of records that were known to be dead then.
+        excluded: the file of records that were excluded then.
     """
 
     ops: Mapping[str, PhysicalOperator]
     reports: Iterable[TaskReport]
-    dead: str | None
+    excluded: str | None
 
 
 @dataclass(frozen=True)
-class Held:
-    """The tasks of a pass that would do the same again, knowing more.
+class ReusableTasks:
+    """The tasks of a pass that would do the same again in the next one.
 
     Args:
         reports: of all tasks, as often as asked.
@@ -74,15 +74,15 @@ class Amended:
 
     Args:
         again: theirs.
-        held: the others.
+        reusable: the others.
     """
 
     again: Iterable[TaskReport]
-    held: Held
+    reusable: ReusableTasks
 
     def __iter__(self) -> Iterator[TaskReport]:
         """All of them."""
-        others = (report for report in self.held.reports if report.number in self.held.numbers)
+        others = (report for report in self.reusable.reports if report.number in self.reusable.numbers)
         return heapq.merge(self.again, others, key=lambda report: report.number)
 
 
@@ -98,8 +98,8 @@ class Products:
         reached: which records came to outputs, as tasks told it.
         dlq: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
-        rounds: with correlation keys, what metrics tell of the passes.
-        dirty: files with what tasks found of correlation groups.
+        correlation: with correlation keys, what metrics tell of the passes.
+        fact_files: what tasks found of correlation groups.
         counted: what nodes had counted when what they look up was written down.
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
@@ -115,9 +115,9 @@ class Products:
     measures: Measures = field(default_factory=Measures)
     reached: list[Bits] = field(default_factory=list)
     dlq: list[DlqReport] = field(default_factory=list)
-    dirty: list[str] = field(default_factory=list)
+    fact_files: list[str] = field(default_factory=list)
     shares: int = 1
-    rounds: dict[str, Any] = field(default_factory=dict)
+    correlation: dict[str, Any] = field(default_factory=dict)
     counted: dict[str, Counters] = field(default_factory=dict)
     unfolded: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
@@ -149,17 +149,17 @@ class Products:
                 self.dlq.append(report.dlq)
             if report.reached:
                 self.reached.append(report.reached)
-            self.dirty += report.dirty
+            self.fact_files += report.fact_files
             self.unfolded.update(report.unfolded)
 
-    def add_laid(self, laid: Laid, known: Known) -> None:
-        """Add what reading told in an earlier pass, as if it had known by then which records are dead now.
+    def add_laid(self, laid: Laid, state: PassState) -> None:
+        """Add what reading told in an earlier pass, as if it had known by then which records are excluded now.
 
-        What failed there was told there, and holds (`spark_jobs/execute/run/rounds.py:Rounds`).
+        What failed there was told there, and holds (`spark_jobs/execute/correlation/iteration.py:Iteration`).
         """
-        self.add(laid.job, (replace(report, dlq=None, dirty=[]) for report in laid.reports))
-        before = per_split(laid.dead)
-        for split, count in per_split(known.dead).items():
+        self.add(laid.job, (replace(report, dlq=None, fact_files=[]) for report in laid.reports))
+        before = per_split(laid.excluded)
+        for split, count in per_split(state.excluded).items():
             counters, more = self.tally.counters[self.inputs.by_number[split][0]], count - before.get(split, 0)
             counters.dead += more
             counters.records_out -= more

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
 from spark_jobs.execute import logs, ok_records, verdict
+from spark_jobs.execute.correlation import iteration as iterations
+from spark_jobs.execute.correlation.state import Goal, PassState
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.run import inputs
-from spark_jobs.execute.run.products import Products
-from spark_jobs.execute.run.rounds import Rounds
+from spark_jobs.execute.run.products import Products, ReusableTasks
 from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import format, splits
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output import shape
 from spark_jobs.plan import plan as plans
-from spark_jobs.plan.physical import groups, guards
+from spark_jobs.plan.physical import correlation, guards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.passes import Pass
     from spark_jobs.execute.run.stopwatch import Stopwatch
     from spark_jobs.execute.tasks import spill
-    from spark_jobs.execute.tasks.facts import Known
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
 
@@ -82,7 +82,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),
         branches=branches(plan),
         pack_bytes=min(_PACK_BYTES, split_bytes()),
-        groups=groups.of(plan),
+        correlation=correlation.of(plan),
         guards=guards.of(plan),
     )
 
@@ -163,54 +163,52 @@ class Work:
                 self._read(exact.with_rows(measures.of("records")))
         if self.preview is not None:
             self._read(self.wanted.inputs.limited(self.preview))
-        self._settle(spark)
+        self._iterate(spark)
 
     def _read(self, known: inputs.Inputs) -> None:
         self.wanted = replace(self.wanted, inputs=known)
         self.products.inputs = known
 
-    def _settle(self, spark: SparkSession) -> None:
-        """Run the pass; with correlation keys again and again, until a pass finds nothing new."""
-        run = self.wanted.run
-        rounds = Rounds(run, run.groups) if run.groups else None
-        while True:
-            if self._over(spark).unnamed or rounds is None:
+    def _iterate(self, spark: SparkSession) -> None:
+        """Run the pass; with correlation keys more passes, until one finds nothing new."""
+        iteration = iterations.of(self.wanted.run)
+        while iteration.state.goal is not Goal.DONE:
+            found = self._over(spark, iteration.state)
+            if self.products.unnamed:
                 return
-            rounds.take(self.products)
+            iteration.take(found)
             self.wanted = replace(self.wanted, inputs=self.products.inputs)
-            while (known := rounds.looking) is not None:
-                rounds.look(self._over(spark, known))
-            if rounds.are_over:
-                rounds.settle(spark, self.products)
-                return
-            rounds.refuse_oversized(self.products)
-            self.wanted = replace(self.wanted, known=rounds.known, held=rounds.held(self.products))
+            if iteration.state.goal is Goal.COMPUTE:
+                numbers, reports = iteration.unaffected_tasks(), self.products.alone
+                reusable = ReusableTasks(reports, numbers) if numbers and reports is not None else None
+                self.wanted = replace(self.wanted, reusable=reusable)
+        iteration.finish(spark, self.products)
 
-    def _over(self, spark: SparkSession, looking: Known | None = None) -> Products:
-        """Run the pass, again where folds of nodes do not hold; `looking`: what is known while it only looks."""
-        known = looking or self.wanted.known
-        lays = self._goes_on(known)
+    def _over(self, spark: SparkSession, state: PassState) -> Products:
+        """Run a pass, again where folds of nodes do not hold; `products` are those of passes that compute."""
+        is_search = state.goal.is_search
+        lays = self._goes_on(state)
         while True:
             found = Products(self.wanted.inputs)
-            wanted = replace(self.wanted, known=known, lays=lays)
-            if looking is None:
-                self.products = found
+            wanted = replace(self.wanted, state=state, lays=lays)
+            if is_search:
+                wanted = replace(wanted, reusable=None)
             else:
-                wanted = replace(wanted, held=None)
+                self.products = found
             wanted.over(spark, found, self.clock)
             if found.laid is not None:
                 self.wanted = replace(self.wanted, laid=found.laid)
             if not found.unfolded or found.unnamed:
-                if looking is None:
+                if not is_search:
                     self.wanted = replace(self.wanted, done=found.done)
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)
 
-    def _goes_on(self, known: Known) -> bool:
+    def _goes_on(self, state: PassState) -> bool:
         """Whether a pass writes records down for later ones, or goes on with what one before has written."""
-        if known.looks_at_sources or self.preview is not None or self.products.alone is not None:
+        if state.goal.ends_at_sources or self.preview is not None or self.products.alone is not None:
             return False
-        return known.is_one_of_many or self.wanted.laid is not None
+        return state.is_one_of_many or self.wanted.laid is not None
 
     def _reads_rows(self) -> bool:
         """Whether some program reads a record's position in its file or source, which must be known before the pass."""

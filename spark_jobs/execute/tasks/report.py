@@ -17,12 +17,11 @@ from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.terms.needs import Rows, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from spark_jobs.execute.dlq.buffer import DlqBuffer
-    from spark_jobs.execute.dlq.marks import Holding
     from spark_jobs.nodes.terms.needs import Need
 
 #: How hard reports are compressed: there is little to win.
@@ -101,7 +100,7 @@ class DlqReport:
 
     `path` is the file of those that go to a dead-letter file, `dropped_path` that of the first ones that do not (None:
     there are none), each with the splits that they name; `dropped` has stage, category, field and number of the latter.
-    Where passes were repeated, `holding` says which entries of the file count (None: all do).
+    Where passes were repeated, `counts` says which entries of the file count (None: all do).
     """
 
     count: int
@@ -110,7 +109,7 @@ class DlqReport:
     per_stage: dict[str, int]
     path: str | None = None
     splits: tuple[int, int] = (-1, -1)
-    holding: Holding | None = None
+    counts: Callable[[pa.Table], np.ndarray] | None = None
     dropped_path: str | None = None
     dropped_splits: tuple[int, int] = (-1, -1)
     dropped: list[tuple[str, str, str, int]] = field(default_factory=list)
@@ -220,9 +219,9 @@ class TaskReport:
     #: The records that came to outputs.
     reached: Bits | None = None
     #: Files with what this task found of correlation groups.
-    dirty: list[str] = field(default_factory=list)
-    #: The file that says of which groups it read records (`presence.py`).
-    present: str | None = None
+    fact_files: list[str] = field(default_factory=list)
+    #: The file that says of which groups it read records (`execute/correlation/reuse.py`).
+    group_bitmap: str | None = None
     #: Nodes whose short way does not hold for what this task has seen.
     unfolded: list[str] = field(default_factory=list)
     payload_bytes: int = 0

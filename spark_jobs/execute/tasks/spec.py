@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.execute.tasks.facts import Known
+from spark_jobs.execute.correlation.state import PassState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.materialized import MaterializedFile
     from spark_jobs.execute.tasks.task_inputs import Load
+    from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.records import guarded
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.nodes.terms.correlation import GroupPlan
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan import plan
     from spark_jobs.plan.physical import fragments
@@ -45,7 +45,7 @@ class RunSpec:
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
-        groups: which correlation groups rows belong to; None where no source has a key.
+        correlation: which correlation groups rows belong to; None where no source has a key.
         guards: what nobody may see at nodes into which credentials have gone.
     """
 
@@ -63,7 +63,7 @@ class RunSpec:
     log_level: int
     branches: tuple[str, ...]
     pack_bytes: int
-    groups: GroupPlan | None = None
+    correlation: CorrelationPlan | None = None
     guards: Mapping[str, guarded.Guard] = field(default_factory=dict)
 
 
@@ -77,7 +77,7 @@ class JobSpec:
         loads: what stage 0 reads, one per task.
         values: run-wide values behind `$...`.
         measures_only: whether stage 0 only measures its splits.
-        known: what earlier passes have found of records that count as not read, and of rejected groups.
+        state: the goal of the pass, and what earlier passes have found.
         materialized: files of earlier jobs by what they have, in record order.
         numbers: those of the splits, kept ranges and partitions that records can come from.
         departing: those of them whose records leave for an exchange: range partitions share them.
@@ -93,7 +93,7 @@ class JobSpec:
     loads: Sequence[Load]
     values: Mapping[str, Any]
     measures_only: bool = False
-    known: Known = field(default_factory=Known)
+    state: PassState = field(default_factory=PassState)
     materialized: Mapping[Need, tuple[MaterializedFile, ...]] = field(default_factory=dict)
     numbers: range = range(1)
     departing: range = range(1)

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
 from spark_jobs.execute import logs
-from spark_jobs.execute.tasks import block_codec, facts, failing, materialized, meter, part_file, reached, report
+from spark_jobs.execute.tasks import block_codec, failing, materialized, meter, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
 from spark_jobs.execute.tasks.shuffle_records import COUNTS, MESSAGE
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
-from spark_jobs.nodes.records import batches, groups, ledger, order
+from spark_jobs.nodes.records import batches, ledger, order
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
@@ -100,23 +100,12 @@ class Task(failing.Failing):
         if len(self.report.logs) >= logs.LINES_PER_TASK:
             self.report.logs_left_out += 1
             return
-        known = {} if about is None else self._about(*about)
+        known = {} if about is None else self.correlation.about(*about)
         made = line() if callable(line) else line
         text, *behind = (made,) if isinstance(made, str) else made
         if about is not None and (shows_place or behind):
             known |= _place(*about)
         self._log(report.LogLine(level, text, behind_rows=tuple(behind), **known))
-
-    def _about(self, batch: batches.Batch, row: int) -> dict[str, Any]:
-        """With correlation keys the number of a record, or of the row of an aggregate."""
-        if self.spec.run.groups is None:
-            return {}
-        one = batch.slice(row, 1)
-        (group,) = groups.aggregated(one).tolist()
-        if group:
-            return {"group": group}
-        _, split, place = one.origin.identify(one, pa.array([0], pa.int64()))
-        return {"record": int(facts.record_numbers(split, place)[0])}
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
         """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""
@@ -125,7 +114,7 @@ class Task(failing.Failing):
         if position is None:
             self._log(report.LogLine(level, line))
         elif len(self.report.logs) < logs.LINES_PER_TASK:
-            known = self._about(self.running, position) | _place(self.running, position)
+            known = self.correlation.about(self.running, position) | _place(self.running, position)
             self._log(report.LogLine(level, line, **known))
         else:
             self.report.logs_left_out += 1

@@ -19,7 +19,7 @@ from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, bonds, group_number
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number, inherited_keys
 from spark_jobs.nodes.terms.wanted import Wanted
 
 
@@ -114,7 +114,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         return None
     splits_by = tuple(CORRELATION.of(field) for field in feed.flow.correlation if field in config.group_by)
     mixes = len(splits_by) < len(feed.flow.correlation) and config.time_window is None
-    kept = () if mixes else bonds(feed.flow.schema.names, CORRELATION.keys(splits_by))
+    kept = () if mixes else inherited_keys(feed.flow.schema.names, CORRELATION.keys(splits_by))
     read = _needed(config.group_by, program).union(splits_by, *kept)
     engine = [
         Column(name, column.type, scope.name)
@@ -136,7 +136,7 @@ def bind(config: AggregateConfig, scope: BindScope) -> Bound | None:
         time_window=_time_window(config),
         undeclared=undeclared,
         splits_by=splits_by,
-        bonds_kept=kept,
+        agreed_keys=kept,
     )
     return Bound(step, {"": flow})
 
@@ -241,7 +241,7 @@ def _time_window(config: AggregateConfig) -> TimeWindow | None:
 def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
     """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
     arguments = {name for call in step.program.calls for name in call.arguments}
-    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys, *step.bonds_kept))
+    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys, *step.agreed_keys))
     found = whole | member_reads.read(step.program.before)
     return (found | Wanted(frozenset(step.input.names).difference(found.names)),)
 

@@ -10,16 +10,15 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import keys, memory, operator, partition, spill
-from spark_jobs.nodes.aggregate import accumulators, bonds, groups, numbers
+from spark_jobs.nodes.aggregate import accumulators, agreed_keys, groups, numbers
+from spark_jobs.nodes.correlation import Contributions
 from spark_jobs.nodes.records import batches, order
-from spark_jobs.nodes.records import groups as correlated
 from spark_jobs.nodes.records.columns import GROUP, ORIGIN_NAMES, ROUTE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
-    from spark_jobs.nodes.terms.correlation import GroupPlan
 
 #: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
 GROUP_ROWS = 1_048_576
@@ -48,7 +47,7 @@ class Grouping:
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
         self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
-        self.agreed = bonds.Agreed(step.bonds_kept, step.input)
+        self.agreed = agreed_keys.AgreedKeys(step.agreed_keys, step.input)
         #: What keeps states: calls over the same columns share theirs.
         parts = (part for each in self.accumulators for part in each.parts())
         self.keepers = list({part.name: part for part in (*parts, *self.agreed.keepers)}.values())
@@ -144,7 +143,8 @@ class Partial(operator.Operator):
         count = len(prepared[order.AT])
         if not count:
             return
-        if self.context.is_tracing and not self.traced(batch, prepared):
+        self.collect(batch, prepared)
+        if not self.context.correlation.needs_rows(self.step.name):
             return
         state = self.found.get(batch.merge_path)
         if state is None:
@@ -158,25 +158,17 @@ class Partial(operator.Operator):
             self._group(state)
             self._merge_where_many(state)
 
-    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
-        """Tell which of the records are in groups that are taken back; whether anybody looks for more behind."""
+    def collect(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
+        """Say in which groups the records are, where correlation asks."""
+        self.context.correlation.collect(self.step.name, lambda: self._contributions(batch, prepared))
+
+    def _contributions(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> Contributions:
         if ORIGIN_NAMES[0] in prepared:
             _, split, row = (prepared[name] for name in ORIGIN_NAMES)
         else:
             _, split, row = batch.origin.of_rows(prepared[ORIGIN_NAMES[2]])
-        count = len(row)
-        inner = prepared.get(GROUP.name, pa.nulls(count, GROUP.type))
-        standing = self.correlation.standings[self.step.name]
-        keys_ = [prepared[name] for name in self.grouping.keys]
-        numbers = correlated.of_aggregate(self.step.name, keys_, count, mixes=standing.mixes)
-        self.context.trace(split, row, inner, numbers)
-        return standing.is_traced
-
-    @property
-    def correlation(self) -> GroupPlan:
-        """What is known of correlation groups, where records are looked for."""
-        assert self.context.correlation is not None
-        return self.context.correlation
+        inner = prepared.get(GROUP.name, pa.nulls(len(row), GROUP.type))
+        return Contributions(split, row, inner, [prepared[name] for name in self.grouping.keys])
 
     def _add_error(self, item: engine.RowFailure) -> engine.RowFailure:
         return group_error(self.step.name, item)
@@ -220,8 +212,7 @@ class Partial(operator.Operator):
                 prepared[name] = columns[name] if name in columns else batch.data.column(name)
         prepared |= self.grouping.agreed.prepared(batch.data)
         prepared[order.AT] = batch.places
-        if self.context.is_tracing and GROUP.name in batch.data.schema.names:
-            prepared[GROUP.name] = batch.data.column(GROUP.name)
+        prepared |= self.context.correlation.inner_rows(batch)
         if ORIGIN_NAMES[0] in batch.data.schema.names:
             prepared |= {name: batch.data.column(name) for name in ORIGIN_NAMES}
             if ROUTE.name in self.grouping.origin:

@@ -17,8 +17,8 @@ import pyarrow as pa
 from spark_jobs.cxl import engine, failure
 from spark_jobs.nodes import memory, operator, shuffle, spill
 from spark_jobs.nodes.aggregate import partial
-from spark_jobs.nodes.records import batches, groups, order
-from spark_jobs.nodes.records.columns import GROUP, ORIGIN, ROUTE, group_number, value
+from spark_jobs.nodes.records import batches, order
+from spark_jobs.nodes.records.columns import ORIGIN, ROUTE, value
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -114,12 +114,9 @@ class Final(shuffle.ShuffleReader):
             self.counted = self.step.totals.values(self.context.counted())
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
-    def numbers(self, table: pa.Table) -> pa.Array:
-        """The numbers of groups, where correlation groups are known."""
-        assert self.context.correlation is not None
-        mixes = self.context.correlation.standings[self.step.name].mixes
-        keys = [partial.array(table, name) for name in (*self.grouping.keys, *self.told_by)]
-        return groups.of_aggregate(self.step.name, keys, table.num_rows, mixes=mixes)
+    def row_keys(self, table: pa.Table) -> list[pa.Array]:
+        """What tells groups from one another."""
+        return [partial.array(table, name) for name in (*self.grouping.keys, *self.told_by)]
 
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
         """The result records: keys, overlaid with the emits."""
@@ -135,12 +132,9 @@ class Final(shuffle.ShuffleReader):
             if bad is not None:
                 overflowed |= bad.to_numpy(zero_copy_only=False)
         engine_columns |= self._totals(table.num_rows) | self.grouping.agreed.finish(states)
-        if self.context.correlation is not None:
-            engine_columns[GROUP.name] = self.numbers(table)
-            if self.context.correlation.standings[self.step.name].mixes:
-                # Right in a single partition, which there is where an output shows them.
-                count = np.arange(first_row, first_row + table.num_rows)
-                engine_columns[group_number(self.step.name)] = pa.array(count)
+        name = self.step.name
+        positions = range(first_row, first_row + table.num_rows)
+        engine_columns |= self.context.correlation.row_columns(name, lambda: self.row_keys(table), positions)
         record = pa.RecordBatch.from_pydict({**data, **results, **engine_columns})
         batch = batches.Batch(
             record,
@@ -148,9 +142,9 @@ class Final(shuffle.ShuffleReader):
             batches.GroupOrigin(self.number_of_partition),
             at=record.column(order.AT),
         )
-        unmade = None if self.context.correlation is None else self.context.unmade(self, batch)
-        if unmade is not None:
-            batch, overflowed = batch.take(pa.array(np.flatnonzero(~unmade))), overflowed[~unmade]
+        suppressed = self.context.correlation.suppressed(name, batch)
+        if suppressed is not None:
+            batch, overflowed = batch.take(pa.array(np.flatnonzero(~suppressed))), overflowed[~suppressed]
         self.become(0, batch.count)
         if overflowed.any():
             detail = f"aggregate {self.step.name}: integer overflow in sum"

@@ -13,7 +13,7 @@ from spark_jobs.nodes.terms import shape
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
-    from spark_jobs.nodes.records.columns import Bonds
+    from spark_jobs.nodes.records.columns import InheritedKeys
     from spark_jobs.nodes.terms.requirements import Requirements
 
 
@@ -42,7 +42,7 @@ class AggregateStep(node.Step):
     #: 106).
     splits_by: tuple[str, ...] = ()
     #: What keeps the same fields of the keys of what combines have joined, key by key.
-    bonds_kept: Bonds = ()
+    agreed_keys: InheritedKeys = ()
     #: Whether an output shows the numbers of the groups.
     is_numbered: bool = False
 

@@ -20,7 +20,7 @@ from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
 from spark_jobs.nodes.records import columns
-from spark_jobs.nodes.records.columns import BOND, CORRELATION, UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, INHERITED, UNDECLARED
 from spark_jobs.nodes.terms.wanted import Wanted
 
 MAX_INPUTS = 8
@@ -162,8 +162,8 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     if parts is None or (body is None and config.match is not Match.COLLECT):
         return None
     _warn_of_keys(config, scope, driver)
-    bonds = _bonds(config, scope, driver)
-    carried = _carried(config, scope.feeds, driver) + bonds
+    inherited_keys = _inherited_keys(config, scope, driver)
+    carried = _carried(config, scope.feeds, driver) + inherited_keys
     output = _output(config, scope, rows, driver, body, carried)
     step = CombineStep(
         name=scope.name,
@@ -182,7 +182,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         carried=carried,
         wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
         undeclared=_undeclared(rows, [program for program in (where, body) if program is not None]),
-        bonds=bonds,
+        inherited_keys=inherited_keys,
     )
     flow = driving.flow.combined([feed.flow for feed in scope.feeds], output, scope.name)
     return Bound(step, {"": flow})
@@ -274,18 +274,20 @@ def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
             report(scope, codes.W007, message, "input", feed.qualifier, help=help_text)
 
 
-def _bonds(config: CombineConfig, scope: BindScope, driver: str) -> Carried:
+def _inherited_keys(config: CombineConfig, scope: BindScope, driver: str) -> Carried:
     """What tells which groups of build records a result is of, whatever key has its column."""
     found: list[tuple[str, str, str]] = []
     for feed in scope.feeds:
         if feed.qualifier == driver or config.propagate_ck.mode == "driver":
             continue
         keys = {CORRELATION.of(field): field for field in feed.flow.correlation if columns.numbered(field) is None}
-        keys |= {name: BOND.key(name) for name in (column.name for column in feed.flow.schema) if name in BOND}
+        keys |= {
+            name: INHERITED.key(name) for name in (column.name for column in feed.flow.schema) if name in INHERITED
+        }
         found += [
-            (columns.bond(scope.name, feed.qualifier, key), feed.qualifier, column)
+            (columns.inherited_column(scope.name, feed.qualifier, key), feed.qualifier, column)
             for column, key in keys.items()
-            if config.propagate_ck.takes(columns.bonded(key), drives=False)
+            if config.propagate_ck.takes(columns.inherited_field(key), drives=False)
         ]
     return tuple(found)
 
@@ -317,7 +319,9 @@ def _output(
         for name, qualifier, source in carried
         if (column := flows[qualifier].schema.get(source))
     ]
-    engine += [Column(column.name, column.type, scope.name) for column in flows[driver].schema if column.name in BOND]
+    engine += [
+        Column(column.name, column.type, scope.name) for column in flows[driver].schema if column.name in INHERITED
+    ]
     if flows[driver].widens:
         engine.append(Column(UNDECLARED, types.MAP, scope.name))
     return row.with_columns(*engine)

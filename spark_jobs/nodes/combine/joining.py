@@ -20,7 +20,7 @@ from spark_jobs.nodes.combine.index import Compared
 from spark_jobs.nodes.combine.step import KEY, Match, OnMiss
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
-from spark_jobs.nodes.records.columns import JOINED, Fate, with_fate
+from spark_jobs.nodes.records.columns import Fate, with_fate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -133,11 +133,6 @@ def columns(
     for name in with_fate(Fate.OF_DRIVER, "combine", driver.schema.names):
         found[name] = pairs.of_drivers(driver.column(name))
     return found
-
-
-def joined(count: int) -> dict[str, pa.Array]:
-    """What says of results that a combine made them."""
-    return {JOINED.name: pa.repeat(pa.scalar(value=True), count)}
 
 
 def firsts(pairs: Pairs, drivers: int) -> Pairs:
@@ -437,7 +432,7 @@ class Joining(operator.Operator):
         """What rides along with results."""
         builds = {qualifier: table.records for qualifier, table in self.tables.items()}
         found = columns(self.step, batch.data, builds, pairs)
-        return found if self.context.correlation is None else found | joined(len(pairs.driver))
+        return found | self.context.correlation.joined_columns(len(pairs.driver))
 
     def give(self, batch: batches.Batch) -> None:
         """Results leave the node."""

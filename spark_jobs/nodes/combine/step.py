@@ -107,7 +107,7 @@ class CombineStep(node.Step):
     wants_shuffle: bool = False
     undeclared: tuple[tuple[str, str], ...] = ()
     #: Those of `carried` by which results are of the correlation groups of build records as well (`propagate_ck`).
-    bonds: tuple[tuple[str, str, str], ...] = ()
+    inherited_keys: tuple[tuple[str, str, str], ...] = ()
     #: With `match: collect`, the fields that anything reads of records in arrays, by build side; None where that may
     #: be all.
     members: tuple[tuple[str, frozenset[str] | None], ...] = ()

@@ -16,7 +16,7 @@ from spark_jobs.formats import format, registry
 from spark_jobs.formats.options import OnUnwritable
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
-from spark_jobs.nodes.records import batches, groups, guarded
+from spark_jobs.nodes.records import batches, guarded
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
 
@@ -70,22 +70,18 @@ class Output(operator.Operator):
 
     def _accepted(self, batch: batches.Batch) -> batches.Batch:
         """The records without those that have failed elsewhere, or whose correlation group is rejected."""
-        rejected = self.context.rejected(self, batch)
-        if rejected is None:
+        withheld = self.context.correlation.withheld(self, batch)
+        if withheld is None:
             return batch
-        dead = self.counters.dead + len(rejected)
-        self._try(batch.take(pa.array(rejected)))
+        dead = self.counters.dead + len(withheld)
+        self._try(batch.take(pa.array(withheld)))
         self.counters.dead = dead
-        return batch.take(batches.indices_except(batch.count, rejected.tolist()))
+        return batch.take(batches.indices_except(batch.count, withheld.tolist()))
 
     def _try(self, batch: batches.Batch) -> None:
-        """Fail with what could not be written anyway.
-
-        Each pass has to find that anew of the groups of aggregates, and of records that came in no pass before.
-        """
-        may_be_others = self.context.may_be_others(self)
-        rows = np.arange(batch.count) if may_be_others else np.flatnonzero(groups.aggregated(batch))
-        if len(rows) and not self.context.is_looking:
+        """Fail with what could not be written anyway."""
+        rows = self.context.correlation.rechecked(self.step.name, batch)
+        if rows is not None and len(rows):
             with contextlib.suppress(format.Unfit):  # that ends runs which write it
                 self._encoded(writer(self.step, self.widened, self.widened_type), batch.take(pa.array(rows)))
 

@@ -145,12 +145,12 @@ PLACE = Family(
     Fates(meet=Fate.GONE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int64",
 )  # fmt: skip
 GROUP = Family(
-    "$group", "which group of an aggregate it is, see `groups.py`; none where it is no group", "aggregates, with "
+    "$group", "which group of an aggregate it is, see `identity.py`; none where it is no group", "aggregates, with "
     "correlation keys", Fates(combine=Fate.OF_DRIVER, aggregate=Fate.MADE), "int64",
 )  # fmt: skip
-BOND = Family(
-    "$bond.", "a field of the correlation key of what a combine has joined to a record, by the combine, its input and "
-    "the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER, aggregate=Fate.CHOSEN),
+INHERITED = Family(
+    "$inherited.", "a field of the correlation key of what a combine has joined to a record, by the combine, its input "
+    "and the field", "combines", Fates(merge=Fate.FILLED, combine=Fate.OF_DRIVER, aggregate=Fate.CHOSEN),
 )  # fmt: skip
 JOINED = Family(
     "$joined", "whether a combine made it: it is of no single source; nothing where none did", "combines, with "
@@ -176,39 +176,39 @@ WINDOW = Family("$window.", "what is known of the time window of records and gro
 NONE = Family("$none", "nothing: a batch of records without columns has a length by it", "sources, combines")
 
 #: Columns that keep one key of what was joined, key by key.
-Bonds = tuple[tuple[str, ...], ...]
+InheritedKeys = tuple[tuple[str, ...], ...]
 #: What the keys begin with that number groups.
 _OF_AGGREGATE = "aggregate."
-#: Between the parts of what a bond is called: names have no such character.
+#: Between the parts of the name of an inherited column: names have no such character.
 _SEPARATOR = "\x1f"
 #: All of them.
 FAMILIES = (
-    META, WIDENED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, BOND, JOINED,
+    META, WIDENED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, INHERITED, JOINED,
     PLACE, SLOT, KEY, RANGED, OWN, SORTED, FILE, HASHED, MATCHED, ARGUMENT, RESULT, WINDOW, NONE,
 )  # fmt: skip
 
 
 def group_number(aggregate: str) -> str:
-    """The column that numbers the groups of an aggregate that takes records back."""
+    """The column that numbers the groups of a retractable aggregate."""
     return CORRELATION.of(_OF_AGGREGATE + aggregate)
 
 
-def bond(combine: str, qualifier: str, key: str) -> str:
-    """The column of a field of the key of what a combine has joined; `key` is the field, or that of an earlier bond."""
-    return BOND.of(_SEPARATOR.join((combine, qualifier, key)))
+def inherited_column(combine: str, qualifier: str, key: str) -> str:
+    """The column of a field of the key of what a combine has joined; `key` is the field, or such a column's key."""
+    return INHERITED.of(_SEPARATOR.join((combine, qualifier, key)))
 
 
-def bonded(key: str) -> str:
-    """The field that a bond's column has, by its key; a field is its own."""
+def inherited_field(key: str) -> str:
+    """The field that an inherited column has, by its key; a field is its own."""
     return key.rpartition(_SEPARATOR)[2]
 
 
-def bonds(names: Iterable[str], fields: Container[str]) -> Bonds:
+def inherited_keys(names: Iterable[str], fields: Container[str]) -> InheritedKeys:
     """Those of some columns that keep fields of the keys of what was joined, key by key."""
     found: dict[str, list[str]] = {}
     for name in names:
-        way, _, field = BOND.key(name).rpartition(_SEPARATOR)
-        if name in BOND and field in fields:
+        way, _, field = INHERITED.key(name).rpartition(_SEPARATOR)
+        if name in INHERITED and field in fields:
             found.setdefault(way, []).append(name)
     return tuple(map(tuple, found.values()))
 

@@ -207,11 +207,11 @@ class Source(operator.Operator):
 
     def _read(self, batch: batches.Batch) -> batches.Batch:
         """The records, without those that failed in earlier passes: these count as never read."""
-        unread = self.context.unread(self, batch)
-        if unread is None:
+        excluded = self.context.correlation.excluded(self.step.name, batch)
+        if excluded is None:
             return batch
-        self.counters.dead += int(unread.sum())
-        return batch.take(pa.array(np.flatnonzero(~unread)))
+        self.counters.dead += int(excluded.sum())
+        return batch.take(pa.array(np.flatnonzero(~excluded)))
 
     def _note_times(self, moments: pa.Array, split: pa.Array) -> None:
         """Note how far records of some splits have come, which stand one after the other."""
@@ -313,8 +313,8 @@ class ReadMaterialized(materialize.ReadMaterialized):
 
     def _alive(self, batch: batches.Batch) -> batches.Batch:
         """The records, without those that passes saw fail since they were kept."""
-        dead = self.context.unread(self, batch)
-        return batch if dead is None else batch.take(pa.array(np.flatnonzero(~dead)))
+        excluded = self.context.correlation.excluded(self.step.name, batch)
+        return batch if excluded is None else batch.take(pa.array(np.flatnonzero(~excluded)))
 
     def _shown(self, batch: batches.Batch) -> batches.Batch:
         names = batch.data.schema.names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.nodes.records.columns import CORRELATION, numbered
 from spark_jobs.plan import correlation
 from spark_jobs.plan.correlation import Grouping
-from spark_jobs.plan.physical import groups
+from spark_jobs.plan.physical import correlation as physical
 from spark_jobs.plan.plan import Strategy
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ def _reach(plan: Plan, found: Correlation) -> Reach:
     A record is of the group that it was read with. Rows that have lost fields of the key are of groups by those that
     are left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
     """
-    known = groups.of(plan)
+    known = physical.of(plan)
     assert known is not None  # some source has a key
     by_source = {}
     for source, key in found.sources.items():
         views: dict[tuple[str, ...], dict[str, None]] = {}
         for output in plan.outputs:
-            of_source = [each.fields for each in known.standings[output].memberships if source in each.domain]
+            of_source = [each.fields for each in known.nodes[output].keys if source in each.domain]
             if not of_source and source in found.nodes[output].sources:
                 of_source = [()]
             for fields in of_source:
@@ -117,7 +117,7 @@ def _reach(plan: Plan, found: Correlation) -> Reach:
                     views.setdefault(fields, {})[output] = None
         less = ", ".join(f"at {_quoted(names)} {_by(view)}" for view, names in views.items())
         by_source[source] = f"{source} by {', '.join(key)}{f', but {less}' if less else ''}"
-    return Reach(by_source, frozenset(name for name in plan.outputs if known.standings[name].memberships))
+    return Reach(by_source, frozenset(name for name in plan.outputs if known.nodes[name].keys))
 
 
 def _by(view: tuple[str, ...]) -> str:

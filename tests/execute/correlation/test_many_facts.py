@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.execute.correlation import noted, ordered, sizes, stored
-from spark_jobs.execute.dlq.marks import Holds
-from spark_jobs.execute.run.rounds import Rounds
-from spark_jobs.execute.tasks import facts as tasks_facts
-from spark_jobs.execute.tasks.facts import BUCKETS, FACTS, KEYLESS, ROW_BITS
+from spark_jobs.execute.correlation import facts as facts_
+from spark_jobs.execute.correlation import group_sizes, ordered, stored
+from spark_jobs.execute.correlation.facts import FACTS, FactKind
+from spark_jobs.execute.correlation.iteration import Iteration
+from spark_jobs.execute.correlation.state import Goal
+from spark_jobs.nodes.records.identity import KEY_BUCKETS, ROW_BITS
 from tests.execute import correlated_runs, pipelines, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from spark_jobs.execute.correlation.state import PassState
 
 SCHEMA = pa.schema([("group", pa.uint64()), ("record", pa.int64()), ("place", pa.int32()), ("why", pa.large_string())])
 FEW = [1, 2, 7, 50]
@@ -108,7 +112,7 @@ def test_numbers_that_come_more_often() -> None:
     assert (at.tolist(), of.tolist()) == ([4, 5, 0, 1, 2], [0, 0, 2, 2, 2])
 
 
-# ---- rounds
+# ---- iterations
 
 
 def facts(seed: int, count: int) -> list[dict[str, Any]]:
@@ -123,19 +127,22 @@ def facts(seed: int, count: int) -> list[dict[str, Any]]:
         found.append({
             "record": -1 if is_row else (split << ROW_BITS) + row, "group": 0 if is_keyless else group,
             "aggregated": 2 * draw.randrange(1, 30) if is_row else 0,
-            "holds": int(draw.choice([Holds.ROW, Holds.IN_LAST]) if is_row else Holds.FOR_GOOD),
+            "kind": int(
+                draw.choice([FactKind.ROW_FAILURE, FactKind.LAST_PASS_FAILURE]) if is_row else FactKind.FAILURE
+            ),
             "source": 0, "split": split, "row": row, "why": f"why {number}", "whole": 0 if is_row else group,
-            "bucket": KEYLESS if is_keyless else group % BUCKETS, "node": 0,
+            "bucket": 0 if is_keyless else group % KEY_BUCKETS, "node": 0, "at": number % 3,
+            "lacks_key": int(is_keyless),
         })  # fmt: skip
     return found
 
 
-def answers(given: Sequence[dict[str, Any]], holds: Holds) -> list[dict[str, Any]]:
+def answers(given: Sequence[dict[str, Any]], kind: FactKind) -> list[dict[str, Any]]:
     """What a pass finds that looks for groups or first records."""
     found = []
     for each in given:
         group = each["group"] or each["row"] % 7 + 1
-        found.append(each | {"holds": int(holds), "group": group, "whole": group, "bucket": group % BUCKETS})
+        found.append(each | {"kind": int(kind), "group": group, "whole": group, "bucket": group % KEY_BUCKETS})
     return found
 
 
@@ -148,62 +155,70 @@ def products(folder: Path, rows: Sequence[dict[str, Any]]) -> Any:
     inputs = SimpleNamespace(one_of_several=lambda split: f"f{split}" if split % 2 else "")
     tally = SimpleNamespace(logs=[])
     return SimpleNamespace(
-        dirty=[str(path) for path in paths], rows_before={1: 7}, dlq=[], shares=1, inputs=inputs, tally=tally
+        fact_files=[str(path) for path in paths], rows_before={1: 7}, dlq=[], shares=1, inputs=inputs, tally=tally
     )
+
+
+#: What a search finds: by the goal of its pass.
+FOUND = {
+    Goal.ROW_KEYS: FactKind.GROUP_KEY,
+    Goal.RECORD_KEYS: FactKind.GROUP_KEY,
+    Goal.FIRST_RECORDS: FactKind.FIRST_RECORD,
+    Goal.RETRACTED_RECORDS: FactKind.RETRACTED_RECORD,
+    Goal.GROUP_MEMBERS: FactKind.GROUP_MEMBER,
+}
 
 
 def played(folder: Path, seed: int, *, rows_meet: bool) -> list[Any]:
-    """What rounds know behind each pass."""
+    """What is known after each pass."""
     folder.mkdir()
-    standing = SimpleNamespace(is_behind=False, depth=0, swayed_by=frozenset(), sources=frozenset(["s"]))
-    plan = SimpleNamespace(
-        policies={"o": "any", "p": "primary"}, limit=6, rows_meet=rows_meet, standings={"s": standing}
-    )
-    rounds = Rounds(SimpleNamespace(scratch=str(folder), steps={"s": None}), plan)  # type: ignore[arg-type]
+    node = SimpleNamespace(is_deferred=False, depth=0, depends_on=frozenset(), sources=frozenset(["s"]))
+    plan = SimpleNamespace(policies={"o": "any", "p": "primary"}, limit=6, rows_meet=rows_meet, nodes={"s": node})
+    run = SimpleNamespace(scratch=str(folder), steps={"s": None}, strategy=None)
+    iteration = Iteration(run, plan)  # type: ignore[arg-type]
     told = []
     of_rows = [each for each in facts(seed, 150) if each["record"] < 0]
     for given in (facts(seed, 150), facts(seed + 1, 60), of_rows, of_rows, of_rows):
-        rounds.take(products(folder, given))
-        while (known := rounds.looking) is not None:
-            holds, asked = next(
-                (holds, path)
-                for holds, path in (
-                    (Holds.KEYED, known.keyless or known.keyless_rows),
-                    (Holds.FIRST, known.sought),
-                    (Holds.TRACED, known.traced),
-                    (Holds.MEMBER, known.counted),
-                )
-                if path
+        # The passes go on though nothing new was found: other facts come.
+        iteration.state = replace(iteration.state, goal=Goal.COMPUTE, subject=None)
+        iteration.take(products(folder, given))
+        while (goal := iteration.state.goal).is_search:
+            assert iteration.state.subject is not None
+            asked = pa.ipc.open_file(iteration.state.subject).read_all().to_pydict()
+            name, numbers = next(iter(asked.items()))
+            rows = answers(
+                [each for each in facts(seed, 150) if goal is Goal.ROW_KEYS or each["record"] >= 0], FOUND[goal]
             )
-            name, numbers = next(iter(pa.ipc.open_file(asked).read_all().to_pydict().items()))
-            rows = answers([each for each in facts(seed, 150) if known.keyless_rows or each["record"] >= 0], holds)
-            if holds == Holds.KEYED:
+            if FOUND[goal] is FactKind.GROUP_KEY:
                 column = "aggregated" if name == "number" else name
                 rows = [each for each in rows if each[column] in set(numbers)]
-            elif holds == Holds.FIRST:
+            elif goal is Goal.FIRST_RECORDS:
                 by_group = {each["group"]: each for each in sorted(rows, key=lambda each: -int(each["record"]))}
                 rows = [each for group, each in by_group.items() if group in set(numbers)]
-            elif holds == Holds.TRACED:
+            elif goal is Goal.RETRACTED_RECORDS:
                 rows = [each | {"aggregated": 0} for each in rows[:20]]
-            told.append((str(holds), *seen(known)))
-            rounds.look(products(folder, rows))
-        told.append((rounds.are_over, rounds.too_large, rounds.taken_back, *seen(rounds.known)))
-        told.append([rounds.blame.buckets.num_rows, rounds.blame.whole.num_rows, sorted(rounds._oversized.tolist())])
+            told.append((goal, *seen(iteration.state)))
+            iteration.take(products(folder, rows))
+        told.append((iteration.state.goal, iteration.too_large, iteration.retracted_records, *seen(iteration.state)))
+        rejections = iteration.rejections
+        told.append([rejections.buckets.num_rows, rejections.whole.num_rows, sorted(iteration._oversized.tolist())])
     return told
 
 
-def seen(known: Any) -> list[Any]:
-    """All files that are known."""
-    paths = [known.dead, *known.rejected.values(), known.failed, known.unmade, known.oversized, known.traced,
-             known.sought, known.taken, known.counted, known.keyless, known.keyless_rows]  # fmt: skip
+def seen(state: PassState) -> list[Any]:
+    """All files that a pass starts from."""
+    paths = [state.subject, state.excluded, state.retracted, *state.rejected.values(), state.failed_rows,
+             state.suppressed_rows, state.oversized]  # fmt: skip
     return [path and pa.ipc.open_file(path).read_all().to_pylist() for path in paths]
 
 
 @pytest.mark.parametrize("rows_meet", [False, True], ids=["alone", "meeting"])
 @pytest.mark.parametrize("seed", range(3))
-def test_rounds_know_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rows_meet: bool) -> None:
+def test_iterations_know_the_same(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, rows_meet: bool
+) -> None:
     whole = played(tmp_path / "whole", seed, rows_meet=rows_meet)
-    assert {told[0] for told in whole} >= {str(each) for each in (Holds.KEYED, Holds.FIRST)}
+    assert {told[0] for told in whole} >= {Goal.RECORD_KEYS, Goal.FIRST_RECORDS}
     for name, few in [("MOST_BYTES", 300), ("MOST_ROWS", 2), ("MOST_ROWS", 50)]:
         monkeypatch.setattr(stored, name, few)
         assert played(tmp_path / f"of-{few}", seed, rows_meet=rows_meet) == whole
@@ -211,7 +226,7 @@ def test_rounds_know_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_portions_have_few_rows(few: int, tmp_path: Path) -> None:
     some = facts(4, 120)
-    found = noted.of(products(tmp_path, some).dirty)
+    found = facts_.of(products(tmp_path, some).fact_files)
     portions = list(found.portions("row", "why"))
     assert [row for portion in portions for row in portion.to_pylist()] == [
         {"row": each["row"], "why": each["why"]} for each in some
@@ -221,18 +236,18 @@ def test_portions_have_few_rows(few: int, tmp_path: Path) -> None:
 
 def test_groups_that_are_too_large(few: int, tmp_path: Path) -> None:
     """Records of theirs that failed and rows that begin with records count as such."""
-    names = ("group", "record", "split", "row", "aggregated", "why")
+    names = ("group", "record", "split", "row", "node", "why")
     rows = [(group, (1 << ROW_BITS) + row, 1, row, 3, f"k={group}") for group in (7, 8, 0) for row in range(9, 0, -1)]
     given = [dict(zip(names, row, strict=True)) for row in [*rows, *rows[:3]]]
-    blank = dict.fromkeys(FACTS.names, 0) | {"holds": int(Holds.MEMBER)}
-    came = noted.of(products(tmp_path, [blank | each for each in given]).dirty)
+    blank = dict.fromkeys(FACTS.names, 0) | {"kind": int(FactKind.GROUP_MEMBER)}
+    came = facts_.of(products(tmp_path, [blank | each for each in given]).fact_files)
     failed = pa.table({"group": pa.array([8, 8], pa.uint64()), "record": pa.array([3, 4])})
-    found = sizes.too_large(came, failed, 9, str(tmp_path))
+    found = group_sizes.too_large(came, failed, 9, str(tmp_path))
     assert found is not None
     said = "group k=8 of 11 records is larger than max_group_buffer 9"
     assert found.groups.to_pylist() == [{"group": 8, "first": (1 << ROW_BITS) + 1, "why": said}]
     assert found.records.tolist() == [3, 4, *((1 << ROW_BITS) + row for row in range(1, 10))]
-    assert sizes.too_large(came, failed, 11, str(tmp_path)) is None
+    assert group_sizes.too_large(came, failed, 11, str(tmp_path)) is None
 
 
 def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,24 +275,24 @@ def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     ("limit", "held"), [("HELD_ROWS", 1), ("HELD_ROWS", 4), ("HELD_ROWS", 1 << 16), ("HELD_BYTES", 1)]
 )
 def test_tasks_write_facts_as_they_come(limit: str, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_facts, limit, held)
-    found = tasks_facts.Notes(str(tmp_path / "facts.arrow"))
+    monkeypatch.setattr(facts_, limit, held)
+    found = facts_.FactWriter(str(tmp_path / "facts.arrow"))
     some = facts(5, 20)
     for at in range(0, 20, 3):
         found.add(pa.Table.from_pylist(some[at : at + 3], schema=FACTS))
         assert (tmp_path / "facts.arrow").exists() is (held <= at + 3)
     assert found.close()
-    (portion,) = noted.of([found.path]).portions(*FACTS.names)
+    (portion,) = facts_.of([found.path]).portions(*FACTS.names)
     assert portion.to_pylist() == some
 
 
 def test_a_task_without_facts_has_no_file(tmp_path: Path) -> None:
-    assert not tasks_facts.Notes(str(tmp_path / "facts.arrow")).close()
+    assert not facts_.FactWriter(str(tmp_path / "facts.arrow")).close()
     assert not list(tmp_path.iterdir())
 
 
 def test_facts_that_cannot_be_written_name_their_file(tmp_path: Path) -> None:
-    found = tasks_facts.Notes(str(tmp_path / "gone" / "facts.arrow"))
+    found = facts_.FactWriter(str(tmp_path / "gone" / "facts.arrow"))
     found.add(pa.Table.from_pylist(facts(5, 2), schema=FACTS))
     with pytest.raises(OSError, match=r"facts\.arrow"):
         found.close()

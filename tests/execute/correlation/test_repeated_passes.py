@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.execute.correlation.iteration import Iteration
+from spark_jobs.execute.correlation.state import Goal, PassState
 from spark_jobs.execute.run import passes
-from spark_jobs.execute.run.rounds import Rounds
-from spark_jobs.execute.tasks.facts import Known
 from spark_jobs.nodes.terms.shape import Role
 from tests.execute import correlated_runs, pipelines
 from tests.execute.correlation.test_correlation import output
@@ -63,7 +63,7 @@ def test_nothing_is_different_from_passes_that_read_and_write_everything(
     found = _ran(tmp_path, files)
     assert any(spec.job.readers for spec in jobs)
     with monkeypatch.context() as patched:
-        patched.setattr(Known, "is_one_of_many", property(lambda _: False))
+        patched.setattr(PassState, "is_one_of_many", property(lambda _: False))
         patched.setattr(passes.Pass, "_unwanted", lambda _: set())
         jobs.clear()
         expected = _ran(tmp_path, files)
@@ -74,7 +74,7 @@ def test_nothing_is_different_from_passes_that_read_and_write_everything(
 
 def test_inputs_are_read_twice_however_many_passes_there_are(tmp_path: Path, jobs: list[JobSpec]) -> None:
     _ran(tmp_path, {"pipeline.yaml": ROUNDS, "in.csv": DATA})
-    assert max(spec.known.passes for spec in jobs) >= 6
+    assert max(spec.state.number for spec in jobs) >= 6
     assert sum(bool(spec.job.sources) for spec in jobs) == 2
 
 
@@ -88,7 +88,7 @@ def test_an_output_at_which_records_can_fail_is_written_by_all(tmp_path: Path, j
     narrow = ROUNDS.replace("path: out/o.csv", "path: out/o.csv, options: {encoding: latin-1}")
     assert narrow != ROUNDS
     _ran(tmp_path, {"pipeline.yaml": narrow, "in.csv": DATA})
-    settling = [spec for spec in jobs if spec.known.settles and not spec.known.is_looking]
+    settling = [spec for spec in jobs if spec.state.is_intermediate and not spec.state.goal.is_search]
     assert settling
     assert all(_reaches(spec, "o") and not _reaches(spec, "ox") for spec in settling)
 
@@ -143,11 +143,11 @@ def test_tasks_without_records_of_rejected_groups_are_not_run_again(
     pipelines.write(tmp_path, files)
     pipelines.with_splits(monkeypatch, tmp_path, "in.csv", 12)
     found = _ran(tmp_path, files)
-    writing = [len(spec.loads) for spec in jobs if not spec.known.is_looking]
+    writing = [len(spec.loads) for spec in jobs if not spec.state.goal.is_search]
     assert writing[0] > 20
     assert all(0 < loads < 12 for loads in writing[1:])
     with monkeypatch.context() as patched:
-        patched.setattr(Rounds, "held", lambda *_: None)
+        patched.setattr(Iteration, "unaffected_tasks", lambda *_: frozenset())
         assert _ran(tmp_path, files) == found
 
 
@@ -168,6 +168,6 @@ def test_records_of_rows_are_looked_for_without_an_exchange(tmp_path: Path, jobs
     for text_, is_short in ((ROUNDS, True), (nested, False)):
         jobs.clear()
         _ran(tmp_path, {"pipeline.yaml": text_, "in.csv": DATA})
-        looking = [spec.job for spec in jobs if spec.known.traced is not None and not spec.job.sources]
+        looking = [spec.job for spec in jobs if spec.state.goal is Goal.RETRACTED_RECORDS and not spec.job.sources]
         assert looking
         assert all((job.stages == 1) is is_short for job in looking)

@@ -310,7 +310,7 @@ def test_a_failure_behind_an_aggregate_of_time_windows_takes_their_records(
 def test_passes_end_where_records_cannot_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Better a run that fails than one without end."""
     without_spark.install(monkeypatch)
-    monkeypatch.setattr("spark_jobs.execute.tasks.groups.Groups.trace", lambda *_: None)
+    monkeypatch.setattr("spark_jobs.execute.correlation.hook.CorrelatedTask.collect", lambda *_: None)
     pipelines.write(
         tmp_path, {"pipeline.yaml": HEAD + summed("x", "s", "a") + refusing("c", "x", 5) + output("o", "c")}
     )

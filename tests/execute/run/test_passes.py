@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from spark_jobs.execute.tasks.facts import Known
+    from spark_jobs.execute.correlation.state import PassState
     from spark_jobs.execute.tasks.spec import JobSpec
 
 PIPELINE = """
@@ -54,16 +54,16 @@ def test_a_pass_is_repeated_until_it_finds_nothing_more_and_counts_once(
 ) -> None:
     """Each round knows the dead records and rejected groups of all before it, and nothing is left of them."""
     without_spark.install(monkeypatch)
-    known: list[Known] = []
+    states: list[PassState] = []
 
     def chain(spark: object, spec: JobSpec) -> list[TaskReport]:
-        known.append(spec.known)
+        states.append(spec.state)
         return without_spark.run_chain(spark, spec)
 
     monkeypatch.setattr(passes.chain, "run", chain)
     pipelines.write(tmp_path, {"pipeline.yaml": CORRELATED, "in.csv": "k,v\na,1\na,x\nb,2\n"})
     result = pipelines.run(tmp_path).result
-    told = [(each.dead is not None, list(each.rejected), each.passes) for each in known]
+    told = [(each.excluded is not None, list(each.rejected), each.number) for each in states]
     assert told == [(False, [], 0), (True, ["any", "all"], 1)]
     assert (result.error, result.records_total, result.records_written, result.dlq_count) == (None, 3, 1, 2)
     assert pipelines.outputs(tmp_path) == {"o.csv": b"k,v,n\nb,2,2\n"}

@@ -65,7 +65,7 @@ class Partial(windowed.Partial):
     def open(self) -> None:
         """Nothing has come."""
         super().open()
-        self.is_alone = needs_order(self.grouping) or self.context.is_tracing
+        self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Hold records with what was known when they came."""
@@ -182,7 +182,7 @@ class Final(windowed.Final):
     def open(self) -> None:
         """Nothing has come."""
         super().open()
-        self.is_alone = needs_order(self.grouping) or self.context.is_tracing
+        self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
         keys = self.grouping.keys
         flow = functools.partial(Flow, self.context, self.step.name, keys, SINCE, self._ends, self.merged)
         self.groups = (
@@ -290,9 +290,9 @@ class Final(windowed.Final):
                 table = table.filter(pa.array(~is_late))
             if table.num_rows:
                 numbers = found.of[~is_late]
-                if self.context.is_tracing:
-                    self.trace(table.append_column(NUMBER, pa.array(found.first[numbers])))
-                whole = self._reduce(table, numbers, {NUMBER: pa.array(found.first[numbers])})
+                starts = pa.array(found.first[numbers])
+                self.collect(table.append_column(NUMBER, starts))
+                whole = self._reduce(table, numbers, {NUMBER: starts})
                 yield whole.drop_columns([name for name in (_END,) if name in whole.schema.names])
 
     def _fail(self, pieces: pa.Table, places: pa.Table, is_late: Numbers, found: sessions.Sessions) -> None:

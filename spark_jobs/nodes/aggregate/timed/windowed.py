@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.aggregate import partial, run
 from spark_jobs.nodes.aggregate.timed import suspects, watermarks, windows
+from spark_jobs.nodes.correlation import Contributions
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import CORRELATION, GROUP, ORIGIN_NAMES, SOURCE, WINDOW
 
@@ -80,9 +81,8 @@ class Partial(partial.Partial):
         known = [name for name in batch.data.schema.names if name not in CORRELATION]
         self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
 
-    def traced(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> bool:
-        """Which windows records are in is known where these are whole: they go there, if anybody looks for theirs."""
-        return self.correlation.standings[self.step.name].is_traced
+    def collect(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
+        """Which windows records are in is known where windows are whole, and is said there."""
 
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
         """Send where records are that might be late."""
@@ -122,10 +122,13 @@ class Final(run.Final):
         """What a task tells."""
         self.heard.hear(message)
 
-    def trace(self, records: pa.Table) -> None:
-        """Tell which records are in windows that are taken back."""
+    def collect(self, records: pa.Table) -> None:
+        """Say in which windows records are, where correlation asks; it keeps them apart until here then."""
+        self.context.correlation.collect(self.step.name, lambda: self._contributions(records))
+
+    def _contributions(self, records: pa.Table) -> Contributions:
         split, row = (partial.array(records, name) for name in ORIGIN_NAMES[1:])
-        self.context.trace(split, row, pa.nulls(records.num_rows, GROUP.type), self.numbers(records))
+        return Contributions(split, row, pa.nulls(records.num_rows, GROUP.type), self.row_keys(records))
 
     def fail_late(self, places: pa.Table, starts: Numbers, ends: Numbers) -> None:
         """Late records by their places, each with the bounds of its window."""

@@ -18,7 +18,6 @@ from spark_jobs.nodes.aggregate.timed import suspects, windowed, windows
 from spark_jobs.nodes.aggregate.timed.watermarks import PASSED
 from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
-from spark_jobs.nodes.records.columns import ORIGIN_NAMES
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Partial(windowed.Partial):
         #: With one source a window is closed or open when a record comes, and there is no third.
         self.marks = (PASSED,) if self.window.sources > 1 else ()
         #: Where records are looked for, each is a group of its own until its windows are whole.
-        self.alone = ORIGIN_NAMES[1:] if self.context.is_tracing else ()
+        self.alone = self.context.correlation.record_columns
         self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.alone))
 
     @property
@@ -132,8 +131,7 @@ class Final(windowed.Final):
             # Groups that are one from here on stand in record order.
             table = table.drop_columns([PASSED]).take(spill.sorted_rows(table, [order.AT]))
         if table.num_rows:
-            if self.context.is_tracing:
-                self.trace(table)
+            self.collect(table)
             super().receive(table)
 
     def _reached(self, table: pa.Table) -> Numbers:

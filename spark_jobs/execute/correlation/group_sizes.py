@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.correlation import ascending, findings, noted, ordered
-from spark_jobs.execute.tasks.facts import BUCKETS, DEAD, OVERSIZED, SIZES, record_numbers
+from spark_jobs.execute.correlation import ascending, findings, ordered
+from spark_jobs.execute.correlation.facts import SCHEMA
+from spark_jobs.execute.correlation.state import OVERSIZED, RECORDS
+from spark_jobs.nodes.records.identity import KEY_BUCKETS, SIZE_BUCKETS, record_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.execute.correlation.blame import Blame
-    from spark_jobs.execute.correlation.noted import Facts
+    from spark_jobs.execute.correlation.facts import Facts
+    from spark_jobs.execute.correlation.rejections import Rejections
 
 _CAME = ("group", "record", "split", "row", "aggregated", "why")
 _IS_ROW = pa.field("is_row", pa.int8())
-_NAMED = pa.schema([*(noted.SCHEMA.field(name) for name in _CAME), _IS_ROW])
+_NAMED = pa.schema([*(SCHEMA.field(name) for name in _CAME), _IS_ROW])
 #: What came to outputs by places: records before rows that begin with them, these by their outputs.
 _PLACE = ("split", "row", "is_row", "aggregated")
 
 
-def suspects(told: Facts, blame: Blame, most: int) -> np.ndarray:
-    """Buckets in which groups may be too large: those that tasks have told, and those in which many records failed."""
-    parts = [portion.column("group").to_numpy().astype(np.int64) for portion in told.portions("group")]
-    failed = ordered.more_often_than(blame.whole.column("group").to_numpy(), most)
-    at, _ = ordered.rows_of(blame.buckets.column("group").to_numpy(), failed)
-    buckets = blame.buckets.column("record").take(pa.array(at)).to_numpy() // (BUCKETS // SIZES)
+def large_buckets(counted: Facts, rejections: Rejections, most: int) -> np.ndarray:
+    """Buckets in which groups may be too large: those that tasks have found, and those in which many records failed."""
+    parts = [portion.column("group").to_numpy().astype(np.int64) for portion in counted.portions("group")]
+    failed = ordered.more_often_than(rejections.whole.column("group").to_numpy(), most)
+    at, _ = ordered.rows_of(rejections.buckets.column("group").to_numpy(), failed)
+    buckets = rejections.buckets.column("record").take(pa.array(at)).to_numpy() // (KEY_BUCKETS // SIZE_BUCKETS)
     return ascending.each_once(np.concatenate([*parts, buckets]))
 
 
@@ -53,7 +55,7 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
     """The groups that have more records, at outputs and failed, than they may; None: there are none.
 
     Args:
-        came: the records and rows of suspicious groups that came to outputs.
+        came: the records and rows that came to outputs, of groups that may be too large.
         failed: pairs of groups over all sources and failed records.
         limit: how many they may have.
         folder: for what is long.
@@ -71,7 +73,7 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
     names = first.column("why").to_pylist()
     whys = [f"group {name} of {count} records {said}" for name, count in zip(names, counts.tolist(), strict=True)]
     at, _ = ordered.rows_of(failed.column("group").to_numpy(), numbers)
-    records = ordered.once(folder, DEAD, _records(mine, failed.take(pa.array(at))), DEAD.names)
+    records = ordered.once(folder, RECORDS, _records(mine, failed.take(pa.array(at))), RECORDS.names)
     told = pa.table([numbers, first.column("record"), whys], schema=OVERSIZED)
     splits, rows = (first.column(name).to_numpy() for name in ("split", "row"))
     place = int(np.lexsort((rows, splits))[0])
@@ -86,5 +88,5 @@ def _placed(came: pa.Table) -> pa.Table:
 def _records(came: Facts, failed: pa.Table) -> Iterator[pa.Table]:
     for portion in came.portions("split", "row"):
         found = record_numbers(portion.column("split"), portion.column("row"))
-        yield pa.table([found[found >= 0]], schema=DEAD)
-    yield failed.select(DEAD.names)
+        yield pa.table([found[found >= 0]], schema=RECORDS)
+    yield failed.select(RECORDS.names)

@@ -2,8 +2,8 @@
 
 What failed may have failed because of a record that counts as never read from now on: its total, its match, its frame
 may be good without that one. So a failure waits for others where these are of records that it depends on, and where
-these themselves depend on fewer (`spark_jobs/plan/physical/sway.py`). Nor does it count before such others that depend
-on its own records: what these are without it would depend on what else fails.
+these themselves depend on fewer (`spark_jobs/plan/physical/correlation.py`). Nor does it count before such others that
+depend on its own records: what these are without it would depend on what else fails.
 """
 
 from __future__ import annotations
@@ -12,64 +12,61 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_jobs.execute.dlq.marks import Holds
+from spark_jobs.execute.correlation.facts import FactKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from spark_jobs.execute.correlation.noted import Facts
-    from spark_jobs.nodes.terms.correlation import GroupPlan
+    from spark_jobs.execute.correlation.facts import Facts
+    from spark_jobs.nodes.correlation import CorrelationPlan
 
 
-class Kind(NamedTuple):
-    """What failures have in common: the numbers of the node and of the source, and in which passes they count."""
+class FailureGroup(NamedTuple):
+    """Failures at one node, of records of one source, that count in the same passes: node and source by number."""
 
     node: int
     source: int
-    holds: int
+    kind: int
 
 
-def kinds(facts: Facts) -> list[Kind]:
-    """Of which kinds there are facts, in order."""
-    found: set[Kind] = set()
-    for portion in facts.portions(*Kind._fields):
-        columns = [portion.column(name).to_numpy().astype(np.int64) for name in Kind._fields]
+def groups_of(facts: Facts) -> list[FailureGroup]:
+    """The groups that facts are of, in order."""
+    found: set[FailureGroup] = set()
+    for portion in facts.portions(*FailureGroup._fields):
+        columns = [portion.column(name).to_numpy().astype(np.int64) for name in FailureGroup._fields]
         # A row of no records is of no source: its number is less than 0.
         least = [int(column.min(initial=0)) for column in columns]
         codes = [column - low for column, low in zip(columns, least, strict=True)]
         sizes = [int(code.max(initial=0)) + 1 for code in codes]
         come = np.unravel_index(np.flatnonzero(np.bincount(np.ravel_multi_index(codes, sizes), minlength=1)), sizes)
         numbers = [(code + low).tolist() for code, low in zip(come, least, strict=True)]
-        found |= {Kind(*each) for each in zip(*numbers, strict=True)}
+        found |= {FailureGroup(*each) for each in zip(*numbers, strict=True)}
     return sorted(found)
 
 
-def first(some: Collection[Kind], plan: GroupPlan, sources: Sequence[str]) -> set[int]:
+def first(some: Collection[FailureGroup], plan: CorrelationPlan, sources: Sequence[str]) -> set[int]:
     """The nodes whose failures wait for no others, of some failures of records and of rows.
 
     Args:
-        some: the kinds of these.
+        some: these.
         plan: what records depend on.
         sources: the names of the sources by their numbers.
     """
-    standings = list(plan.standings.values())
+    nodes = list(plan.nodes.values())
     causes: dict[int, set[str]] = {}
-    for where, of, held in some:
-        mine = standings[where].sources if held == Holds.ROW else {sources[of]}
+    for where, of, kind in some:
+        mine = nodes[where].sources if kind == FactKind.ROW_FAILURE else {sources[of]}
         causes.setdefault(where, set()).update(mine)
     waiting = {
         number
-        for number, mine in enumerate(standings)
-        if any(standings[other].depth < mine.depth and mine.swayed_by & those for other, those in causes.items())
+        for number, mine in enumerate(nodes)
+        if any(nodes[other].depth < mine.depth and mine.depends_on & those for other, those in causes.items())
     }
     # Records that fail say what fails at nodes that depend on fewer: not before it is settled there.
     while early := {
         where
         for where in causes.keys() - waiting
-        if any(
-            standings[other].depth < standings[where].depth and standings[other].swayed_by & causes[where]
-            for other in waiting
-        )
+        if any(nodes[other].depth < nodes[where].depth and nodes[other].depends_on & causes[where] for other in waiting)
     }:
         waiting |= early
     return causes.keys() - waiting

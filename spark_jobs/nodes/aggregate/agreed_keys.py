@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.cxl.schema import Schema
-    from spark_jobs.nodes.records.columns import Bonds
+    from spark_jobs.nodes.records.columns import InheritedKeys
 
 
-class Agreed:
+class AgreedKeys:
     """The keys that all records of a group have in common, those aside that have none.
 
     Args:
-        bonds: the columns of keys.
+        keys: the columns of each key that records may have inherited.
         row: the columns of records.
     """
 
-    def __init__(self, bonds: Bonds, row: Schema) -> None:
-        self.columns = tuple(name for key in bonds for name in key)
+    def __init__(self, keys: InheritedKeys, row: Schema) -> None:
+        self.columns = tuple(name for key in keys for name in key)
         self._types = {name: column.type for name in self.columns if (column := row.get(name))}
         #: What tells each key from others, and its columns.
-        self._keys = {f"bond {number}": key for number, key in enumerate(bonds)}
+        self._keys = {f"inherited {number}": key for number, key in enumerate(keys)}
 
     @property
     def keepers(self) -> list[Accumulator]:

@@ -1,10 +1,12 @@
-"""Correlation groups as numbers: 64 bits that are the same for all records of a group, whatever task looks at them.
+"""Records, rows of aggregates and correlation groups as numbers of 64 bits, the same in whatever task looks at them.
 
-A group is known by its source, the fields of the key that count, and their values as texts, so that 1 and 1.0 are one
-key. A record whose values are all null or empty stands alone: it has the number 0, which no group has.
+A record is known by the split that it was read from and its row there.
 
-The row of an aggregate has a number of its own, in the column `$group`. It is odd where the aggregate's groups mix
-correlation groups, so a row can be told from a record, and such a row from one that is of a single correlation group.
+A correlation group is known by its source, the fields of the key that count, and their values as texts, so that 1 and
+1.0 are one key. A record whose values are all null or empty stands alone: its group has the number `NO_GROUP`.
+
+The row of an aggregate has its number in the column `$group`, where records have none. The number is odd where rows of
+the aggregate mix correlation groups (`are_mixed`).
 """
 
 from __future__ import annotations
@@ -24,26 +26,41 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records.batches import Batch
 
+#: A record's row in its split takes these bits of its number; the number of the split takes the others.
+ROW_BITS = 34
+#: Keys are in so many buckets where it is enough to know of groups what is so of all in a bucket.
+KEY_BUCKETS = 1 << 23
+#: Sizes of groups are counted in so many buckets, each of several of those: the groups of one are together as large as
+#: any of them at least.
+SIZE_BUCKETS = 1 << 18
+#: In place of the number of an aggregate's row: it is a record.
+NO_ROW = 0
 #: The number of no group.
-NONE = np.uint64(0)
+NO_GROUP = np.uint64(0)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 #: Up to so many numbers are told apart from most others by their last bits, of which so many kinds are for each.
 _FEW, _SPARSE = 1 << 16, 32
 
 
-def numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Array]) -> np.ndarray:
-    """The group of each record of a source."""
-    columns = [keys[field] for field in fields]
-    found = partition.hashes(columns) + _salt(source, *fields)
-    found[found == NONE] = np.uint64(1)
-    is_empty = np.ones(len(found), dtype=bool)
-    for column in columns:
-        is_empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)
-    found[is_empty] = NONE
+def record_numbers(split: pa.Array | pa.ChunkedArray, row: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The number of each record; less than 0 where the split is -1, which is none."""
+    found: np.ndarray = (split.to_numpy().astype(np.int64) << ROW_BITS) + row.to_numpy()
     return found
 
 
-def buckets(columns: Sequence[pa.Array], count: int) -> np.ndarray:
+def group_numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Array]) -> np.ndarray:
+    """The group of each record of a source."""
+    columns = [keys[field] for field in fields]
+    found = partition.hashes(columns) + _salt(source, *fields)
+    found[found == NO_GROUP] = np.uint64(1)
+    is_empty = np.ones(len(found), dtype=bool)
+    for column in columns:
+        is_empty &= pc.equal(column, "").to_numpy(zero_copy_only=False)
+    found[is_empty] = NO_GROUP
+    return found
+
+
+def key_buckets(columns: Sequence[pa.Array], count: int) -> np.ndarray:
     """One of `count` buckets for each key, a power of two, and -1 where nothing is in it.
 
     It looks at the last eight bytes of each text alone: that costs next to nothing, and equal keys are in one bucket.
@@ -80,23 +97,29 @@ def _tails(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def or_own(known: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The groups of rows of aggregates: a row whose key is empty is a group of its own, by its number."""
-    found: np.ndarray = np.where(known == NONE, rows.view(np.uint64), known)
+    found: np.ndarray = np.where(known == NO_GROUP, rows.view(np.uint64), known)
     return found
 
 
-def of_aggregate(name: str, keys: Sequence[pa.Array], count: int, *, mixes: bool) -> pa.Array:
-    """The numbers of an aggregate's groups by their comparable keys."""
+def aggregate_rows(name: str, keys: Sequence[pa.Array], count: int, *, mixes: bool) -> pa.Array:
+    """The numbers of an aggregate's rows by their comparable keys; `mixes`: they mix correlation groups."""
     found = partition.hashes(keys) if keys else np.zeros(count, dtype=np.uint64)
     found = (found + _salt(name)) & ~np.uint64(1)
-    found[found == NONE] = np.uint64(2)
+    found[found == NO_GROUP] = np.uint64(2)
     return pa.array((found | np.uint64(mixes)).view(np.int64))
 
 
+def are_mixed(rows: np.ndarray) -> np.ndarray:
+    """Which rows of aggregates, by their numbers, mix correlation groups; no record does."""
+    found: np.ndarray = rows & 1 == 1
+    return found
+
+
 def aggregated(batch: Batch) -> np.ndarray:
-    """The number of the aggregate's group that each row is; 0 for records."""
+    """The number of each row that an aggregate made; `NO_ROW` for records."""
     if GROUP.name not in batch.data.schema.names:
-        return np.zeros(batch.count, dtype=np.int64)
-    found: np.ndarray = pc.fill_null(batch.data.column(GROUP.name), 0).to_numpy(zero_copy_only=False)
+        return np.full(batch.count, NO_ROW, dtype=np.int64)
+    found: np.ndarray = pc.fill_null(batch.data.column(GROUP.name), NO_ROW).to_numpy(zero_copy_only=False)
     return found
 
 

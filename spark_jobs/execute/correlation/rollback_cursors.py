@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.execute.tasks.facts import ROW_BITS, stored
+from spark_jobs.execute.correlation.state import column
+from spark_jobs.nodes.records.identity import ROW_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,15 +16,15 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.inputs import Inputs
 
 
-def cursors(inputs: Inputs, records: Mapping[int, int], dead: str | None, oversized: np.ndarray) -> dict[str, int]:
-    """The place in its source, from 1, of each source's last record that has not failed and was not taken back.
+def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversized: np.ndarray) -> dict[str, int]:
+    """The place in its source, from 1, of each source's last record that has not failed and was not retracted.
 
     A source that has none is not named. No cursor is behind the first record of a group that is too large.
 
     Args:
         inputs: what was read.
         records: how many records each split has.
-        dead: the file of records that have failed or were taken back; None: there are none.
+        excluded: the file of records that have failed or were retracted; None: there are none.
         oversized: the numbers of the records of groups that are too large.
     """
     found: dict[str, int] = {}
@@ -34,7 +35,7 @@ def cursors(inputs: Inputs, records: Mapping[int, int], dead: str | None, oversi
         before = starts[place.number].in_source
         if place.number in first:
             floors.setdefault(name, before + first[place.number] + 1)
-        if (last := _last(place.number, records[place.number], _dead_records(place.number, dead))) >= 0:
+        if (last := _last(place.number, records[place.number], _excluded(place.number, excluded))) >= 0:
             found[name] = before + last + 1
     return {name: min(row, floors.get(name, row)) for name, row in found.items()}
 
@@ -47,17 +48,17 @@ def _first_of_each_split(numbers: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(splits.tolist(), rows.tolist(), strict=True))
 
 
-def _dead_records(split: int, dead: str | None) -> np.ndarray:
-    """The records of a split that are dead, ascending."""
-    numbers = np.empty(0, dtype=np.int64) if dead is None else stored(dead, "record").to_numpy()
+def _excluded(split: int, path: str | None) -> np.ndarray:
+    """The excluded records of a split, ascending."""
+    numbers = np.empty(0, dtype=np.int64) if path is None else column(path, "record").to_numpy()
     low, high = np.searchsorted(numbers, [split << ROW_BITS, (split + 1) << ROW_BITS])
     found: np.ndarray = numbers[low:high]
     return found
 
 
-def _last(split: int, count: int, dead: np.ndarray) -> int:
-    """The last of a split's rows that is not dead; -1: there is none."""
-    # Of a dead record with as many before it that are not dead as there are at all, none behind it is read either.
-    alive, before = count - len(dead), split << ROW_BITS
-    first = bisect.bisect_left(range(len(dead)), alive, key=lambda place: int(dead[place]) - before - place)
-    return count - 1 - (len(dead) - first)
+def _last(split: int, count: int, excluded: np.ndarray) -> int:
+    """The last of a split's rows that is not excluded; -1: there is none."""
+    # Where as many rows come before an excluded one as are read at all, none comes after it.
+    read, before = count - len(excluded), split << ROW_BITS
+    first = bisect.bisect_left(range(len(excluded)), read, key=lambda place: int(excluded[place]) - before - place)
+    return count - 1 - (len(excluded) - first)

@@ -9,29 +9,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
-from spark_jobs.execute.tasks.facts import record_numbers
 from spark_jobs.formats import cell_text
-from spark_jobs.nodes.records import groups
+from spark_jobs.nodes.correlation import KeyOrigin
+from spark_jobs.nodes.records import identity
 from spark_jobs.nodes.records.columns import CORRELATION
-from spark_jobs.nodes.terms.correlation import Bond
+from spark_jobs.nodes.records.identity import NO_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_jobs.cxl import types
+    from spark_jobs.nodes.correlation import CorrelationPlan, GroupKey
     from spark_jobs.nodes.records.batches import Batch
-    from spark_jobs.nodes.terms.correlation import GroupPlan, Membership
 
 
-class Memberships:
-    """What rows are members of.
+class GroupKeys:
+    """The keys of rows.
 
     Args:
-        plan: what the rows of each node belong to.
+        plan: the keys at each node.
         sources: the names of the sources by their numbers.
     """
 
-    def __init__(self, plan: GroupPlan, sources: Sequence[str]) -> None:
+    def __init__(self, plan: CorrelationPlan, sources: Sequence[str]) -> None:
         self._plan = plan
         self._sources = sources
 
@@ -43,53 +43,53 @@ class Memberships:
         What they were only joined to makes no group larger, but takes them along where it is too large.
         """
         found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
-        for membership in self._plan.standings[output].memberships:
-            keys = self.key(output, batch, membership)
-            if keys is not None and (joined or membership.bond is not Bond.JOINED):
-                _, rows = found.setdefault(membership.columns, (keys, np.zeros(batch.count, dtype=bool)))
-                for _, are_of in self.of_sources(membership, batch, joined=joined):
+        for key in self._plan.nodes[output].keys:
+            texts = self.texts(output, batch, key)
+            if texts is not None and (joined or key.origin is not KeyOrigin.JOINED):
+                _, rows = found.setdefault(key.columns, (texts, np.zeros(batch.count, dtype=bool)))
+                for _, are_of in self.of_sources(key, batch, joined=joined):
                     rows |= are_of
         return found.values()
 
-    def of_sources(self, membership: Membership, batch: Batch, *, joined: bool = True) -> list[tuple[str, np.ndarray]]:
-        """The rows that are of a membership's groups, source by source; `joined`: those by what was joined as well."""
-        aggregated = groups.aggregated(batch)
-        match membership.bond:
-            case Bond.JOINED:
-                found = dict.fromkeys(membership.domain, np.ones(batch.count, dtype=bool))
-            case Bond.GROUPED:
-                found = dict.fromkeys(membership.domain, (aggregated != 0) & (aggregated & 1 == 0))
-            case Bond.OWN:
+    def of_sources(self, key: GroupKey, batch: Batch, *, joined: bool = True) -> list[tuple[str, np.ndarray]]:
+        """The rows that are of a key's groups, source by source; `joined`: those by what was joined as well."""
+        aggregated = identity.aggregated(batch)
+        is_record = aggregated == NO_ROW
+        match key.origin:
+            case KeyOrigin.JOINED:
+                found = dict.fromkeys(key.domain, np.ones(batch.count, dtype=bool))
+            case KeyOrigin.AGGREGATE:
+                found = dict.fromkeys(key.domain, ~is_record & ~identity.are_mixed(aggregated))
+            case KeyOrigin.RECORD:
                 own = batch.origin.identify(batch, pa.array(np.arange(batch.count)))[0].to_numpy()
-                is_joined = groups.joined(batch) & (aggregated == 0)
-                found = dict.fromkeys(membership.shared if joined else (), is_joined)
-                for name in membership.sources:
-                    mine = (aggregated == 0) & (own == self._sources.index(name))
+                found = dict.fromkeys(key.shared if joined else (), identity.joined(batch) & is_record)
+                for name in key.sources:
+                    mine = is_record & (own == self._sources.index(name))
                     found[name] = found[name] | mine if name in found else mine
         return [(name, rows) for name, rows in found.items() if rows.any()]
 
-    def key(self, name: str, batch: Batch, membership: Membership) -> dict[str, pa.Array] | None:
-        """The key by which rows at a node are of groups, field by field, as texts; None where they are of none."""
-        texts = [self._key_text(name, batch, column) for column in membership.columns]
+    def texts(self, name: str, batch: Batch, key: GroupKey) -> dict[str, pa.Array] | None:
+        """A key of rows at a node, field by field, as texts; None where they are of no groups by it."""
+        texts = [self._text(name, batch, column) for column in key.columns]
         if any(text is None for text in texts):
             return None
-        return {field: text for field, text in zip(membership.fields, texts, strict=True) if text is not None}
+        return {field: text for field, text in zip(key.fields, texts, strict=True) if text is not None}
 
-    def _key_text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
+    def _text(self, name: str, batch: Batch, column: str) -> pa.Array | None:
         """A column of a key as texts, empty where there is nothing; None where the rows have no such column."""
         if column not in batch.data.schema.names:
             return None
-        text = _text(batch.data.column(column), self._plan.standings[name].types.get(column, ()))
+        text = _text(batch.data.column(column), self._plan.nodes[name].types.get(column, ()))
         return None if text is None else pc.fill_null(text, "")
 
-    def keys(self, name: str, batch: Batch) -> dict[str, pa.Array]:
+    def all_texts(self, name: str, batch: Batch) -> dict[str, pa.Array]:
         """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
-        found = {field: self._key_text(name, batch, CORRELATION.of(field)) for field in self._plan.fields}
+        found = {field: self._text(name, batch, CORRELATION.of(field)) for field in self._plan.fields}
         return {field: text for field, text in found.items() if text is not None}
 
     def shown(self, name: str, batch: Batch) -> pa.RecordBatch:
         """The columns of rows that are no records, where dead letters have a column of that name."""
-        kinds, present = self._plan.standings[name].types, batch.data.schema.names
+        kinds, present = self._plan.nodes[name].types, batch.data.schema.names
         nothing = pa.nulls(batch.count, pa.string())
         found = {}
         for column in self._plan.columns:
@@ -99,14 +99,14 @@ class Memberships:
 
     def remarks(self, name: str, batch: Batch) -> pa.StringArray | None:
         """By which values rows of aggregates were grouped that dead letters have no column for; None for records."""
-        standing, present = self._plan.standings[name], batch.data.schema.names
+        node, present = self._plan.nodes[name], batch.data.schema.names
         texts = {
-            column: _text(batch.data.column(column), standing.types.get(column, ()))
-            for column in standing.grouped
+            column: _text(batch.data.column(column), node.types.get(column, ()))
+            for column in node.grouped
             if column in present
         }
         shown = {column: pc.fill_null(text, "null") for column, text in texts.items() if text is not None}
-        are_rows = groups.aggregated(batch) != 0
+        are_rows = identity.aggregated(batch) != NO_ROW
         if not shown or not are_rows.any():
             return None
         remarks = pc.binary_join_element_wise(" (row with ", named(shown), ")", "")
@@ -115,10 +115,10 @@ class Memberships:
 
 
 def identities(batch: Batch) -> np.ndarray:
-    """A number for each row: of its record, or of the aggregate's group that it is."""
-    aggregated = groups.aggregated(batch)
+    """A number for each row: of its record, or its own where an aggregate made it."""
+    aggregated = identity.aggregated(batch)
     _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-    return np.where(aggregated == 0, record_numbers(split, row), aggregated)
+    return np.where(aggregated == NO_ROW, identity.record_numbers(split, row), aggregated)
 
 
 def named(keys: Mapping[str, pa.Array]) -> pa.Array:

@@ -12,17 +12,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from spark_jobs.execute.correlation.facts import FactKind
+from spark_jobs.execute.correlation.state import column
 from spark_jobs.execute.dlq import buffer, merge, reasons
 from spark_jobs.execute.dlq.files import DRIVER_ENTRIES
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report
+from spark_jobs.nodes.records import identity
+from spark_jobs.nodes.records.identity import NO_ROW, record_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.dlq.marks import Holding
     from spark_jobs.execute.tasks.spec import RunSpec
 
 #: Tasks that share a larger number of entries.
@@ -31,19 +37,60 @@ _HELD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
+class EntryFilter:
+    """Which entries of a pass count.
+
+    Args:
+        kinds: those of these kinds,
+        records: of records and what is beside them those of a file alone; None: all,
+        rows: of rows of aggregates and what is beside them those of a file alone; None: all,
+        nodes: and of these those of some nodes alone, as facts number them: what failed elsewhere was not made.
+    """
+
+    kinds: tuple[int, ...]
+    records: str | None = None
+    rows: str | None = None
+    nodes: tuple[int, ...] = ()
+
+    def __call__(self, entries: pa.Table) -> np.ndarray:
+        """Whether each of some entries counts."""
+        kinds = entries.column("kind").to_numpy()
+        found: np.ndarray = np.isin(kinds, self.kinds)
+        if self.records is not None:
+            own, causing = (
+                record_numbers(entries.column(split), entries.column(row))
+                for split, row in (("split", "row"), ("cause_split", "cause_row"))
+            )
+            failed = np.where(entries.column("cause_split").to_numpy() >= 0, causing, own)
+            known = column(self.records, "record").to_numpy()
+            found &= (kinds != FactKind.FAILURE) | (identity.among(failed, known) >= 0)
+        if self.rows is not None:
+            own, causing = (entries.column(name).to_numpy() for name in ("group", "cause_group"))
+            known = column(self.rows, "number").to_numpy()
+            are_known = identity.among(np.where(causing != NO_ROW, causing, own), known) >= 0
+            are_known &= np.isin(entries.column("node").to_numpy(), self.nodes)
+            found &= (kinds != FactKind.ROW_FAILURE) | are_known
+        return found
+
+
+#: All entries of the last pass count.
+EVERYTHING = EntryFilter(tuple(int(each) for each in FactKind))
+
+
+@dataclass(frozen=True)
 class PassEntries:
-    """The dead letters of a pass that hold: the files, and which of their entries."""
+    """The dead letters of a pass: the files, and which of their entries count."""
 
     reports: tuple[report.DlqReport, ...]
-    holding: Holding
+    count: EntryFilter
 
 
 def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntries]) -> list[report.DlqReport]:
-    """The dead letters that hold.
+    """The dead letters that count.
 
     Where all of them go to files they stay where they are, and are counted; else they are in files of their own.
     """
-    reports = [replace(entry, holding=one.holding) for one in found for entry in one.reports if entry.path]
+    reports = [replace(entry, counts=one.count) for one in found for entry in one.reports if entry.path]
     if not reports:
         return []
     first = min(entry.splits[0] for entry in reports)
@@ -78,7 +125,7 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
 
 def _written(run: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
     """The entries that name some splits, in a file of their own; those that go to no dead-letter file are counted."""
-    dlq = buffer.DlqBuffer(f"{run.scratch}/settled-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES)
+    dlq = buffer.DlqBuffer(f"{run.scratch}/dlq-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES)
     merged = merge.of_reports(reports, splits)
     for part in merged.parts():
         dlq.take(part, merged.whys)

@@ -1,0 +1,217 @@
+"""Facts: what the tasks of a pass find out about failing records, rows of aggregates and groups.
+
+A task writes its facts to a file (`FactWriter`). The driver reads the files of all tasks a portion at a time (`Facts`),
+again for each question that it asks, so it holds none of them where there are many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.correlation import stored
+from spark_jobs.execute.tasks import part_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+
+class FactKind(IntEnum):
+    """What a fact says. A failure has a dead letter as well, which counts in the same passes."""
+
+    #: A row of an aggregate failed: it counts in the last pass alone, where the row fails again or has become another.
+    LAST_PASS_FAILURE = 0
+    #: A record failed: it is excluded from the next pass on.
+    FAILURE = 1
+    #: The same downstream of a retractable aggregate: it counts once everything else is settled.
+    DOWNSTREAM_FAILURE = 2
+    #: A row of an aggregate that retracts nothing failed: it counts as long as the row is suppressed.
+    ROW_FAILURE = 8
+    #: A search found a record of a retracted row,
+    RETRACTED_RECORD = 3
+    #: the first record of a group,
+    FIRST_RECORD = 4
+    #: a record at an output, of a group that may have too many,
+    GROUP_MEMBER = 6
+    #: or the groups of a record or row that failed where its key was not at hand.
+    GROUP_KEY = 7
+    #: A pass counted many records in a bucket: one of its groups may have too many.
+    LARGE_BUCKET = 5
+
+
+#: In place of a record: the fact is about a row of an aggregate.
+NO_RECORD = -1
+#: In place of a bucket, where no failure is found by it.
+NO_BUCKET = 0
+
+#: A fact: its record; the group that a failure rejects; the row of an aggregate that failed, or is retracted; its kind;
+#: the record, or the first of the row, by source, split and row; why it failed, in words; the group over all sources
+#: and its bucket; the node, by its position in the plan, and the place of what failed there, which orders what has the
+#: same record; and whether the groups are still to be searched for, because the key was not at hand.
+FACTS = pa.schema([
+    ("record", pa.int64()), ("group", pa.uint64()), ("aggregated", pa.int64()), ("kind", pa.int8()),
+    ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),
+    ("bucket", pa.int64()), ("node", pa.int32()), ("at", pa.int64()), ("lacks_key", pa.int8()),
+])  # fmt: skip
+#: Facts as the driver reads them: many texts are longer together than small ones may be.
+SCHEMA = FACTS.set(FACTS.get_field_index("why"), pa.field("why", pa.large_string()))
+#: So many facts of a task, or bytes of them, are in memory; then they are written.
+HELD_ROWS = 1 << 16
+HELD_BYTES = 1 << 23
+
+
+class FactWriter:
+    """What a task finds out, on its way to a file.
+
+    Args:
+        path: the file; there is none as long as there are few facts.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._held: list[pa.Table] = []
+        self._rows = self._bytes = 0
+        self._file: part_file.PartFile | None = None
+
+    def add(self, facts: pa.Table) -> None:
+        """Add facts.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._held.append(facts)
+        self._rows, self._bytes = self._rows + facts.num_rows, self._bytes + facts.nbytes
+        if self._rows >= HELD_ROWS or self._bytes >= HELD_BYTES:
+            self._write()
+
+    def close(self) -> bool:
+        """Write the rest; gives whether there is a file, because there are facts.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+        if self._rows:
+            self._write()
+        if self._file is None:
+            return False
+        self._file.close()
+        return True
+
+    def _write(self) -> None:
+        if self._file is None:
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, FACTS, options=options), self.path)
+        for batch in pa.concat_tables(self._held).combine_chunks().to_batches():
+            self._file.write_batch(batch)
+        self._held, self._rows, self._bytes = [], 0, 0
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Some facts of a pass, in the order of tasks.
+
+    Args:
+        read: gives their portions, of which it reads the named columns alone.
+    """
+
+    read: Callable[[Sequence[str]], Iterator[pa.Table]]
+
+    def portions(self, *names: str) -> Iterator[pa.Table]:
+        """These columns, some thousand rows at a time."""
+        return self.read(names)
+
+    def where(self, *needs: str, are: Callable[[pa.Table], np.ndarray]) -> Facts:
+        """The facts that are chosen by some columns."""
+
+        def read(names: Sequence[str]) -> Iterator[pa.Table]:
+            for portion in self.read(tuple(dict.fromkeys([*names, *needs]))):
+                chosen = are(portion)
+                some = portion.select(list(names))
+                if chosen.any():
+                    yield some if chosen.all() else some.filter(pa.array(chosen))
+
+        return Facts(read)
+
+    def of_kind(self, *kinds: FactKind, nodes: Collection[int] | None = None) -> Facts:
+        """The facts of some kinds; `nodes`: those about some nodes alone."""
+        if nodes is None:
+            return self.where("kind", are=lambda portion: np.isin(portion.column("kind").to_numpy(), kinds))
+        some = sorted(nodes)
+
+        def are(portion: pa.Table) -> np.ndarray:
+            node, kind = (portion.column(name).to_numpy() for name in ("node", "kind"))
+            found: np.ndarray = np.isin(kind, kinds) & np.isin(node, some)
+            return found
+
+        return self.where("node", "kind", are=are)
+
+    def lacking_keys(self, *, lacking: bool = True) -> Facts:
+        """The failures of records, and of rows, whose key was not at hand; `lacking=False`: the others."""
+        return self.where("lacks_key", are=lambda portion: lacks_key(portion) == lacking)
+
+    def each(self, change: Callable[[pa.Table], pa.Table]) -> Facts:
+        """What a function makes of the facts, portion by portion."""
+
+        def read(names: Sequence[str]) -> Iterator[pa.Table]:
+            for portion in self.read(SCHEMA.names):
+                yield change(portion).select(list(names))
+
+        return Facts(read)
+
+    def any(self) -> bool:
+        """Whether there are some."""
+        return any(portion.num_rows for portion in self.read(["kind"]))
+
+
+def lacks_key(facts: pa.Table) -> np.ndarray:
+    """Which facts are failures whose key was not at hand."""
+    found: np.ndarray = facts.column("lacks_key").to_numpy() != 0
+    return found
+
+
+def together(*several: Facts) -> Facts:
+    """Some facts, and then others."""
+    return Facts(lambda names: chain.from_iterable(each.read(names) for each in several))
+
+
+def of(files: Sequence[str]) -> Facts:
+    """The facts of all tasks of a pass."""
+    found = list(islice(_portions(files, SCHEMA.names), 2))
+    if len(found) > 1:
+        return Facts(partial(_portions, tuple(files)))
+    whole = found[0] if found else SCHEMA.empty_table()
+    return Facts(lambda names: iter([whole.select(list(names))]))
+
+
+def _portions(files: Sequence[str], names: Sequence[str]) -> Iterator[pa.Table]:
+    """Columns of facts; one file is open at a time."""
+    fields = sorted(FACTS.get_field_index(name) for name in names)
+    schema = pa.schema([SCHEMA.field(name) for name in names])
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for path in files:
+        for batch in _batches(path, fields):
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if held and stored.are_many(rows, size):
+                yield _portion(held, schema)
+                held, rows, size = [], batch.num_rows, batch.nbytes
+            held.append(batch)
+    if held:
+        yield _portion(held, schema)
+
+
+def _batches(path: str, fields: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    with part_file.unchanged(path):
+        opened = part_file.mapped(path, fields)
+        for number in range(opened.num_record_batches):
+            yield opened.get_batch(number)
+
+
+def _portion(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches).select(schema.names).cast(schema).combine_chunks()

@@ -1,0 +1,489 @@
+"""What a task does about correlation: the other side of what its operators and its dead letters ask.
+
+`of` gives a task its hook. That of pipelines without keys does nothing, and no one has to ask which it is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failure, failure_columns
+from spark_jobs.execute.correlation.facts import NO_RECORD, FactKind, FactWriter
+from spark_jobs.execute.correlation.group_keys import GroupKeys, identities, named
+from spark_jobs.execute.correlation.reuse import GroupBitmap
+from spark_jobs.execute.correlation.state import Goal, column
+from spark_jobs.execute.correlation.task_facts import ALL_SOURCES, Found, TaskFacts
+from spark_jobs.execute.dlq import buffer
+from spark_jobs.execute.dlq.buffer import DlqEntries, GroupColumns, Site
+from spark_jobs.nodes.correlation import CorrelationHook, KeyOrigin
+from spark_jobs.nodes.records import columns, guarded, identity
+from spark_jobs.nodes.records.identity import NO_GROUP, NO_ROW, SIZE_BUCKETS, record_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from spark_jobs.cxl.failure_columns import Failures
+    from spark_jobs.execute.correlation.task_facts import Places
+    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.tasks.spec import JobSpec, RunSpec
+    from spark_jobs.nodes.correlation import Contributions, CorrelationPlan
+    from spark_jobs.nodes.operator import Operator
+    from spark_jobs.nodes.records.batches import Batch
+
+    #: Takes dead letters, with the operator at which they failed.
+    Record = Callable[[Operator, DlqEntries, Site], None]
+
+#: The stage of rows whose group is rejected, and what puts them behind all other entries of a record: what is told of
+#: a whole group before what is told of a record as one of its group.
+_COMMIT, _OF_GROUP, _COLLATERAL = "correlation_commit", 1 << 29, 1 << 30
+
+
+class TaskHook(CorrelationHook):
+    """What a task asks of correlation. This one is that of pipelines without keys."""
+
+    def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
+        """The sources whose entries the task files (None: all), and how many of the others it names."""
+        return run.filed, run.named
+
+    def failed(
+        self, operator: Operator, batch: Batch, failing: Failures, places: Places, cause: Batch | None
+    ) -> tuple[Failures, GroupColumns | None]:
+        """Note rows of a batch that fail; gives them as their entries show them, and what entries say of groups.
+
+        Args:
+            operator: where they fail.
+            batch: the rows, and others.
+            failing: which of them fail, and why.
+            places: where those, or the first records of those, were read.
+            cause: the drivers of a combine that build records fail with.
+        """
+        return failing, None
+
+    def failed_read(self, source: str, entries: DlqEntries, keys: Mapping[str, pa.Array]) -> DlqEntries | None:
+        """Note records that fail where they are read; gives the entries to be written, None: none."""
+        return entries
+
+    def about(self, batch: Batch, row: int) -> dict[str, Any]:
+        """What a log line says of a row, so that it can be told in which passes it holds."""
+        return {}
+
+    def close(self, report: TaskReport, shares: int) -> None:
+        """Write what was found, and report the files; a group is too large where one of some shares of it is.
+
+        Raises:
+            OSError: that cannot be done.
+        """
+
+
+def of(spec: JobSpec, name: str, record: Record) -> TaskHook:
+    """The hook of a task; `name` is what its files are called by, `record` takes dead letters."""
+    return TaskHook() if spec.run.correlation is None else CorrelatedTask(spec, spec.run.correlation, name, record)
+
+
+class CorrelatedTask(TaskHook):
+    """The hook of a task in a pipeline with correlation keys.
+
+    Args:
+        spec: the job.
+        plan: which groups rows belong to.
+        name: what the task's files are called by.
+        record: takes dead letters.
+    """
+
+    def __init__(self, spec: JobSpec, plan: CorrelationPlan, name: str, record: Record) -> None:
+        self._plan = plan
+        self._state = spec.state
+        self._keep_texts = spec.run.keep_texts
+        self._record = record
+        self._guard = guarded.Guard(is_read=bool(spec.run.guards))
+        self._sources = list(spec.run.steps)
+        self._keys = GroupKeys(plan, self._sources)
+        writer = FactWriter(os.path.join(spec.run.scratch, f"facts-{name}.arrow"))
+        self._facts = TaskFacts(plan, self._sources, self._keys, writer)
+        #: Which groups were read, where the next pass may run some tasks again and leave others as they are.
+        self._bitmap = GroupBitmap() if spec.notes_groups else None
+        self._bitmap_path = os.path.join(spec.run.scratch, f"groups-{name}")
+        counts_sizes = plan.limit and spec.state.goal is Goal.COMPUTE
+        self._sizes = np.zeros(SIZE_BUCKETS if counts_sizes else 0, dtype=np.int64)
+        self._collects = spec.state.goal is Goal.RETRACTED_RECORDS
+        self.record_columns = columns.ORIGIN_NAMES[1:] if self._collects else ()
+
+    def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
+        """All are filed: they are sorted out when the last pass is done."""
+        return None, 0
+
+    # ---- records where they are read
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def excluded(self, source: str, batch: Batch) -> np.ndarray | None:
+        """Which records count as never read; a search that ends at sources takes what it wants of them, and no more."""
+        places = _places(batch)
+        if self._state.goal.ends_at_sources:
+            self._search(source, self._keys.all_texts(source, batch), places)
+            return np.ones(batch.count, dtype=bool)
+        if self._bitmap is not None:
+            keys = self._keys.all_texts(source, batch)
+            for view in self._plan.views.get(source, ()):
+                self._bitmap.add([keys[field] for field in view])
+        return self._are_excluded(places)
+
+    def _are_excluded(self, places: Places) -> np.ndarray | None:
+        _, split, row = places
+        if self._state.excluded is None or not len(row):
+            return None
+        records, excluded = record_numbers(split, row), column(self._state.excluded, "record").to_numpy()
+        first, last = np.searchsorted(excluded, [records.min(), records.max() + 1])
+        found = identity.among(records, excluded[first:last]) >= 0  # records stand together: few can be among them
+        return found if found.any() else None
+
+    def failed_read(self, source: str, entries: DlqEntries, keys: Mapping[str, pa.Array]) -> DlqEntries | None:
+        """Note records that fail where they are read, those aside that an earlier pass has noted."""
+        if self._state.goal.ends_at_sources:
+            self._search(source, keys, entries.places)
+            return None
+        failing, places, texts = entries.failing, entries.places, entries.texts
+        kept = np.arange(len(failing))
+        if (excluded := self._are_excluded(places)) is not None:
+            kept = np.flatnonzero(~excluded)
+        chosen = pa.array(kept)
+        failing, places = failing.take(kept), tuple(each.take(chosen) for each in places)  # type: ignore[assignment]
+        keys = {name: each.take(chosen) for name, each in keys.items()}
+        found = Found.of(source, places, FactKind.FAILURE, failure_columns.details(failing))
+        self._facts.add_records(found, np.arange(len(kept)), keys, frozenset([source]))
+        are_records = np.full(len(kept), NO_ROW, dtype=np.int64)
+        said = self._columns(source, found.kinds, are_records, keys, None)
+        return DlqEntries(failing, places, texts=None if texts is None else texts.take(chosen), correlation=said)
+
+    def _search(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
+        if self._state.goal is Goal.FIRST_RECORDS:
+            self._find_first_records(source, keys, places)
+        else:
+            self._find_record_keys(source, keys, places)
+
+    def _find_first_records(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
+        sought = self._state.sought("group")
+        records = record_numbers(places[1], places[2])
+        are_read = np.ones(len(records), dtype=bool)
+        if self._state.retracted is not None:
+            are_read = identity.among(records, column(self._state.retracted, "record").to_numpy()) < 0
+        found = Found.of(source, places, FactKind.FIRST_RECORD)
+        for view in self._facts.views(source, list(keys)):
+            numbers = identity.group_numbers(source, view, keys)
+            rows = np.flatnonzero((identity.among(numbers, sought) >= 0) & are_read)
+            rows = rows[np.unique(numbers[rows], return_index=True)[1]]
+            self._facts.add(found, rows, records=records[rows], group=numbers[rows])
+
+    def _find_record_keys(self, source: str, keys: Mapping[str, pa.Array], places: Places) -> None:
+        records = record_numbers(places[1], places[2])
+        rows = np.flatnonzero(identity.among(records, self._state.sought("record")) >= 0)
+        self._facts.add_records(Found.of(source, places, FactKind.GROUP_KEY), rows, keys, frozenset([source]))
+
+    # ---- rows of aggregates
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
+        """Which rows count as never made; a search for the keys of rows takes the keys of those that it wants."""
+        if self._state.goal is Goal.ROW_KEYS:
+            rows = np.flatnonzero(identity.among(identity.aggregated(batch), self._state.sought("number")) >= 0)
+            self._facts.add_rows_of_groups(Found.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
+        return _rows_among(batch, self._state.suppressed_rows)
+
+    def collect(self, aggregate: str, contributions: Callable[[], Contributions]) -> None:
+        """Note records, and rows of other aggregates, that are in retracted rows."""
+        if not self._collects:
+            return
+        split, row, inner, keys = contributions()
+        mixes = self._plan.nodes[aggregate].mixes
+        numbers = identity.aggregate_rows(aggregate, keys, len(row), mixes=mixes).to_numpy()
+        rows = np.flatnonzero(identity.among(numbers, self._state.sought("number")) >= 0)
+        if not len(rows):
+            return
+        chosen = pa.array(rows)
+        split, row = split.take(chosen), row.take(chosen)
+        nowhere = pa.array(np.zeros(len(rows), dtype=np.int32))
+        found = Found.of(aggregate, (nowhere, split, row), FactKind.RETRACTED_RECORD)
+        inside = pc.fill_null(inner.take(chosen), NO_ROW).to_numpy()
+        records = np.where(inside == NO_ROW, record_numbers(split, row), NO_RECORD)
+        self._facts.add(found, np.arange(len(rows)), records=records, aggregated=inside)
+
+    def needs_rows(self, aggregate: str) -> bool:
+        """A search for retracted records goes on only where more aggregates are downstream that mix groups."""
+        return not self._collects or self._plan.nodes[aggregate].feeds_mixed
+
+    def inner_rows(self, batch: Batch) -> dict[str, pa.Array]:
+        """The numbers of rows that go into another aggregate."""
+        name = columns.GROUP.name
+        return {name: batch.data.column(name)} if self._collects and name in batch.data.schema.names else {}
+
+    def row_columns(
+        self, aggregate: str, keys: Callable[[], Sequence[pa.Array]], positions: range
+    ) -> dict[str, pa.Array]:
+        """The numbers of rows; positions are right in a single partition, which there is where outputs show them."""
+        mixes = self._plan.nodes[aggregate].mixes
+        found = {columns.GROUP.name: identity.aggregate_rows(aggregate, keys(), len(positions), mixes=mixes)}
+        if mixes:
+            found[columns.group_number(aggregate)] = pa.array(np.arange(positions.start, positions.stop))
+        return found
+
+    def joined_columns(self, count: int) -> dict[str, pa.Array]:
+        """All results are marked."""
+        return {columns.JOINED.name: pa.repeat(pa.scalar(value=True), count)}
+
+    # ---- rows at outputs
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def withheld(self, output: Operator, batch: Batch) -> np.ndarray | None:
+        """The rows that failed elsewhere, and those whose group is rejected, which become dead letters."""
+        have_failed = _rows_among(batch, self._state.failed_rows)
+        if have_failed is None:
+            return self._rejected_rows(output, batch)
+        rest = np.flatnonzero(~have_failed)
+        rejected = self._rejected_rows(output, batch.take(pa.array(rest)))
+        if rejected is not None:
+            have_failed[rest[rejected]] = True
+        return np.flatnonzero(have_failed)
+
+    def rechecked(self, output: str, batch: Batch) -> np.ndarray | None:
+        """Rows of aggregates; and where records depend on others, so that others may come or with other values, all."""
+        if self._state.goal.is_search:
+            return None
+        if self._plan.nodes[output].depth > 0:
+            return np.arange(batch.count)
+        return np.flatnonzero(identity.aggregated(batch) != NO_ROW)
+
+    def _rejected_rows(self, output: Operator, batch: Batch) -> np.ndarray | None:
+        """The rows whose group is rejected, which become dead letters; None: there are none. Searches write no rows."""
+        name = output.step.name
+        if self._state.goal.is_search:
+            if self._state.goal is Goal.GROUP_MEMBERS:
+                self._find_members(name, batch)
+            return np.arange(batch.count)
+        firsts, others = _correlated(self._oversized(name, batch), self._rejected(name, batch))
+        if not len(firsts) and not len(others):
+            return None
+        self._leave_out(output, batch, firsts, _OF_GROUP)
+        self._leave_out(output, batch, others, _COLLATERAL)
+        return np.concatenate([firsts.rows, others.rows])
+
+    def _find_members(self, output: str, batch: Batch) -> None:
+        """Note the rows of groups that may have too many records."""
+        buckets_sought, places = self._state.sought("number"), _places(batch)
+        for keys, are_of in self._keys.by_fields(output, batch):
+            numbers, buckets = _whole(keys, are_of)
+            rows = np.flatnonzero((numbers != NO_GROUP) & (identity.among(buckets, buckets_sought) >= 0))
+            found = Found.of(output, places, FactKind.GROUP_MEMBER, named(keys))
+            self._facts.add(found, rows, records=identities(batch)[rows], group=numbers[rows])
+
+    def _oversized(self, output: str, batch: Batch) -> tuple[np.ndarray, np.ndarray, pa.StringArray] | None:
+        """The rows whose group has too many records, which of them are its first, and why; None: there are none.
+
+        The records that come to outputs are counted here.
+        """
+        if batch.count and len(self._sizes):
+            for keys, rows in self._keys.by_fields(output, batch):
+                buckets = identity.key_buckets(list(keys.values()), SIZE_BUCKETS)
+                self._sizes += np.bincount(buckets[rows & (buckets >= 0)], minlength=SIZE_BUCKETS)
+        if not batch.count or self._state.oversized is None:
+            return None
+        names, firsts = (column(self._state.oversized, name).to_numpy() for name in ("group", "first"))
+        place, are_first = np.full(batch.count, -1, dtype=np.int64), np.zeros(batch.count, dtype=bool)
+        for keys, are_of in self._keys.by_fields(output, batch, joined=True):
+            at = identity.among(_whole(keys, are_of)[0], names)
+            # A row may be of several such groups, and the first of one of them.
+            begin = (at >= 0) & (firsts[at] == identities(batch)) & ~are_first
+            place = np.where(begin | (place < 0), at, place)
+            are_first |= begin
+        rows = np.flatnonzero(place >= 0)
+        if not len(rows):
+            return None
+        whys: pa.StringArray = column(self._state.oversized, "why").take(pa.array(place[rows]))  # type: ignore[assignment]
+        return rows, are_first[rows], whys
+
+    def _rejected(self, output: str, batch: Batch) -> tuple[np.ndarray, pa.StringArray] | None:
+        """The rows of a batch whose group is rejected, and what failed first in it; None where there are none."""
+        path = self._state.rejected.get(self._plan.policies[output])
+        node = self._plan.nodes[output]
+        if path is None or not node.keys or not batch.count:
+            return None
+        rejected = column(path, "group").to_numpy()
+        place = np.full(batch.count, -1, dtype=np.int64)
+        for key in node.keys:
+            texts = self._keys.texts(output, batch, key)
+            for source, are_of in [] if texts is None else self._keys.of_sources(key, batch):
+                numbers = identity.group_numbers(source, key.fields, texts or {})
+                if key.origin is KeyOrigin.AGGREGATE:
+                    numbers = identity.or_own(numbers, identity.aggregated(batch))
+                at = identity.among(numbers, rejected)
+                place = np.where(are_of & (at >= 0) & (place < 0), at, place)
+        rows = np.flatnonzero(place >= 0)
+        return (rows, self._reasons(path, pa.array(place[rows]), batch, rows)) if len(rows) else None
+
+    def _reasons(self, path: str, places: pa.Array, batch: Batch, rows: np.ndarray) -> pa.StringArray:
+        """What failed first in the groups of rows: of which source where the rows are not of that one."""
+        whys: pa.StringArray = column(path, "why").take(places).cast(pa.string())
+        if len(self._sources) == 1:
+            return whys
+        failed = column(path, "source").take(places)
+        own = batch.origin.identify(batch, pa.array(rows))[0].to_numpy()
+        is_other = (own != failed.to_numpy()) | (identity.aggregated(batch)[rows] != NO_ROW)
+        names = pa.array(self._sources).take(failed)
+        longer = pc.binary_join_element_wise("source '", names, "', ", whys, "")
+        found: pa.StringArray = pc.if_else(pa.array(is_other), longer, whys)
+        return found
+
+    def _leave_out(self, output: Operator, batch: Batch, failing: Failures, number: int) -> None:
+        """Record rows that are not written because of others; entries of a record with lower numbers come first."""
+        if not len(failing):
+            return
+        gone = batch.take(pa.array(failing.rows))
+        places = _places(gone)
+        texts = gone.origin.texts(gone, pa.array(np.arange(gone.count))) if self._keep_texts else None
+        said = self._collateral(output.step.name, gone)
+        entries = DlqEntries(failing, places, buffer.own(gone.places), texts=texts, correlation=said)
+        stages = [_COMMIT] * len(failing.reasons)
+        # The failure of the others, wherever that was, is told of them.
+        self._record(output, entries, Site(stages, number + output.number, guard=self._guard))
+
+    # ---- rows that fail
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def failed(
+        self, operator: Operator, batch: Batch, failing: Failures, places: Places, cause: Batch | None
+    ) -> tuple[Failures, GroupColumns | None]:
+        """Note rows that fail, and the groups that they reject."""
+        name, rows = operator.step.name, batch.take(pa.array(failing.rows))
+        if cause is not None:  # build records fail with their drivers: nothing more is lost by them
+            kinds = self._kinds(name, identity.aggregated(cause), _places(cause))
+            said = self._columns_of(name, rows, kinds, identity.aggregated(rows))
+        elif failing.are_late:  # what comes too late for a window rejects no group
+            said = self._collateral(name, rows)
+        else:
+            # Groups are made behind an exchange: before it records fail, behind it their results.
+            is_result = operator.step.groups_by is not None and not operator.first
+            said = self._failed_rows(name, rows, places, failure_columns.details(failing), is_result=is_result)
+        return failure_columns.remarked(failing, self._keys.remarks(name, rows)), said
+
+    def _failed_rows(self, name: str, batch: Batch, places: Places, whys: pa.Array, *, is_result: bool) -> GroupColumns:
+        """Note rows that fail at a node.
+
+        Args:
+            name: the node.
+            batch: the rows.
+            places: where they, or the first records of the groups that they are, were read.
+            whys: what failed.
+            is_result: whether the result of a group fails: the entry is then about the group's first record.
+        """
+        node, aggregated, keys = self._plan.nodes[name], identity.aggregated(batch), self._keys.all_texts(name, batch)
+        is_record = (aggregated == NO_ROW) & (not is_result)
+        retracts_nothing = ~is_record & ~identity.are_mixed(aggregated)
+        kinds = self._kinds(name, aggregated, places)
+        if is_result:  # it goes nowhere: it fails in each pass
+            kinds[retracts_nothing] = FactKind.LAST_PASS_FAILURE
+        found = Found(name, places, kinds, whys, batch.places)
+        self._facts.add_records(found, np.flatnonzero(is_record), keys, node.whole)
+        is_cut = not is_result and not node.are_rows_whole
+        rows = np.flatnonzero(~is_record)
+        self._facts.add(found, rows, aggregated=aggregated[rows], lacks_key=retracts_nothing[rows] & is_cut)
+        if not is_cut:
+            self._facts.add_rows_of_groups(found, np.flatnonzero(retracts_nothing), batch)
+        shown = np.full_like(aggregated, NO_ROW) if is_result else aggregated
+        return self._columns_of(name, batch, kinds, shown)
+
+    def _kinds(self, name: str, aggregated: np.ndarray, places: Places) -> np.ndarray:
+        """In which passes it counts that rows fail at a node."""
+        is_deferred = self._plan.nodes[name].is_deferred
+        of_record = FactKind.DOWNSTREAM_FAILURE if is_deferred else FactKind.FAILURE
+        # The results of a group that mixes keys count with what is downstream of them; one of no records retracts
+        # nothing.
+        has_records = places[0].to_numpy() >= 0
+        mixed = np.where(has_records, FactKind.DOWNSTREAM_FAILURE, FactKind.LAST_PASS_FAILURE)
+        of_row = np.where(identity.are_mixed(aggregated), mixed, FactKind.ROW_FAILURE)
+        return np.where(aggregated == NO_ROW, of_record, of_row)
+
+    def _collateral(self, name: str, batch: Batch) -> GroupColumns:
+        """What entries say that reject no group: they count in the last pass."""
+        kinds = np.full(batch.count, FactKind.LAST_PASS_FAILURE, dtype=np.int8)
+        return self._columns_of(name, batch, kinds, identity.aggregated(batch))
+
+    def _columns_of(self, name: str, batch: Batch, kinds: np.ndarray, aggregated: np.ndarray) -> GroupColumns:
+        shown = self._keys.shown(name, batch) if aggregated.any() else None
+        return self._columns(name, kinds, aggregated, self._keys.all_texts(name, batch), shown)
+
+    def _columns(
+        self, name: str, kinds: np.ndarray, aggregated: np.ndarray, keys: Mapping[str, pa.Array],
+        shown: pa.RecordBatch | None,
+    ) -> GroupColumns:  # fmt: skip
+        empty = pa.repeat(pa.scalar(""), len(kinds))
+        texts = [keys.get(field, empty) for field in self._plan.fields]
+        number = self._facts.node_number(name)
+        return GroupColumns(pa.array(kinds, pa.int8()), pa.array(aggregated), number, texts, shown)
+
+    # ---- the end
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def about(self, batch: Batch, row: int) -> dict[str, Any]:
+        """The number of a record, or of the row of an aggregate."""
+        one = batch.slice(row, 1)
+        (group,) = identity.aggregated(one).tolist()
+        if group != NO_ROW:
+            return {"group": group}
+        _, split, place = one.origin.identify(one, pa.array([0], pa.int64()))
+        return {"record": int(record_numbers(split, place)[0])}
+
+    def close(self, report: TaskReport, shares: int) -> None:
+        """Write facts and the bitmap of groups."""
+        large = np.flatnonzero(self._sizes > self._plan.limit // shares)
+        zero = pa.array(np.zeros(len(large), dtype=np.int64))
+        nowhere = (zero.cast(pa.int32()), zero.cast(pa.int32()), zero)
+        found = Found.of(next(iter(self._plan.nodes)), nowhere, FactKind.LARGE_BUCKET)
+        self._facts.add(found, np.arange(len(large)), group=large.astype(np.uint64))
+        if self._facts.writer.close():
+            report.fact_files.append(self._facts.writer.path)
+        if self._bitmap is not None:
+            self._bitmap.write(self._bitmap_path)
+            report.group_bitmap = self._bitmap_path
+
+
+def _places(batch: Batch) -> Places:
+    """Where records were read, or the first records of rows."""
+    return batch.origin.identify(batch, pa.array(np.arange(batch.count)))
+
+
+def _rows_among(batch: Batch, path: str | None) -> np.ndarray | None:
+    """Which rows of aggregates are among those of a file; None: there are none."""
+    if path is None or not batch.count:
+        return None
+    found: np.ndarray = identity.among(identity.aggregated(batch), column(path, "number").to_numpy()) >= 0
+    return found if found.any() else None
+
+
+def _whole(keys: Mapping[str, pa.Array], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The groups of rows over all sources and their buckets."""
+    numbers = np.where(rows, identity.group_numbers(ALL_SOURCES, list(keys), keys), NO_GROUP)
+    return numbers, identity.key_buckets(list(keys.values()), SIZE_BUCKETS)
+
+
+def _correlated(
+    oversized: tuple[np.ndarray, np.ndarray, pa.StringArray] | None, found: tuple[np.ndarray, pa.StringArray] | None
+) -> tuple[Failures, Failures]:
+    """The rows whose group is rejected: the first ones of groups that are too large, which tell that, and others."""
+    reason = failure_columns.Reason(failure.Category.CORRELATED, None, "correlated with failure in group: ", "")
+    firsts, parts = failure_columns.none(), []
+    taken = np.empty(0, dtype=np.int64)
+    if oversized is not None:
+        taken, are_first, whys = oversized
+        too_large = failure_columns.Reason(failure.Category.GROUP_SIZE, None, "", "")
+        firsts, rest = (
+            failure_columns.alike(taken[are], why, whys.filter(pa.array(are)))
+            for are, why in ((are_first, too_large), (~are_first, reason))
+        )
+        parts.append(rest)
+    if found is not None:
+        others = np.flatnonzero(~np.isin(found[0], taken))
+        parts.append(failure_columns.alike(found[0][others], reason, found[1].take(pa.array(others, pa.int64()))))
+    return firsts, failure_columns.joined(parts)

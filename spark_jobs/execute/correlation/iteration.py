@@ -1,0 +1,445 @@
+"""The iteration of a run with correlation keys: which pass comes next, and what it starts from.
+
+`Iteration.state.goal` says what the next pass is for. `Iteration.take` gives what that pass found to the handler of its
+goal, which says which goal comes next. The states and transitions are drawn in the docstring of the package.
+
+Each pass can only exclude more records, so the iteration ends. Rows of aggregates that fail are found anew in each
+pass, and the last pass has to know in advance what it will find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.cxl.failure import Category
+from spark_jobs.execute import logs
+from spark_jobs.execute.correlation import (
+    ascending,
+    dependency_order,
+    entries,
+    facts,
+    findings,
+    group_sizes,
+    ordered,
+    reuse,
+    rollback_cursors,
+)
+from spark_jobs.execute.correlation.facts import FactKind
+from spark_jobs.execute.correlation.rejections import Rejections
+from spark_jobs.execute.correlation.state import GROUPS, NUMBERS, RECORDS, REJECTED, Goal, PassState
+from spark_jobs.execute.correlation.suppressed_rows import SuppressedRows
+from spark_jobs.execute.tasks import part_file
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.plan import plan as plans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.correlation.dependency_order import FailureGroup
+    from spark_jobs.execute.correlation.facts import Facts
+    from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.tasks.report import LogLine
+    from spark_jobs.execute.tasks.spec import RunSpec
+    from spark_jobs.nodes.correlation import CorrelationPlan
+
+#: As many passes in a row may exclude no more records: what fails without being one depends on nothing else.
+_MOST_IDLE = 4
+_RESTLESS = (
+    "other rows of aggregates fail in each pass over the same records, nothing is published: a program behind an "
+    "aggregate fails depending on `now`; read it into a field of the records before, or use `$pipeline.start_time`"
+)
+
+
+def of(run: RunSpec) -> Iteration | SinglePass:
+    """The iteration of a run."""
+    return SinglePass() if run.correlation is None else Iteration(run, run.correlation)
+
+
+@dataclass
+class SinglePass:
+    """The iteration of a run without correlation keys, which has one pass."""
+
+    state: PassState = field(default_factory=PassState)
+
+    def take(self, products: Products) -> None:
+        """The pass is done."""
+        self.state = replace(self.state, goal=Goal.DONE)
+
+    def unaffected_tasks(self) -> frozenset[int]:
+        """No pass follows that could leave them out."""
+        return frozenset()
+
+    def finish(self, spark: SparkSession, products: Products) -> None:
+        """What the pass produced stays as it is."""
+
+
+@dataclass
+class _Failures:
+    """What a pass that computes found, while the keys of some failures are searched for."""
+
+    found: Facts
+    products: Products
+    #: The rows of aggregates whose groups are searched for.
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+
+@dataclass
+class Iteration:
+    """The passes of a run with correlation keys, and what they have found so far.
+
+    Args:
+        run: what is the same for all passes.
+        plan: which groups rows belong to.
+        state: what the next pass starts from.
+        passes: how many there were.
+    """
+
+    run: RunSpec
+    plan: CorrelationPlan
+    state: PassState = field(default_factory=PassState)
+    passes: int = 0
+    suppressed: SuppressedRows = field(init=False)
+    #: The groups that records reject.
+    rejections: Rejections = field(init=False)
+    #: The rows of retractable aggregates that were retracted, the rounds in which some were, and their records.
+    retracted_rows: int = 0
+    retraction_rounds: int = 0
+    retracted_records: int = 0
+    #: The groups that are too large.
+    too_large: int = 0
+    #: How many passes in a row have excluded no more records.
+    _idle: int = 0
+    #: How many records were excluded, and rows suppressed, when failures were last chosen.
+    _at_choice: tuple[int, int] | None = None
+    _entries: list[entries.PassEntries] = field(default_factory=list)
+    #: What was logged of records that count as never read.
+    _lines: list[LogLine] = field(default_factory=list)
+    #: The groups that rows of aggregates reject in the last pass; these rows, and those that fail without a group.
+    _rejected_by_rows: pa.Table = field(default_factory=REJECTED.empty_table)
+    _failed_rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: The records of groups that are too large.
+    _oversized: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Set while keys are searched for.
+    _waiting: _Failures | None = None
+    #: The rows whose records are searched for, and the buckets whose groups are.
+    _retracting: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    _large_buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: What the last pass that computes has produced.
+    _computed: Products | None = None
+
+    def __post_init__(self) -> None:
+        self.suppressed = SuppressedRows(self.run.scratch)
+        self.rejections = Rejections(self.run.scratch, "primary" in self.plan.policies.values())
+
+    def take(self, products: Products) -> None:
+        """Take in what a pass has found; `state` says which pass comes next.
+
+        Raises:
+            RunFailed: passes find other things each time, though no more records are excluded. Or under `fail_fast` a
+                group is too large.
+        """
+        self.passes += 1
+        goal = self._handler(self.state.goal)(facts.of(products.fact_files), products)
+        retracted = None
+        if goal is Goal.FIRST_RECORDS:
+            retracted = self._written("retracted", pa.table([self.rejections.retracted], schema=RECORDS))
+        self.state = replace(
+            self.state, goal=goal, subject=self._subject(goal), retracted=retracted, number=self.passes
+        )
+
+    def _handler(self, goal: Goal) -> Callable[[Facts, Products], Goal]:
+        """What takes in the facts of a pass, and gives the goal of the next one."""
+        match goal:
+            case Goal.COMPUTE:
+                return self._take_failures
+            case Goal.ROW_KEYS:
+                return self._take_row_keys
+            case Goal.RECORD_KEYS:
+                return self._take_record_keys
+            case Goal.RETRACTED_RECORDS:
+                return self._take_retracted_records
+            case Goal.FIRST_RECORDS:
+                return self._take_first_records
+            case Goal.GROUP_MEMBERS:
+                return self._take_group_members
+            case Goal.DONE:
+                raise AssertionError("no pass comes after the last one")
+            case _:
+                assert_never(goal)
+
+    def _subject(self, goal: Goal) -> str | None:
+        """What a search is about, as a file for its tasks."""
+        match goal:
+            case Goal.COMPUTE | Goal.DONE:
+                return None
+            case Goal.ROW_KEYS:
+                assert self._waiting is not None
+                return self._written("rows-without-key", pa.table([self._waiting.rows], schema=NUMBERS))
+            case Goal.RECORD_KEYS:
+                assert self._waiting is not None
+                sought = findings.records(self._waiting.found.lacking_keys(), self.run.scratch)
+                return self._written("records-without-key", sought)
+            case Goal.RETRACTED_RECORDS:
+                return self._written("retracting", pa.table([self._retracting], schema=NUMBERS))
+            case Goal.FIRST_RECORDS:
+                return self._written("sought", pa.table([self.rejections.sought], schema=GROUPS))
+            case Goal.GROUP_MEMBERS:
+                return self._written("large-buckets", pa.table([self._large_buckets], schema=NUMBERS))
+            case _:
+                assert_never(goal)
+
+    # ---- the handlers: what a pass found, and which goal comes next
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _take_failures(self, found: Facts, products: Products) -> Goal:
+        self._computed = products
+        lacking = self.suppressed.lacking_groups(found)
+        if len(lacking):
+            self._waiting = _Failures(found, products, lacking)
+            return Goal.ROW_KEYS
+        return self._weigh(self.suppressed.with_groups(found), products)
+
+    def _take_row_keys(self, found: Facts, _: Products) -> Goal:
+        assert self._waiting is not None
+        waiting, self._waiting = self._waiting, None
+        self.suppressed.learn_groups(waiting.rows, found.of_kind(FactKind.GROUP_KEY))
+        return self._weigh(self.suppressed.with_groups(waiting.found), waiting.products)
+
+    def _take_record_keys(self, found: Facts, _: Products) -> Goal:
+        assert self._waiting is not None
+        waiting, self._waiting = self._waiting, None
+        keyed = findings.with_keys(waiting.found, found.of_kind(FactKind.GROUP_KEY), self.run.scratch)
+        self.rejections.add(keyed, self._rejected(keyed, waiting.products))
+        self._write_rejections()
+        return self._next_search()
+
+    def _take_retracted_records(self, found: Facts, _: Products) -> Goal:
+        found = found.of_kind(FactKind.RETRACTED_RECORD)
+        records = self._exclude(found).column("record").to_numpy()
+        self.retracted_records += len(records)
+        self.rejections.retract(records)
+        # Rows of aggregates upstream: their records come next.
+        self._retracting = findings.aggregated(found, self.run.scratch)
+        if self.suppressed.are_outdated and not len(self._retracting):
+            self._make_rows_again()
+        return self._next_search()
+
+    def _take_first_records(self, found: Facts, _: Products) -> Goal:
+        self.rejections.learn_first_records(found.of_kind(FactKind.FIRST_RECORD))
+        self._write_rejections()
+        return self._next_search()
+
+    def _take_group_members(self, found: Facts, _: Products) -> Goal:
+        """Groups are too large that have more records, at outputs and failed, than they may."""
+        members = found.of_kind(FactKind.GROUP_MEMBER)
+        large = group_sizes.too_large(members, self.rejections.whole, self.plan.limit, self.run.scratch)
+        if large is None:
+            return Goal.DONE
+        self._refuse(large)
+        self._oversized, self.too_large = large.records, large.groups.num_rows
+        self.state = replace(self.state, oversized=self._written("oversized", large.groups))
+        return Goal.COMPUTE
+
+    def _next_search(self) -> Goal:
+        """The search that is due before the next pass can compute, if there is one."""
+        if len(self._retracting):
+            return Goal.RETRACTED_RECORDS
+        if len(self.rejections.sought):
+            return Goal.FIRST_RECORDS
+        return Goal.COMPUTE
+
+    # ---- which failures count
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def _weigh(self, found: Facts, products: Products) -> Goal:
+        """Some failures count from now on. The others are found again, or are good without these."""
+        chosen = self._chosen(dependency_order.groups_of(found))
+        in_last = found.of_kind(FactKind.LAST_PASS_FAILURE, FactKind.ROW_FAILURE)
+        by_rows = findings.joined([self.suppressed.rejected, self._rejected(in_last, products)], self.run.scratch)
+        rows = ascending.united(self.suppressed.rows, findings.aggregated(in_last, self.run.scratch))
+        is_same = np.array_equal(by_rows.column("group").to_numpy(), self._rejected_by_rows.column("group").to_numpy())
+        is_same = is_same and np.array_equal(rows, self._failed_rows)
+        is_new = bool(chosen) and self._has_progressed()
+        self._idle = 0 if is_new else self._idle + 1
+        if not chosen and is_same and not self.state.is_intermediate:
+            return self._goal_of_sizes(found, products)
+        if self._idle > _MOST_IDLE:
+            raise RunFailed(ExitCode.EVALUATION, "E903", _RESTLESS)
+        self._rejected_by_rows, self._failed_rows = by_rows, rows
+        goal = Goal.COMPUTE
+        if chosen:
+            kind, nodes = FactKind(chosen[0].kind), {each.node for each in chosen}
+            failing = found.of_kind(kind, nodes=nodes)
+            if kind is FactKind.ROW_FAILURE:
+                self._suppress(failing, tuple(each.node for each in chosen), products)
+            else:
+                goal = self._accept(failing, kind, products)
+        # When nothing is found any more, a pass writes the outputs that those before did not.
+        is_intermediate = (bool(chosen) or not is_same) and self.retraction_rounds > 0
+        self.state = replace(self.state, rounds=self.state.rounds + 1, is_intermediate=is_intermediate)
+        self._write_rejections()
+        return goal
+
+    def _goal_of_sizes(self, found: Facts, products: Products) -> Goal:
+        """The last pass knew all that was found; whether groups may be too large is still to be seen, once."""
+        if self.state.oversized is None and self.plan.limit:
+            large = found.of_kind(FactKind.LARGE_BUCKET)
+            self._large_buckets = group_sizes.large_buckets(large, self.rejections, self.plan.limit // products.shares)
+            if len(self._large_buckets):
+                return Goal.GROUP_MEMBERS
+        return Goal.DONE
+
+    def _has_progressed(self) -> bool:
+        """Whether the failures that were chosen last have excluded more records, or suppressed more rows."""
+        excluded = 0 if self.state.excluded is None else part_file.mapped(self.state.excluded).read_all().num_rows
+        before, self._at_choice = self._at_choice, (excluded, len(self.suppressed.rows))
+        return self._at_choice != before
+
+    def _chosen(self, failed: list[FailureGroup]) -> list[FailureGroup]:
+        """Which failures of records count from now on, and where there are none which of rows; all are of one kind."""
+        nodes = list(self.plan.nodes.values())
+        of_rows = [each for each in failed if each.kind == FactKind.ROW_FAILURE and self.plan.rows_meet]
+        early = [each for each in of_rows if not nodes[each.node].is_deferred]
+        fresh = [each for each in failed if each.kind == FactKind.FAILURE] + early
+        if fresh:
+            ready = dependency_order.first(fresh, self.plan, list(self.run.steps))
+            chosen = [each for each in fresh if each.node in ready]
+            return [each for each in chosen if each.kind == FactKind.FAILURE] or chosen
+        return [each for each in failed if each.kind == FactKind.DOWNSTREAM_FAILURE] or of_rows
+
+    def _suppress(self, failing: Facts, nodes: tuple[int, ...], products: Products) -> None:
+        """Rows of aggregates count as never made from now on, for they failed at some nodes."""
+        mine, rows = self.suppressed, findings.aggregated(failing, self.run.scratch)
+        path = self._written("rows", pa.table([rows], schema=NUMBERS))
+        count = entries.EntryFilter((FactKind.ROW_FAILURE,), rows=path, nodes=nodes)
+        mine.entries.append(entries.PassEntries(tuple(products.dlq), count))
+        mine.rejected = findings.joined([mine.rejected, self._rejected(failing, products)], self.run.scratch)
+        mine.rows = ascending.united(mine.rows, rows)
+        mine.lines += findings.lines_about(products.tally.logs, rows[:0], rows)
+        suppressed = self._written("suppressed", pa.table([mine.rows], schema=NUMBERS))
+        self.state = replace(self.state, suppressed_rows=suppressed)
+
+    def _make_rows_again(self) -> None:
+        """Rows that have failed may be others now."""
+        self.suppressed.forget()
+        self.state = replace(self.state, suppressed_rows=None)
+
+    def _accept(self, failing: Facts, kind: FactKind, products: Products) -> Goal:
+        """Records have failed, and rows that are made of records; gives the goal of the next pass."""
+        records = self._exclude(failing)
+        count = entries.EntryFilter((kind,), records=self._written("failing", records))
+        self._entries.append(entries.PassEntries(tuple(products.dlq), count))
+        self._retracting = findings.aggregated(failing, self.run.scratch)
+        self._lines += findings.lines_about(products.tally.logs, records.column("record").to_numpy(), self._retracting)
+        self.suppressed.are_outdated = True
+        if not len(self._retracting):
+            self._make_rows_again()
+        self.retracted_rows += len(self._retracting)
+        self.retraction_rounds += int(len(self._retracting) > 0)
+        if failing.lacking_keys().any():
+            self._waiting = _Failures(failing, products)
+            return Goal.RECORD_KEYS
+        self.rejections.add(failing, self._rejected(failing, products))
+        return self._next_search()
+
+    def _rejected(self, found: Facts, products: Products) -> pa.Table:
+        names = findings.Names(products.rows_before, products.inputs.one_of_several, list(self.plan.nodes))
+        return findings.rejected(found, names, self.run.scratch)
+
+    def _exclude(self, found: Facts) -> pa.Table:
+        """Records count as never read from now on; gives these."""
+        records = findings.records(found, self.run.scratch)
+        before = [] if self.state.excluded is None else [part_file.mapped(self.state.excluded).read_all()]
+        excluded = ordered.united(self.run.scratch, RECORDS, [*before, records], RECORDS.names)
+        self.state = replace(self.state, excluded=self._written("excluded", excluded))
+        return records
+
+    def _write_rejections(self) -> None:
+        """Groups are rejected from now on, and rows have failed."""
+        # A group of which all records failed has none left to reject, but a row that fails stands for all of them.
+        by_policy = {"any": self.rejections.groups, "all": REJECTED.empty_table()}
+        if self.rejections.needs_first_records:
+            by_policy["primary"] = self.rejections.by_first_records()
+        rejected = {
+            policy: self._written(name, findings.joined([by_policy[policy], self._rejected_by_rows], self.run.scratch))
+            for policy, name in (("any", "rejected"), ("primary", "primary"), ("all", "all"))
+            if policy in by_policy
+        }
+        rows = self._failed_rows
+        failed = self._written("failed", pa.table([rows], schema=NUMBERS)) if len(rows) else None
+        self.state = replace(self.state, rejected=rejected, failed_rows=failed)
+
+    def _refuse(self, large: group_sizes.TooLarge) -> None:
+        """Under `fail_fast` a group that is too large ends the run; the first in the order of records is named."""
+        if self.run.strategy is not plans.Strategy.FAIL_FAST:
+            return
+        assert self._computed is not None
+        split, row, why = large.earliest
+        # The row of a global aggregate may begin with no record.
+        number = self._computed.rows_before.get(split, 0) + row + 1
+        place = f"{self._computed.inputs.file_name(split, -1)}, row {number}: " if split >= 0 else ""
+        raise RunFailed(ExitCode.EVALUATION, str(Category.GROUP_SIZE), f"{place}{why} (strategy {self.run.strategy})")
+
+    def unaffected_tasks(self) -> frozenset[int]:
+        """The tasks of the last pass that computes which would do the same again in the next one."""
+        if self._computed is None or self._computed.alone is None:
+            return frozenset()
+        buckets = self.rejections.buckets.column("record").to_numpy()
+        return reuse.unaffected(self._computed.alone, self.state.excluded, self._oversized, buckets)
+
+    # ---- the end
+    # ------------------------------------------------------------------------------------------------------------------
+
+    def finish(self, spark: SparkSession, products: Products) -> None:
+        """The dead letters of all passes become those of the last pass, and so do log lines about their records."""
+        last = entries.PassEntries(tuple(products.dlq), entries.EVERYTHING)
+        products.dlq = entries.merged_reports(spark, self.run, [*self._entries, *self.suppressed.entries, last])
+        products.tally.recount(products.dlq)
+        products.tally.logs[:0] = [*self._lines, *self.suppressed.lines]
+        rejected = findings.joined([self.rejections.groups, self._rejected_by_rows], self.run.scratch).num_rows
+        if rejected or self.retracted_rows or self.too_large:
+            logs.LOG.info("correlation: %s", self._summary(rejected))
+        retract = {
+            "iterations": self.retraction_rounds,
+            "groups_recomputed": self.retracted_rows,
+            "output_rows_retracted_total": self.retracted_records,
+            "degrade_fallback_count": 0,
+        }
+        products.correlation = {
+            "passes": self.passes,
+            "rejected_groups": rejected,
+            "oversized_groups": self.too_large,
+            "retract": retract,
+            # The names of before, for a release.
+            "retract.iterations": self.retraction_rounds,
+            "retract.groups_recomputed": self.retracted_rows,
+            "retract.records_taken_back": self.retracted_records,
+            "retract.degrade_fallback_count": 0,
+            "per_source_rollback_cursors": rollback_cursors.of(
+                products.inputs, products.records, self.state.excluded, self._oversized
+            ),
+        }
+
+    def _summary(self, rejected: int) -> str:
+        """What there was of everything that correlation does."""
+        parts = [f"groups with failures: {rejected}"] if rejected else []
+        if self.too_large:
+            parts.append(f"groups that are too large: {self.too_large}")
+        if self.retracted_rows:
+            back = f"rows of aggregates taken back: {self.retracted_rows}, with records: {self.retracted_records}"
+            parts.append(f"{back}, in rounds: {self.retraction_rounds}")
+        return "; ".join([*parts, f"passes: {self.passes}"])
+
+    def _written(self, name: str, table: pa.Table) -> str:
+        """A file of this pass's findings; each name is written once in a pass."""
+        path = f"{self.run.scratch}/{name}-{self.passes}.arrow"
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table.combine_chunks())
+        return path

@@ -1,0 +1,96 @@
+"""The groups that failing records reject, over all passes, and the first records of these groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.correlation import ascending, findings, ordered, stored
+from spark_jobs.execute.correlation.state import REJECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.execute.correlation.facts import Facts
+
+
+@dataclass
+class Rejections:
+    """What failures of records have done to groups.
+
+    Args:
+        folder: for tables that are long.
+        needs_first_records: whether some output rejects by the policy `primary`.
+        groups: the rejected groups, each with what failed first.
+        whole: which failed records are of which groups over all sources, in this order.
+        buckets: the buckets of these groups.
+        first_records: groups with their first records, by groups: of the records that count as read, filtered later or
+            not.
+        sought: the groups whose first records are to be searched for, ascending.
+        retracted: the retracted records, ascending: they are the first of no group.
+    """
+
+    folder: str
+    needs_first_records: bool
+    groups: pa.Table = field(default_factory=REJECTED.empty_table)
+    whole: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    buckets: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    first_records: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+    sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    retracted: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    #: Which records reject which groups, where it matters which is the first.
+    _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
+
+    def add(self, failures: Facts, rejected: pa.Table) -> None:
+        """Failures reject groups."""
+        self.groups = findings.joined([self.groups, rejected], self.folder)
+        self.buckets = findings.pairs(failures, ("whole", "bucket"), self.buckets, self.folder)
+        self.whole = findings.pairs(failures, ("whole", "record"), self.whole, self.folder)
+        if self.needs_first_records:
+            self._failed = findings.pairs(failures, ("group", "record"), self._failed, self.folder)
+            self._seek()
+
+    def _seek(self) -> None:
+        """The first records of all rejected groups are to be known."""
+        self.sought = ascending.without(self._numbers, self.first_records.column("group").to_numpy())
+
+    @property
+    def _numbers(self) -> np.ndarray:
+        """The numbers of the rejected groups, ascending."""
+        found: np.ndarray = self.groups.column("group").to_numpy()
+        return found
+
+    def learn_first_records(self, found: Facts) -> None:
+        """Take in the first records that tasks have seen."""
+        self.sought = self.sought[:0]
+        self.first_records = findings.first_of_each(found, self.first_records, self.folder)
+
+    def retract(self, records: np.ndarray) -> None:
+        """Records are retracted: others are the first of their groups from now on."""
+        self.retracted = ascending.united(self.retracted, records)
+        before = self.first_records.num_rows
+        parts = map(self._without_retracted, stored.slices(self.first_records))
+        self.first_records = stored.kept(self.folder, findings.PAIRS, parts)
+        if self.first_records.num_rows < before:
+            self._seek()
+
+    def _without_retracted(self, pairs: pa.Table) -> pa.Table:
+        is_retracted = ascending.are_among(pairs.column("record").to_numpy(), self.retracted)
+        return pairs.filter(pa.array(~is_retracted)) if is_retracted.any() else pairs
+
+    def by_first_records(self) -> pa.Table:
+        """The groups whose first record is among those that reject them."""
+        return stored.kept(self.folder, REJECTED, self._by_first_records())
+
+    def _by_first_records(self) -> Iterator[pa.Table]:
+        names = findings.PAIRS.names
+        for firsts, failed in ordered.ranges([self.first_records, self._failed], names):
+            both = pa.concat_tables([firsts, failed]).group_by(names).aggregate([([], "count_all")])
+            is_in_both = both.column("count_all").to_numpy() == 2
+            groups = np.sort(both.column("group").to_numpy()[is_in_both])
+            first, last = np.searchsorted(self._numbers, groups[[0, -1]]) if len(groups) else (0, 0)
+            some = self.groups.slice(first, last + 1 - first)
+            yield some.filter(pa.array(ascending.are_among(some.column("group").to_numpy(), groups)))

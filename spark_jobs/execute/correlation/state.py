@@ -1,0 +1,130 @@
+"""The state that each pass starts from: its goal, and what earlier passes have found.
+
+What was found may be millions of numbers, so it lies in files of sorted numbers. Tasks map them and search them; no
+task and no driver holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.execute.tasks import part_file
+from spark_jobs.nodes.records.identity import ROW_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A file of records, ascending.
+RECORDS = pa.schema([("record", pa.int64())])
+#: A file of rows of aggregates, or of buckets of groups, ascending.
+NUMBERS = pa.schema([("number", pa.int64())])
+#: A file of groups, ascending.
+GROUPS = pa.schema([("group", pa.uint64())])
+#: A file of rejected groups: their numbers, ascending, what failed first in them, and of which source that was. The
+#: texts of all are one piece, which may be long.
+REJECTED = pa.schema([("group", pa.uint64()), ("why", pa.large_string()), ("source", pa.int32())])
+#: A file of groups that have too many records.
+OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa.string())])
+
+
+class Goal(StrEnum):
+    """What a pass is for."""
+
+    #: Computes the outputs, and finds what fails.
+    COMPUTE = "compute"
+    #: Finds the groups of rows of aggregates that failed downstream of where their keys end.
+    ROW_KEYS = "row keys"
+    #: Finds the groups of records that failed where their key was cut.
+    RECORD_KEYS = "record keys"
+    #: Finds the records of which failed rows of retractable aggregates are made.
+    RETRACTED_RECORDS = "retracted records"
+    #: Finds the first records of groups, which the policy `primary` asks for.
+    FIRST_RECORDS = "first records"
+    #: Finds the records of groups that may have too many.
+    GROUP_MEMBERS = "group members"
+    #: No pass is left to run: the last one knew all that it found.
+    DONE = "done"
+
+    @property
+    def is_search(self) -> bool:
+        """Whether the pass finds one thing and writes no outputs."""
+        return self not in (Goal.COMPUTE, Goal.DONE)
+
+    @property
+    def ends_at_sources(self) -> bool:
+        """Whether sources alone know what is searched for, so that no record goes on."""
+        return self in (Goal.RECORD_KEYS, Goal.FIRST_RECORDS)
+
+
+@dataclass(frozen=True)
+class PassState:
+    """What a pass knows when it starts. Each path is of a file of sorted numbers; None: there are none.
+
+    Args:
+        goal: what the pass is for.
+        subject: of a search, the records, rows, groups or buckets that it is about.
+        excluded: the records that count as never read, because they failed or were retracted.
+        retracted: those of them that were retracted, and are the first of no group; known to searches for first
+            records alone.
+        rejected: the rejected groups, by the policy that rejects them.
+        failed_rows: the rows of aggregates that failed in the last pass and retract nothing.
+        suppressed_rows: the rows of aggregates that count as never made, because they failed.
+        oversized: the groups that have too many records, with the first of these.
+        number: how many passes there were before.
+        rounds: how many of them changed what is known.
+        is_intermediate: whether another pass follows in any case, so that outputs at which nothing fails need not be
+            written.
+    """
+
+    goal: Goal = Goal.COMPUTE
+    subject: str | None = None
+    excluded: str | None = None
+    retracted: str | None = None
+    rejected: Mapping[str, str] = field(default_factory=dict)
+    failed_rows: str | None = None
+    suppressed_rows: str | None = None
+    oversized: str | None = None
+    number: int = 0
+    rounds: int = 0
+    is_intermediate: bool = False
+
+    @property
+    def is_one_of_many(self) -> bool:
+        """Whether more passes are likely to follow, so that parsing the inputs anew for each of them is not worth it.
+
+        A search for retracted records is followed by one pass without them at least.
+        """
+        return self.goal is Goal.RETRACTED_RECORDS or self.rounds > 1
+
+    def sought(self, name: str) -> np.ndarray:
+        """What a search is about, ascending; `name` is the file's column."""
+        assert self.subject is not None, self.goal
+        found: np.ndarray = column(self.subject, name).to_numpy()
+        return found
+
+
+@lru_cache(maxsize=64)
+def column(path: str, name: str) -> pa.Array:
+    """A column of a file in one piece, mapped."""
+    found = part_file.mapped(path).read_all().column(name)
+    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def per_split(path: str | None) -> dict[int, int]:
+    """How many records of a file each split has, by its number."""
+    if path is None:
+        return {}
+    records = column(path, "record").to_numpy()
+    found: dict[int, int] = {}
+    start = 0
+    while start < len(records):
+        split = int(records[start] >> ROW_BITS)
+        end = int(np.searchsorted(records, (split + 1) << ROW_BITS))
+        found[split], start = end - start, end
+    return found

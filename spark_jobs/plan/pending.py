@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: What to do about paths that are URIs.
 NO_URIS = (
-    "sources read s3:// URIs; copy other files to a folder first, "
+    "sources read s3:// and gs:// URIs; copy other files to a folder first, "
     "or mount the store (s3fs, gcsfuse, NFS), and write the path of that; "
     "REST services are read by `transport: {kind: rest, url: …}`"
 )

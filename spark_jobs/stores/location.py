@@ -15,7 +15,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: What is written, and the scheme that messages and plans have for it.
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 #: The stores that files are read from.
-READABLE = frozenset({"s3"})
+READABLE = frozenset({"gs", "s3"})
 #: A bucket's name as S3 and its kin accept it, old ones with capitals and underscores included.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 _MOST_KEY_BYTES = 1024
@@ -40,7 +40,7 @@ class Location:
     """A place in a store.
 
     Args:
-        scheme: which kind of store, `s3`.
+        scheme: which kind of store, `s3` or `gs`.
         bucket: the bucket.
         key: the object's key, or the beginning of keys; empty for the whole bucket.
     """
@@ -89,7 +89,7 @@ def parse(uri: str) -> Location:
         raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
     if _BUCKET.fullmatch(bucket) is None:
         shown = f"`{bucket}` is no name of a bucket" if bucket else "it names no bucket"
-        raise BadLocation(shown, "write s3://bucket/key; only the key may have patterns and tokens")
+        raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may have patterns and tokens")
     if len(key.encode()) > _MOST_KEY_BYTES:
         raise BadLocation(f"its key has more than {_MOST_KEY_BYTES} bytes", "no store has such keys; shorten it")
     return Location(scheme_of(uri), bucket, key)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.stores import gcs, s3
 from spark_jobs.stores import location as locations
-from spark_jobs.stores import s3
 from spark_jobs.stores.reading import ObjectReader
 from spark_jobs.stores.refusals import Kind, StoreError
 
@@ -18,7 +18,7 @@ def store(scheme: str, settings: StoreSettings) -> Store:
     """The store of a scheme.
 
     Args:
-        scheme: `s3`.
+        scheme: `s3` or `gs`.
         settings: resolved ones.
 
     Raises:
@@ -26,6 +26,8 @@ def store(scheme: str, settings: StoreSettings) -> Store:
     """
     if scheme == "s3":
         return s3.S3(settings.s3)
+    if scheme == "gs":
+        return gcs.Gcs(settings.gcs)
     raise StoreError(Kind.FAILED, "no store is known for this scheme", f"{scheme}://")
 
 

@@ -41,11 +41,25 @@ class S3Settings:
 
 
 @dataclass(frozen=True)
+class GcsSettings:
+    """How buckets of Google Cloud Storage are reached.
+
+    Args:
+        endpoint: the server's URL; None is Google's.
+        anonymous: whether requests carry no credentials, as public buckets allow.
+    """
+
+    endpoint: str | None = None
+    anonymous: bool = False
+
+
+@dataclass(frozen=True)
 class StoreSettings:
     """How all stores are reached."""
 
     s3: S3Settings = S3Settings()
+    gcs: GcsSettings = GcsSettings()
 
     def resolved(self) -> StoreSettings:
         """See `S3Settings.resolved`."""
-        return StoreSettings(self.s3.resolved())
+        return replace(self, s3=self.s3.resolved())

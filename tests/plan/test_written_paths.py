@@ -331,8 +331,8 @@ def test_outputs_in_stores_are_planned_and_not_run(uri: str, tmp_path: Path) -> 
         ("regex: ^s3://b1/.*csv$", True),
         ("paths: [a.csv, file:///tmp/x.csv]", True),
         ("path: file:///x.csv", True),
-        ("path: gs://b1/x.csv", False),
-        ("regex: gs://b1/.*", False),
+        ("path: abfs://b1/x.csv", False),
+        ("regex: abfss://b1/.*", False),
         ("paths: [a.csv, hdfs://host/x.csv]", False),
     ],
 )

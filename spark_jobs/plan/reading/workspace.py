@@ -19,7 +19,7 @@ from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
-from spark_jobs.stores.settings import S3Settings, StoreSettings
+from spark_jobs.stores.settings import GcsSettings, S3Settings, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -67,12 +67,20 @@ class S3Config(Config):
     anonymous: Flag = False
 
 
+class GcsConfig(Config):
+    """`[storage.gcs]`."""
+
+    endpoint: Name | None = None
+    anonymous: Flag = False
+
+
 class StorageConfig(Config):
     """`[storage]`."""
 
     spill: SpillConfig = SpillConfig()
     staging: StagingConfig = StagingConfig()
     s3: S3Config = S3Config()
+    gcs: GcsConfig = GcsConfig()
 
 
 class ChannelsConfig(Config):
@@ -230,19 +238,28 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
         spill_cap_bytes=spill.disk_cap_bytes,
         compress=str(spill.compress),
         staging=_staging(staging, folder, places, found) if staging.enabled else None,
-        stores=_stores(config.s3, file, found),
+        stores=_stores(config, file, found),
         places=places,
     )
 
 
-def _stores(s3: S3Config, file: SourceFile, found: Diagnostics) -> StoreSettings:
-    """How stores are reached; an endpoint is a URL without credentials."""
-    endpoint = s3.endpoint.rstrip("/") if s3.endpoint else None
+def _stores(config: StorageConfig, file: SourceFile, found: Diagnostics) -> StoreSettings:
+    """How stores are reached."""
+    s3, gcs = config.s3, config.gcs
+    return StoreSettings(
+        S3Settings(_endpoint("s3", s3.endpoint, file, found), s3.region, s3.path_style, s3.anonymous),
+        GcsSettings(_endpoint("gcs", gcs.endpoint, file, found), gcs.anonymous),
+    )
+
+
+def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics) -> str | None:
+    """An endpoint is a URL without credentials."""
+    endpoint = written.rstrip("/") if written else None
     if endpoint is not None and re.fullmatch(r"https?://[^/@?#\s]+", endpoint) is None:
-        message = "storage.s3.endpoint must be a URL of a server, without credentials and path: https://host:port"
-        found.add(codes.E340.at(_place(file, ("storage", "s3", "endpoint")), message))
-        endpoint = None
-    return StoreSettings(S3Settings(endpoint, s3.region, s3.path_style, s3.anonymous))
+        message = f"storage.{table}.endpoint must be a URL of a server, without credentials and path: https://host:port"
+        found.add(codes.E340.at(_place(file, ("storage", table, "endpoint")), message))
+        return None
+    return endpoint
 
 
 def _resolved(folder: Path, path: str) -> str:

@@ -1,0 +1,60 @@
+"""Objects read by real tasks: settings reach them, and credentials are nowhere but in the environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from tests import object_store
+from tests.execute import pipelines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.object_store import Bucket
+
+pytestmark = pytest.mark.spark
+
+PIPELINE = """
+pipeline: {{ name: p }}
+error_handling: {{ strategy: continue, dlq: {{ path: out/dead.csv }} }}
+nodes:
+  - type: source
+    name: rows
+    config: {{ type: csv, glob: "{glob}", schema: {{ id: int, v: string }} }}
+  - {{ type: aggregate, name: a, input: rows, config: {{ group_by: [v], cxl: "emit n = count(*)" }} }}
+  - {{ type: output, name: o, input: a, config: {{ type: csv, path: out/o.csv }} }}
+"""
+
+
+def test_tasks_read_objects_and_no_credentials_are_left(
+    tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "20000")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    for name in ("a", "b"):
+        s3.put(f"in/{name}.csv", "id,v\n" + "".join(f"{number},g{number % 3}\n" for number in range(9000)) + "x,y\n")
+    workspace = f'[storage.s3]\nendpoint = "{s3.endpoint}"\nregion = "{object_store.REGION}"\n'
+    pipelines.write(tmp_path, {"p.yaml": PIPELINE.format(glob=s3.uri("in/*.csv")), "clinker.toml": workspace})
+    options = ["--allow-absolute-paths", "--log-level", "debug", "--metrics-spool-dir", str(tmp_path / "spool")]
+    command = [sys.executable, "-m", "spark_jobs", "run", str(tmp_path / "p.yaml"), *options]
+    lines = set[str]()
+    log = tmp_path / "told.log"
+    with log.open("w") as told, subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT) as process:
+        own = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                lines |= {" ".join(each.cmdline()) for each in [own, *own.children(recursive=True)]}
+                process.wait(0.2)
+            except (psutil.Error, subprocess.TimeoutExpired):
+                continue
+    assert process.returncode == 2, log.read_text()
+    assert (tmp_path / "out/o.csv").read_text() == "v,n\ng0,6000\ng1,6000\ng2,6000\n"
+    left = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    for secret in (object_store.ACCESS_KEY, object_store.SECRET_KEY):
+        assert not [text for text in (*lines, *left) if secret in text]
+    assert any("java" in line for line in lines)

@@ -321,7 +321,9 @@ def _add_validate(commands: Any) -> None:
 
 def _add_explain(commands: Any) -> None:
     command = _command(commands, "explain", "explain a diagnostic's code, a field of a pipeline, or its plan")
-    command.add_argument("pipeline", type=Path, nargs="?", metavar="PIPELINE", help="the pipeline file")
+    command.add_argument(
+        "pipeline", type=Path, nargs="?", metavar="CODE|PIPELINE", help="a diagnostic's code, or the pipeline file"
+    )
     _add_planning(command)
     command.add_argument("--code", metavar="CODE", help="print the page of a diagnostic's code")
     command.add_argument("--field", metavar="NODE.FIELD", help="where a parameter's or column's value comes from")

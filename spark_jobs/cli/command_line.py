@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+from spark_jobs.diagnostics import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: How argparse names a word that is none of some, and words that nobody takes.
+_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_UNKNOWN = re.compile(r"unrecognized arguments: (.*)")
 
 
 class WrongCommandLine(Exception):
@@ -19,4 +29,24 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
-        raise WrongCommandLine(self, message)
+        found = self._hint(message)
+        raise WrongCommandLine(self, f"{message}; {found}" if found else message)
+
+    def _hint(self, message: str) -> str | None:
+        """What was probably meant."""
+        if choice := _CHOICE.search(message):
+            return nearest.hint(choice[1], re.findall(r"[^\s',]+", choice[2]))
+        if unknown := _UNKNOWN.match(message):
+            flags = list(_flags(self))
+            words = (word.partition("=")[0] for word in unknown[1].split() if word.startswith("-"))
+            return next((hint for word in words if (hint := nearest.hint(word, flags))), None)
+        return None
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The flags of a command and of those below it."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _flags(command)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
@@ -14,7 +16,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.plan import Plan
 
-_USAGE = "usage: clinker explain --code CODE, or clinker explain PIPELINE --field node.name | --format text"
+_USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node.name | --format text]"
+#: What codes of diagnostics look like.
+_CODE = re.compile(r"[EW](-[A-Z]+-)?[0-9]{3}", re.IGNORECASE)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -22,9 +26,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.code is not None:
         return _code(arguments.code)
     if arguments.pipeline is None:
-        return _wrong(f"a pipeline config path is required when using --field ({_USAGE})")
-    if arguments.field is None and arguments.format is None:
-        return _wrong(f"either --field or --code is required ({_USAGE})")
+        return _wrong(f"say a code or a pipeline ({_USAGE})")
+    if _CODE.fullmatch(str(arguments.pipeline)) and not arguments.pipeline.exists():
+        return _code(str(arguments.pipeline).upper())
     options = pipeline.plan_options(arguments)
     with report.opened(arguments.diagnostics) as told:
         plan = pipeline.planned(arguments.pipeline, options, told)
@@ -32,7 +36,7 @@ def main(arguments: argparse.Namespace) -> int:
         return ExitCode.CONFIG
     if arguments.field is not None:
         return _field(plan, arguments.field)
-    return pipeline.show(plan, arguments.format, allow_outside=options.allow_absolute_paths)
+    return pipeline.show(plan, arguments.format or "text", allow_outside=options.allow_absolute_paths)
 
 
 def _wrong(*lines: str) -> int:
@@ -45,7 +49,9 @@ def _code(code: str) -> int:
 
     page = pages.page(code)
     if page is None:
-        return _wrong(f"unknown diagnostic code '{code}'. Valid codes: {', '.join(pages.known())}")
+        hint = nearest.hint(code, pages.known())
+        meant = f"; {hint}" if hint else ""
+        return _wrong(f"unknown diagnostic code '{code}'{meant}. Valid codes: {', '.join(pages.known())}")
     sys.stdout.write(page)
     return ExitCode.SUCCESS
 

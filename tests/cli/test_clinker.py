@@ -125,7 +125,6 @@ def test_memory_is_written_as_in_a_pipeline(text: str, here: Path, executed: lis
         ["run", "good.yaml", "--conf", "a"],
         ["metrics"],
         ["metrics", "collect", "--spool-dir", "x"],
-        ["explain", "good.yaml"],
         ["explain", "--field", "a.b"],
         ["explain", "--code", "E999"],
         ["run", "gone.yaml"],

@@ -1,0 +1,42 @@
+"""Command lines that people mistype: what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.cli import clinker
+
+_CASES = [
+    (["vlaidate", "p.yaml"], "did you mean `validate`?"),
+    (["run", "p.yaml", "--dryrun"], "error: unrecognized arguments: --dryrun; did you mean `--dry-run`?"),
+    (["run", "p.yaml", "--thread=2"], "error: unrecognized arguments: --thread=2; did you mean `--threads`?"),
+    (["dlq", "shwo", "d.csv"], "did you mean `show`?"),
+    (["run", "p.yaml", "--log-level", "debgu"], "did you mean `debug`?"),
+    (["explain", "E2OO"], "no such file"),
+    (["explain", "E201x"], "no such file"),
+    (["explain", "E999"], "clinker explain error: unknown diagnostic code 'E999'; did you mean `E"),
+    (["explain"], "clinker explain error: say a code or a pipeline (usage: clinker explain CODE"),
+    (["validate", "p.yaml", "--var", "region"], "expected KEY=VALUE, found 'region'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), _CASES, ids=str)
+def test_what_is_meant_is_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(arguments) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_code_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["explain", "--code", "E200"]) == 0
+    page = capsys.readouterr().out
+    assert clinker.main(["explain", "e200"]) == 0
+    assert capsys.readouterr().out == page
+    assert "E200" in page
+
+
+def test_a_pipeline_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline = "examples/orders/pipeline.yaml"
+    assert clinker.main(["explain", pipeline, "--format", "text"]) == 0
+    plan = capsys.readouterr().out
+    assert clinker.main(["explain", pipeline]) == 0
+    assert capsys.readouterr().out == plan

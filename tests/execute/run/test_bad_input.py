@@ -74,7 +74,7 @@ def test_a_file_that_may_not_be_opened(tmp_path: Path, refused: Any, monkeypatch
             )
 
     prepare(tmp_path)
-    monkeypatch.setattr(files, "_filesystem", lambda path, name: (Closed(), path))
+    monkeypatch.setattr(files, "_local", Closed)
     refused(4, "error[E900]: source 'rows': in/rows.csv: permission denied", "pipeline.yaml:6:43")
 
 

@@ -93,7 +93,7 @@ def test_an_input_that_no_descriptor_is_left_for_is_no_fault_of_its_source(
 
     def within_a_task(*arguments: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(files, "_filesystem", lambda path, name: (NoDescriptors(), path))
+            patch.setattr(files, "_local", NoDescriptors)
             yield from read_loads(*arguments)
 
     prepare(tmp_path)

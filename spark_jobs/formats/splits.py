@@ -8,6 +8,7 @@ line ends inside, the rule is a guess, which reading proves (`csv/borders.py`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ StartIn = Callable[[bytes], "int | None"]
 
 #: Bytes of a split where nothing else is asked for: some seconds of work for one core, and small enough for many cores.
 SPLIT_BYTES = 64 << 20
+#: The environment variable that overrides it, for tests and tuning. Results never depend on it.
+SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 
 _PROBE_BYTES = 64 << 10
 _MOST_PROBED_BYTES = 4 << 20
@@ -49,6 +52,11 @@ class Split:
     end: int
     is_last: bool
     is_exact: bool = False
+
+
+def configured_bytes() -> int:
+    """The nominal size of splits in bytes."""
+    return int(os.environ.get(SPLIT_BYTES_VARIABLE, SPLIT_BYTES))
 
 
 def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list[Split]:

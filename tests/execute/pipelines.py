@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import plan
 from spark_jobs.execute import identity
-from spark_jobs.execute.run import executor, partitions, work
+from spark_jobs.execute.run import executor, partitions
+from spark_jobs.formats import splits
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def outputs(folder: Path) -> dict[str, bytes]:
 
 def cut_by(monkeypatch: pytest.MonkeyPatch, split_bytes: int, partition_bytes: int | None = None) -> None:
     """Have runs make splits of so many bytes, and partitions of as many or others."""
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     monkeypatch.setenv(
         partitions.PARTITION_BYTES_VARIABLE, str(split_bytes if partition_bytes is None else partition_bytes)
     )

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from spark_jobs.execute.dlq.replay import Replayed
     from spark_jobs.execute.dlq.work_list import WorkList
+    from spark_jobs.execute.replay import Replayed
     from spark_jobs.plan.plan import Plan
 
 
@@ -33,8 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _replayed(arguments: argparse.Namespace, found: WorkList, plan: Plan, told: report.Report) -> int:
-    from spark_jobs.execute import logs
-    from spark_jobs.execute.dlq import replay
+    from spark_jobs.execute import logs, replay
     from spark_jobs.execute.spark import masking
     from spark_jobs.plan.options import RunOptions
 

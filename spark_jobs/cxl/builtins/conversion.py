@@ -8,6 +8,9 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from spark_jobs.cxl import failure, hints, number_pattern, types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
+from spark_jobs.cxl.builtins import conversion_kernels as kernels
+from spark_jobs.cxl.builtins import date_texts
 from spark_jobs.cxl.builtins.declare import (
     Anything,
     Bool,
@@ -22,8 +25,6 @@ from spark_jobs.cxl.builtins.declare import (
     method,
 )
 from spark_jobs.cxl.dates import calendar, strftime
-from spark_jobs.cxl.kernels import arrays, date_texts
-from spark_jobs.cxl.kernels import conversions as kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,11 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from spark_jobs.cxl import failure, types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
+from spark_jobs.cxl.builtins import date_texts
 from spark_jobs.cxl.builtins.conversion import Format  # noqa: TC001 - annotations are read at run time
 from spark_jobs.cxl.builtins.declare import Int, NoKernel, String, Temporal, method
 from spark_jobs.cxl.dates import strftime
-from spark_jobs.cxl.kernels import arrays, date_texts
 
 _DAY_US = 86_400_000_000
 

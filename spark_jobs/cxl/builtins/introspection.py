@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.cxl import tracing, types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins.declare import INTERPRETED, Anything, Bool, String, method
-from spark_jobs.cxl.kernels import arrays
 
 _NAMES = {
     "bool": "Bool",

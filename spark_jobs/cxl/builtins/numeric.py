@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import arithmetic, failure, types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins.declare import Float, Int, NoKernel, Numeric, method
-from spark_jobs.cxl.kernels import arrays
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:

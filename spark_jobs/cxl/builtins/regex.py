@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from spark_jobs.cxl import patterns, types
+from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins.declare import Bool, Int, String, method
-from spark_jobs.cxl.kernels import arrays
 
 #: A regular expression; a literal is checked when the program is compiled.
 Pattern = Annotated[str, types.STRING, patterns.complaint]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from spark_jobs.cxl import failure, types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
+from spark_jobs.cxl.builtins import conversion_kernels as kernels
 from spark_jobs.cxl.builtins.declare import Anything, Array, Bool, Int, NoKernel, String, method
-from spark_jobs.cxl.kernels import arrays
-from spark_jobs.cxl.kernels import conversions as kernels
 
 #: Unicode's White_Space property; Python's `strip()` would take the separators U+001C to U+001F as well.
 WHITE_SPACE = "".join(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import typed, types, values
-from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.builtins import array_kernels, declare
 from spark_jobs.cxl.builtins.declare import INTERPRETED, Builtin, ByValue, Elementwise, NoKernel
-from spark_jobs.cxl.kernels import arrays, closures
+from spark_jobs.cxl.kernels import closures
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, guarded
 from spark_jobs.cxl.types import Kind
 
@@ -64,7 +64,7 @@ def call(node: typed.Call, compiler: Compiler) -> Evaluate:
         if any(isinstance(value, pa.Scalar) and not value.is_valid for value in found[:decisive]):
             return pa.nulls(frame.count, result)
         if isinstance(found[0], pa.Scalar):
-            found[0] = arrays.repeated(found[0], frame.count)
+            found[0] = array_kernels.repeated(found[0], frame.count)
         return _cast(_applied(builtin, frame, found, static), result)
 
     return evaluate
@@ -120,12 +120,12 @@ def mapped(builtin: Builtin, frame: Frame, found: list[Any], static: types.Type)
     body = with_nulls(builtin)
     if all(isinstance(value, pa.Scalar) for value in others) and builtin.nulls != "handle":
         constants = [value.as_py() for value in others]
-        array, bad = arrays.by_value(lambda value: body(value, *constants), receiver, static)
+        array, bad = array_kernels.by_value(lambda value: body(value, *constants), receiver, static)
     else:
         lists = [
             [value.as_py()] * frame.count if isinstance(value, pa.Scalar) else value.to_pylist() for value in found
         ]
-        array, bad = arrays.by_rows(body, zip(*lists, strict=True), static)
+        array, bad = array_kernels.by_rows(body, zip(*lists, strict=True), static)
     frame.mark(bad)
     return array
 

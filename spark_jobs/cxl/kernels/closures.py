@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import typed, values
-from spark_jobs.cxl.kernels import conversions
+from spark_jobs.cxl.builtins import conversion_kernels
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
 from spark_jobs.cxl.types import Kind
 
@@ -126,6 +126,6 @@ _METHODS: dict[str, Callable[[pa.Array, pa.Array, Any, pa.Array, pa.DataType], p
 
 def _join(lists: pa.Array, separator: Any) -> pa.Array:
     """The elements' texts, null ones empty, joined."""
-    texts = pc.fill_null(conversions.to_string(pc, lists.flatten()), "")
+    texts = pc.fill_null(conversion_kernels.to_string(pc, lists.flatten()), "")
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     return pc.binary_join(_lists(lists, lengths, texts, pa.list_(pa.string())), separator)

@@ -15,15 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure_columns, fallibility, hints, tree_walk, typed
-from spark_jobs.cxl.builtins import declare
+from spark_jobs.cxl.builtins import conversion_kernels, declare
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.failure_columns import hints_of
-from spark_jobs.cxl.kernels import conversions
 from spark_jobs.cxl.kernels.frames import as_array
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl.kernels.conversions import Strict
+    from spark_jobs.cxl.builtins.conversion_kernels import Strict
     from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
     from spark_jobs.cxl.kernels.frames import Evaluate
     from spark_jobs.cxl.kernels.state import State, Step
@@ -109,7 +108,7 @@ def _is_conversion(node: typed.Call) -> bool:
     return (
         isinstance(receiver, typed.Expression)
         and receiver.type.kind is Kind.STRING
-        and isinstance(declare.registry()[node.builtin].arrow, conversions.Strict)
+        and isinstance(declare.registry()[node.builtin].arrow, conversion_kernels.Strict)
         and all(isinstance(other, typed.Literal) for other in others)
         and not fallibility.logs(receiver)
     )

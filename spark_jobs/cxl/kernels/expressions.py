@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, typed, types, values
+from spark_jobs.cxl.builtins import array_kernels
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import expressions
-from spark_jobs.cxl.kernels import analysis, arrays, branches, calls, operators, rows
+from spark_jobs.cxl.kernels import analysis, branches, calls, operators, rows
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -134,9 +135,9 @@ class ExpressionCompiler:
 
 def _literal(node: typed.Literal, wanted: types.Type) -> Evaluate:
     if node.value is None:
-        value = arrays.scalar(None, wanted)
+        value = array_kernels.scalar(None, wanted)
     else:
-        value = arrays.scalar(float(node.value) if node.type.kind is Kind.FLOAT else node.value, node.type)
+        value = array_kernels.scalar(float(node.value) if node.type.kind is Kind.FLOAT else node.value, node.type)
     return lambda frame: value
 
 
@@ -168,7 +169,7 @@ def _windowed(node: typed.Windowed, compiler: ExpressionCompiler) -> Evaluate:
 
 
 def _now(node: typed.Now, compiler: ExpressionCompiler) -> Evaluate:
-    return lambda frame: arrays.filled(frame.count, frame.clock(), types.DATETIME)
+    return lambda frame: array_kernels.filled(frame.count, frame.clock(), types.DATETIME)
 
 
 def _widen(node: typed.Widen, compiler: ExpressionCompiler) -> Evaluate:

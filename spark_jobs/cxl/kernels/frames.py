@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, types, values
-from spark_jobs.cxl.kernels import arrays
+from spark_jobs.cxl.builtins import array_kernels
 
 Evaluate = Callable[["Frame"], Any]
 
@@ -144,7 +144,7 @@ class Frame:
             found = self._parent.system(path, static).take(self._chosen)
         else:
             value = self.surroundings.values.get(path)
-            found = value if isinstance(value, pa.Array) else arrays.filled(self.count, value, static)
+            found = value if isinstance(value, pa.Array) else array_kernels.filled(self.count, value, static)
             wanted = values.arrow_type(static)
             found = found if found.type == wanted else found.cast(wanted)
         self._shared[key] = (found, None)
@@ -224,7 +224,7 @@ class Frame:
 
 def as_array(value: Any, count: int) -> pa.Array:
     """A result as an array: a constant is repeated."""
-    return arrays.repeated(value, count) if isinstance(value, pa.Scalar) else value
+    return array_kernels.repeated(value, count) if isinstance(value, pa.Scalar) else value
 
 
 def guarded(frame: Frame, kernel: Callable[..., pa.Array], arguments: list[Any], result: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ from spark_jobs.nodes.records.identity import ROW_BITS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
 
 
 def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversized: np.ndarray) -> dict[str, int]:

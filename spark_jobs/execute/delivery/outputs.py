@@ -17,8 +17,7 @@ from spark_jobs.disk import durable
 from spark_jobs.execute import logs, verdict
 from spark_jobs.execute.delivery import chunks, converting, destination, merging, packing, parts, targets
 from spark_jobs.execute.delivery.destination import Content
-from spark_jobs.execute.run import work
-from spark_jobs.formats import format, registry
+from spark_jobs.formats import format, registry, splits
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
@@ -114,7 +113,7 @@ class _Assembly:
         step, share = self.target.step, self.material.run.memory_share
         if step.sort_order and any(pieces):
             columns = [records.GROUP] if step.split and step.split.group_key else []
-            most = min(share // 4, work.split_bytes())
+            most = min(share // 4, splits.configured_bytes())
             folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
             runs = [[each.piece for each in own] for own in pieces]
             pieces = merging.merge(spark, self.draft.part_store, runs, columns, folder, most, step.frame)

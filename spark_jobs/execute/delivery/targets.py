@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import Destination
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.execute.dlq.buffer import Why
     from spark_jobs.execute.dlq.reread import Rereader
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
 
 
 class Shown:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.execute.dlq.buffer import DlqEntries, Site
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.plan import plan as plans
 
 #: What is wrong with a file that is read, or cannot be written because of a record.

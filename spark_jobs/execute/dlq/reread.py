@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.failure_columns import Rows
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.nodes.source.step import SourceStep
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.execute.dlq.buffer import Why
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile

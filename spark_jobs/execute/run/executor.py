@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable, shared_paths
-from spark_jobs.execute import interrupts, logs, tolerance
+from spark_jobs.execute import inputs, interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
-from spark_jobs.execute.run import breakdown, inputs, metrics, name_search, once, progress, unpacked, work
+from spark_jobs.execute.run import breakdown, metrics, name_search, once, progress, unpacked, work
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
 from spark_jobs.execute.spark import cores, executors, masking, session
 from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.tasks import spill
 from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import splits
 from spark_jobs.nodes.transform import directives
 from spark_jobs.nodes.transform import step as transform
 from spark_jobs.plan import plan as plans
@@ -250,7 +251,7 @@ def _begin(run: _Run) -> _SessionOpening:
     with run.clock.phase("inputs"):
         run.inputs = inputs.find(
             run.plan,
-            work.split_bytes(),
+            splits.configured_bytes(),
             copies=_copies(run),
             allow_outside=run.options.allow_absolute_paths,
             # A preview reads too little to notice names.
@@ -283,7 +284,7 @@ def _fetch(run: _Run, folder: Path) -> None:
 
     with run.clock.phase("fetch"):
         pages = network.fetch(run.plan, steps, folder, run.options.preview)
-        run.inputs = inputs.with_pages(run.plan, run.inputs, pages, work.split_bytes())
+        run.inputs = inputs.with_pages(run.plan, run.inputs, pages, splits.configured_bytes())
     _warn(run.inputs, steps)
 
 
@@ -302,7 +303,7 @@ def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: D
     assert run.inputs is not None
     if run.options.preview is None:
         with run.clock.phase("unpack"):
-            run.inputs = unpacked.unpack(spark, run.plan, run.inputs, str(draft.home), work.split_bytes())
+            run.inputs = unpacked.unpack(spark, run.plan, run.inputs, str(draft.home), splits.configured_bytes())
     _log_around(run, transform.BEFORE)
     try:
         with spill.folder(run.plan.storage) as spilling:
@@ -340,7 +341,7 @@ def _named(run: _Run, opening: _SessionOpening, room: work.Room, names: Collecti
     for name in sorted(names):
         logs.LOG.info(text, name)
     search = name_search.NameSearch(opening.wait, samples=False)
-    run.inputs = inputs.searched(run.plan, run.inputs, names, work.split_bytes(), search)
+    run.inputs = inputs.searched(run.plan, run.inputs, names, splits.configured_bytes(), search)
     return _first_pass(run, room)
 
 

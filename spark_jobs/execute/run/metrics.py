@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.contract import ExitCode
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.tally import Tally
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions

@@ -12,7 +12,7 @@ from spark_jobs.plan.physical import sizes, upstream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.nodes.terms.needs import Need, Rows
 
 #: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.

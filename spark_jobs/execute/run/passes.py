@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.run.measures import Measures
     from spark_jobs.execute.run.progress import Progress
     from spark_jobs.execute.run.stopwatch import Stopwatch

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from spark_jobs.execute.correlation.state import PassState
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.tasks.reached import Bits
     from spark_jobs.execute.tasks.report import DlqReport, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.run import inputs
+from spark_jobs.execute import inputs
 from spark_jobs.execute.spark import spread
 from spark_jobs.plan.physical import sizes
 from spark_jobs.scan import changes, files
@@ -21,7 +21,7 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.run.inputs import Inputs
+    from spark_jobs.execute.inputs import Inputs
     from spark_jobs.formats.columns import FilePlan
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import nearest
-from spark_jobs.execute import logs, ok_records, verdict
+from spark_jobs.execute import inputs, logs, ok_records, verdict
 from spark_jobs.execute.correlation import iteration as iterations
 from spark_jobs.execute.correlation.state import Goal, PassState
 from spark_jobs.execute.dlq import buffer
-from spark_jobs.execute.run import inputs
 from spark_jobs.execute.run.products import Products, ReusableTasks
 from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
@@ -35,15 +33,8 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
 
-#: For tests and tuning: the nominal size of splits, in bytes. Results never depend on it.
-SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 #: Starting a Spark task costs as much as reading some megabytes: small files share one.
 _PACK_BYTES = 4 << 20
-
-
-def split_bytes() -> int:
-    """The nominal size of splits."""
-    return int(os.environ.get(SPLIT_BYTES_VARIABLE, splits.SPLIT_BYTES))
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         spill=room.spilling,
         log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),
         branches=branches(plan),
-        pack_bytes=min(_PACK_BYTES, split_bytes()),
+        pack_bytes=min(_PACK_BYTES, splits.configured_bytes()),
         correlation=correlation.of(plan),
         guards=guards.of(plan),
     )

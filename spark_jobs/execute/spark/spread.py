@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from spark_jobs.execute.spark import cancellation
+from spark_jobs.execute.tasks import shuffle_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -81,12 +82,6 @@ def mapped(
     return frame.mapInArrow(function, from_arrow_schema(schema))
 
 
-def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    """The numbers that a task got from `numbers`."""
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
 def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, Any]]:
     """What the tasks tell, in any order."""
     if isinstance(spark, InProcess):
@@ -100,7 +95,7 @@ def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, 
 def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What `mapInArrow` calls: rows with the numbers of items in, their answers out."""
     function, items, told = pickle.loads(pickled)
-    for number in numbers_in(batches):
+    for number in shuffle_records.numbers_in(batches):
         try:
             answer = (function(items[number]), None)
         except told as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.plan.physical import fragments
 
@@ -55,3 +55,9 @@ def batch(rows: Sequence[ShuffleRecord]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of the items that a task of stage 0 was given."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()

@@ -8,7 +8,6 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
-from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.execute.tasks.task import Task
 from spark_jobs.execute.tasks.task_inputs import MaterializedRange, Splits
@@ -42,7 +41,7 @@ def run_stage(pickled: bytes, stage: int, batches: Iterator[pa.RecordBatch]) -> 
     number = context.partitionId() if context else 0
     attempt = f"{context.attemptNumber() if context else 0}-{uuid.uuid4().hex[:8]}"
     if stage == 0:
-        yield from read_loads(spec, spread.numbers_in(batches), attempt)
+        yield from read_loads(spec, shuffle_records.numbers_in(batches), attempt)
         return
     yield from open_records(spec, stage, number, attempt, batches)
 

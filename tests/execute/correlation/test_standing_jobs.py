@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute.run import work
+from spark_jobs.formats import splits
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def ran(tmp_path: Path, jobs: list[JobSpec], monkeypatch: pytest.MonkeyPatch) ->
         assert pipelines.run(tmp_path, force=True).result.exit_code == 2
         expected = _without_ids(pipelines.outputs(tmp_path))
         jobs.clear()
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "256")
+        monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "256")
         outcome = pipelines.run(tmp_path, force=True)
         assert outcome.result.exit_code == 2, outcome.result.error
-        monkeypatch.delenv(work.SPLIT_BYTES_VARIABLE)
+        monkeypatch.delenv(splits.SPLIT_BYTES_VARIABLE)
         assert _without_ids(pipelines.outputs(tmp_path)) == expected
         return expected, [(spec.job.number, list(spec.loads)) for spec in jobs]
 

@@ -25,7 +25,7 @@ from spark_jobs.execute.run import partitions, work
 from tests.execute import pipelines, without_spark
 patch = pytest.MonkeyPatch()
 without_spark.install(patch)
-patch.setenv(work.SPLIT_BYTES_VARIABLE, "64")
+patch.setenv(splits.SPLIT_BYTES_VARIABLE, "64")
 if len(sys.argv) > 1:
     patch.setenv(partitions.PARTITION_BYTES_VARIABLE, sys.argv[1])
 result = pipelines.run(Path.cwd(), force=True).result

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute.run import work
+from spark_jobs.formats import splits
 from tests.execute import pipelines, without_spark
 from tests.execute.bad_runs import PIPELINE, prepare, run
 
@@ -128,7 +128,7 @@ def test_a_malformed_record_stops_a_strict_run(
     name: str, split_bytes: int, tmp_path: Path, refused: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content, detail = MALFORMED[name]
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     prepare(tmp_path, content)
     row = 3 if name == "unterminated quote" else 2
     refused(4, f"in/rows.csv, row {row}: ", detail, "stage source:rows")
@@ -141,7 +141,7 @@ def test_a_malformed_record_is_a_dead_letter_of_a_patient_run(
 ) -> None:
     without_spark.install(monkeypatch)
     content, detail = MALFORMED[name]
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     prepare(tmp_path, content, "continue")
     assert run(tmp_path, "--force", "--quiet") == 2
     published = pipelines.outputs(tmp_path)
@@ -156,7 +156,7 @@ def test_a_malformed_record_is_a_dead_letter_of_a_patient_run(
 @pytest.mark.parametrize("split_bytes", [10**9, 4 << 20], ids=["one split", "splits inside the cell"])
 def test_a_cell_of_ten_megabytes(split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     cell = '"' + ("wide, with quotes " * 1000 + "and\nlines;") * (10 * 1024 * 1024 // 18_000) + '"'
     content = f"a,b\n1,x\n2,{cell}\n3,z\n".encode()
     prepare(tmp_path, content)

@@ -13,8 +13,10 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
+from spark_jobs.execute import inputs
 from spark_jobs.execute.dlq import files
-from spark_jobs.execute.run import inputs, unpacked, work
+from spark_jobs.execute.run import unpacked, work
+from spark_jobs.formats import splits
 from spark_jobs.scan import changes
 from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
@@ -82,7 +84,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "10000")
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "10000")
 
 
 @pytest.fixture(params=KINDS)
@@ -90,7 +92,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kin
     kind = KINDS[request.param]
     if kind.is_packed:
         # Larger ones are unpacked first: a copy is read then.
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "10000000")
+        monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "10000000")
     return kind
 
 
@@ -260,7 +262,7 @@ def test_a_record_that_was_half_written_stays_half(tmp_path: Path, monkeypatch: 
     path.write_bytes(whole[:-2])
     before_jobs(monkeypatch, lambda: path.write_bytes(whole + b"9999999,NEW\n" * 9))
     for size in (len(whole) - 8, len(whole) - 3, 1000, 200):
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size))
+        monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(size))
         assert run(tmp_path, force=True).error is None
         assert pipelines.outputs(tmp_path)["o.csv"].endswith(f"{ROWS - 1:07},ol,1\n".encode())
         path.write_bytes(whole[:-2])

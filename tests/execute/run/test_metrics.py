@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.execute import tolerance
-from spark_jobs.execute.run import work
+from spark_jobs.formats import splits
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import plan as plans
 from tests.execute import pipelines, without_spark
@@ -355,7 +355,7 @@ def test_how_far_sources_have_come_is_told(
 ) -> None:
     """Small files that are read together have a watermark each; what is no time moves none."""
     without_spark.install(monkeypatch)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     files = {
         "a/1.csv": "id,at\n1,2024-01-01T10:00:00\n2,2024-01-01T12:00:00\n3,2024-01-01T11:00:00.250\n4,\n",
         "a/2.csv": "id,at\n1,2024-01-01T10:00:00.125\n2,later\n",

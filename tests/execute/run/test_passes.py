@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.inputs import Inputs
 from spark_jobs.execute.run import passes
-from spark_jobs.execute.run.inputs import Inputs
 from spark_jobs.execute.run.products import Products
 from spark_jobs.execute.tasks.report import Part, TaskReport
 from tests.execute import pipelines, without_spark

@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.cli import clinker
 from spark_jobs.disk import volumes
 from spark_jobs.disk.locks import FileLock
-from spark_jobs.execute.run import work
+from spark_jobs.formats import splits
 from spark_jobs.scan import changes, files
 from spark_jobs.scan.staging import staging
 from tests.execute import pipelines, without_spark
@@ -88,7 +88,7 @@ def suffixes(folder: Path) -> list[str]:
 def test_a_staged_run_gives_the_same_bytes_and_reads_only_copies(
     folder: Path, monkeypatch: pytest.MonkeyPatch, split_bytes: int
 ) -> None:
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
     (folder / "clinker.toml").write_text("")
     assert run(folder) == 2
     expected = published(folder)

@@ -11,8 +11,9 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
-from spark_jobs.execute.run import passes, work
+from spark_jobs.execute.run import passes
 from spark_jobs.execute.spark import spread
+from spark_jobs.formats import splits
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_an_input_that_an_executor_does_not_see(tmp_path: Path, moment: str, mon
     if moment == "in a task":
         path = prepare(tmp_path)
     else:
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "1000")
+        monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "1000")
         data = gzip.compress(b"n\n" + b"".join(b"%d\n" % number for number in range(20_000)))
         path = prepare(tmp_path, "compression: gzip", data)
     hidden(monkeypatch, lambda: path)

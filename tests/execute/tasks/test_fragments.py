@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs import plan as planning
-from spark_jobs.execute.run import partitions, work
+from spark_jobs.execute.run import partitions
+from spark_jobs.formats import splits
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.plan.options import PlanOptions
 from spark_jobs.plan.physical import fragments, physical
@@ -256,7 +257,7 @@ def test_every_shape_runs_and_counts_once(
     pipelines.write(tmp_path, {"a.csv": data, "b.csv": data})
     published = []
     for size in (split_bytes, 10**9):
-        monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, str(size))
+        monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(size))
         outcome = pipelines.run(tmp_path, force=True)
         assert outcome.result.exit_code == 0, outcome.result.error
         published.append(pipelines.outputs(tmp_path))

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute.run import work
+from spark_jobs.formats import splits
 from spark_jobs.nodes.output.packed import pack
 from spark_jobs.scan.compression import Compression
 from spark_jobs.stores import heads
@@ -52,7 +52,7 @@ def run(folder: Path, files: str, read: str = "type: csv", kind: str = "string",
 def test_every_format_is_read_as_from_a_file(
     ending: str, compression: Compression, tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "3001")
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "3001")
     text, read, _ = FORMATS[ending]
     packed = {Compression.NONE: "", Compression.GZIP: ".gz", Compression.ZSTD: ".zst"}[compression]
     data = text.encode() if isinstance(text, str) else text
@@ -141,7 +141,7 @@ def test_an_object_that_is_replaced_ends_the_run_and_nothing_is_published(
 ) -> None:
     rows = "id,v\n" + "".join(f"{number},old\n" for number in range(40_000))
     s3.put("in/a.csv", rows)
-    monkeypatch.setenv(work.SPLIT_BYTES_VARIABLE, "50000")
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, "50000")
 
     def replace(request: Request) -> Fault | None:
         return Fault(before=lambda: s3.put("in/a.csv", rows.replace("old", "new"))) if request.number == 4 else None

@@ -22,7 +22,7 @@ PREAMBLE = """
 import atexit, signal, sys, threading, time
 from spark_jobs.cli import clinker
 from spark_jobs.cli import process_exit
-ending._PATIENCE_S = 1.0
+process_exit._PATIENCE_S = 1.0
 """
 
 
@@ -34,7 +34,7 @@ from concurrent.futures import ThreadPoolExecutor
 ThreadPoolExecutor().submit(time.sleep, 600)
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("told", end="")
-ending.run(lambda: 2)
+process_exit.run(lambda: 2)
 """
     )
     assert (status, out) == (2, "told")
@@ -42,13 +42,13 @@ ending.run(lambda: 2)
 
 
 def test_what_was_registered_for_the_end_is_done() -> None:
-    status, out, _, _ = ended(PREAMBLE + "atexit.register(print, 'tidied', flush=True)\nending.run(lambda: 0)")
+    status, out, _, _ = ended(PREAMBLE + "atexit.register(print, 'tidied', flush=True)\nprocess_exit.run(lambda: 0)")
     assert (status, out) == (0, "tidied\n")
 
 
 @pytest.mark.thorough
 def test_what_hangs_at_the_end_is_left() -> None:
-    status, _, _, seconds = ended(PREAMBLE + "atexit.register(time.sleep, 600)\nending.run(lambda: 4)")
+    status, _, _, seconds = ended(PREAMBLE + "atexit.register(time.sleep, 600)\nprocess_exit.run(lambda: 4)")
     assert status == 4
     assert seconds < 30
 

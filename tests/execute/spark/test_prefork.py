@@ -97,16 +97,16 @@ def test_workers_are_forked_from_the_process_that_waits(folder: Path) -> None:
 _WAITS = """
 import os, sys
 from spark_jobs.execute.spark.embedded import prefork
-took = standby.take_over(int(sys.argv[1]))
+took = prefork.take_over(int(sys.argv[1]))
 given, kept = map(os.environ.get, ("GIVEN", "KEPT"))
 print(took, given, kept, sys.argv[1:], os.getcwd(), file=sys.stderr if took else sys.stdout)
 """
 #: Is in its place as far as Spark can see.
-_STANDS_IN = "from spark_jobs.execute.spark.embedded import standby; raise SystemExit(3 if standby.stand_in() else 4)"
+_STANDS_IN = "from spark_jobs.execute.spark.embedded import prefork; raise SystemExit(3 if prefork.stand_in() else 4)"
 
 
 def waits(folder: Path) -> subprocess.Popen[str]:
-    """A process that waits, as `standby.begin` starts it."""
+    """A process that waits, as `prefork.begin` starts it."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(prefork.address(folder))
         listener.listen(1)

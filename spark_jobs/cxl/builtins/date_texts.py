@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from spark_jobs.cxl import types
+from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.dates import strftime
-from spark_jobs.cxl.kernels import arrays
 
 #: Dates come again in the next batch.
 _written = lru_cache(maxsize=32_768)(strftime.write)

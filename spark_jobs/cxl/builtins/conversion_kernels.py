@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_jobs.cxl import types, values
+from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins.declare import NoKernel
-from spark_jobs.cxl.kernels import arrays
 
 _INT = r"\A[+-]?[0-9]+\z"
 _FLOAT = r"(?i)\A[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)\z"

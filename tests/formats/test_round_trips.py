@@ -210,8 +210,9 @@ def test_csv(
 ) -> None:
     chosen = CsvRead(delimiter=delimiter, quote_char=quote, encoding=encoding)
     written_with = CsvWrite(delimiter=delimiter, quote_char=quote, encoding=encoding)
-    assert chosen.problems() == written_with.problems()
-    assume(not chosen.problems())
+    # More signs can be read than written.
+    assume(not written_with.problems())
+    assert chosen.problems() == []
     table = data.draw(tables(BY_KIND, encoding))
     path = tmp_path / "rows.csv"
     assert written("csv", table, written_with, piece, path) == unwritable(table, encoding)

@@ -61,6 +61,7 @@ class Sample:
         arrays: arrays that make several records.
         sections: what is read of its envelope.
         compression: how it is compressed.
+        tries: how many of its bytes the test changes; an ORC file that is broken may cost a process.
     """
 
     format: str
@@ -71,6 +72,7 @@ class Sample:
     arrays: tuple[ArrayPath, ...] = ()
     sections: tuple[Section, ...] = ()
     compression: Compression = Compression.NONE
+    tries: int = 300
 
     def read(self, path: Path, data: bytes, size: int) -> Result:
         """The records of some bytes in splits of a size.
@@ -254,8 +256,8 @@ SAMPLES = {
         "x12", b"\n".join(_WRAPPED[at : at + 80] for at in range(0, len(_WRAPPED), 80)), columns=_NUMBERED
     ),
     "parquet": Sample("parquet", _parquet()),
-    "orc": Sample("orc", _orc("uncompressed")),
-    "orc, packed": Sample("orc", _orc("zlib")),
+    "orc": Sample("orc", _orc("uncompressed"), tries=60),
+    "orc, packed": Sample("orc", _orc("zlib"), tries=60),
     "avro": Sample("avro", _avro("null")),
     "avro, packed": Sample("avro", _avro("deflate")),
 }

@@ -23,10 +23,16 @@ def kinds(schema: pa.Schema, file: InputFile, declared: Collection[str]) -> dict
     """The Arrow types of a file's columns by their dotted names.
 
     Raises:
-        FormatError: two columns have one name (E217).
+        FormatError: two columns have one name (E217), or a name is no UTF-8 text.
     """
     found: dict[str, pa.DataType] = {}
-    for name, kind in natural.leaves(schema, declared):
+    try:
+        leaves = list(natural.leaves(schema, declared))
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            "the footer names a column in bytes that are not UTF-8: the file is broken", file.name
+        ) from error
+    for name, kind in leaves:
         if name in found:
             raise FormatError(f"the footer names column '{name}' twice", file.name, MISFIT)
         found[name] = kind

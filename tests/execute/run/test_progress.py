@@ -112,7 +112,7 @@ def test_a_pace_never_tells_more_than_there_is(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_line_of_the_log_gets_room_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda: progress.os.terminal_size((30, 5)))
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda *_, **__: progress.os.terminal_size((30, 5)))
     stream = _Terminal()
     handler = logging.StreamHandler(stream)
     logger = logging.getLogger("clinker")

@@ -323,18 +323,9 @@ def test_a_case_needs_no_spark(folder: Path) -> None:
 
 def test_pytest_collects_the_same_files(folder: Path) -> None:
     _cases(folder, _GOOD + "- {name: bad, given: {s: [{id: 1, n: 1}]}, expect: {t: []}}\n")
-    plugin = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "spark_jobs.cli.cases.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([*plugin, "p.test.yaml"], cwd=folder, env=environment, capture_output=True, text=True)
+    # The installed distribution brings the plugin.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "p.test.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     assert "'t': 0 rows expected, 1 came" in done.stdout
     assert "running.py" not in done.stdout

@@ -21,7 +21,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (290, 290))
 import os
 from pathlib import Path
 import pytest
-from spark_jobs.execute.run import partitions, work
+from spark_jobs.execute.run import partitions
+from spark_jobs.formats import splits
 from tests.execute import pipelines, without_spark
 patch = pytest.MonkeyPatch()
 without_spark.install(patch)

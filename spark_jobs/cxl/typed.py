@@ -267,12 +267,6 @@ class Distinct(Statement):
     keys: tuple[Expression, ...]
     number: int
 
-    @property
-    def names(self) -> tuple[str | None, ...]:
-        """What users call the values: columns, and what the program has named; None for others."""
-        plain = (key.operand if isinstance(key, Widen) else key for key in self.keys)
-        return tuple(key.name if isinstance(key, Column | Local) else None for key in plain)
-
 
 @dataclass(frozen=True)
 class Trace(Statement):

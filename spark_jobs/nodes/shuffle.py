@@ -74,7 +74,8 @@ class ShuffleWriter(operator.Operator):
             for row in np.flatnonzero(wrong & ~bad):
                 value = batches.value_at(batch, name, int(row), static)
                 detail = f"type mismatch: expected hashable value, got {keys.name(value)}"
-                failures.append(engine.RowFailure(int(row), failure.Failure(detail, field=self.called(name))))
+                field_ = None if is_engine(name) else name
+                failures.append(engine.RowFailure(int(row), failure.Failure(detail, field=field_)))
             bad |= wrong
         if not failures:
             return batch, columns
@@ -83,10 +84,6 @@ class ShuffleWriter(operator.Operator):
         self.fail(batch, failures)
         good = pa.array(np.flatnonzero(~bad))
         return batch.take(good), {name: column.take(good) for name, column in columns.items()}
-
-    def called(self, name: str) -> str | None:
-        """What users call a column of a key."""
-        return None if is_engine(name) else name
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
         """Records have no usable keys: nothing but that they fail, unless a subclass has more to say."""

@@ -184,12 +184,8 @@ def distinct_key(statement: typed.Distinct) -> Callable[[Row], tuple[Any, ...]]:
         try:
             return tuple(map(values.key_of, found))
         except TypeError:
-            at, wrong = next(
-                (at, value) for at, value in enumerate(found) if value.__class__ in (list, dict) or value != value
-            )
-            told = failure.type_mismatch("hashable value", values.kind_name(wrong))
-            told.field = statement.names[at]
-            raise told from None
+            wrong = next(value for value in found if value.__class__ in (list, dict) or value != value)
+            raise failure.type_mismatch("hashable value", values.kind_name(wrong)) from None
 
     return key
 

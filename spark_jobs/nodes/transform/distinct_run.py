@@ -48,10 +48,6 @@ class Gather(shuffle.ShuffleWriter):
         """The comparable keys."""
         return _key_columns(self.step)
 
-    def called(self, name: str) -> str | None:
-        """What stands in the program for a column of the step's own."""
-        return self.step.names[[key for key, _ in self.step.keys].index(name)]
-
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
         """The lines about records that fail."""
         directives.tell(self, directives.on_error(self, self.step, batch, failures, are_made=False))

@@ -111,14 +111,13 @@ class AcrossStep(node.Step):
 class DistinctStep(node.Step):
     """One `distinct` of the transform `name`: the first record in record order of each combination of keys goes on.
 
-    `keys` are columns that the part of the program before it has computed, with their types, and `names` what users
-    call them; `log` tells of records that have no keys.
+    `keys` are columns that the part of the program before it has computed, with their types; `log` tells of records
+    that have no keys.
     """
 
     kind: ClassVar[str] = "transform"
 
     keys: tuple[tuple[str, types.Type], ...]
-    names: tuple[str | None, ...]
     log: tuple[LogDirective, ...] = ()
 
     @property
@@ -195,8 +194,7 @@ def steps(step: TransformStep) -> list[node.Step]:
             [*_restored(earlier), *here, *_kept(statements[:place]), *_keys(distinct, step.program.slots, keys)],
         )
         found.append(replace(step, program=program, validations=(), log=step.log_of_failures))
-        kinds = tuple((name, key.type) for name, key in keys)
-        found.append(DistinctStep(step.name, kinds, distinct.names, step.log_of_failures))
+        found.append(DistinctStep(step.name, tuple((name, key.type) for name, key in keys), step.log_of_failures))
         start = place + 1
     if not places:
         return [step]

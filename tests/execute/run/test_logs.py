@@ -270,14 +270,14 @@ def test_records_without_a_partition_or_a_distinct_key_have_their_lines(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
     rows: list[dict[str, object]] = [{"id": 1, "n": 2, "h": [1]}, {"id": 2, "n": 3, "h": "x"}]
     alone = shown(here, capsys, rows)
-    line = "WARNING 1: 2 [1] {unknown}: row 1: field 'h': type mismatch: expected hashable value, got array h=[1]"
-    assert alone[0] == line
+    line = "WARNING 1: 2 [1] {{unknown}}: row 1: {}type mismatch: expected hashable value, got array h=[1]"
+    assert alone[0] == line.format("")
     text = SHOWN.replace("        distinct by h\n", "").replace(
         "      cxl: |", "      analytic_window: {group_by: [h]}\n      cxl: |"
     )
     pipelines.write(here, {"p.yaml": text})
     assert clinker.main(["run", "p.yaml", "--force", "--threads", "2", "--quiet"]) == 2
-    assert line in capsys.readouterr().err.splitlines()
+    assert line.format("field 'h': ") in capsys.readouterr().err.splitlines()
 
 
 def test_lines_that_are_left_out_are_not_written(

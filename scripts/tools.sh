@@ -1,6 +1,8 @@
-# shellcheck shell=bash
+#!/usr/bin/env bash
 # Sourced from the project's folder: finds Python and uv. uv is taken from the path, else put into .tools, so that
 # nothing outside this folder changes.
+set -euo pipefail
+
 PYTHON_VERSION=3.11
 
 say() { printf '%s\n' "$*" >&2; }

@@ -2,11 +2,8 @@ from typing import Any
 
 from pyarrow import Schema, Table
 
-class ORCReader:
-    def serialized_file_tail(self) -> bytes: ...
-
 class ORCFile:
-    reader: ORCReader
+    reader: Any
     def __init__(self, source: Any) -> None: ...
     @property
     def schema(self) -> Schema: ...

@@ -105,7 +105,12 @@ def test_every_format_is_found_by_its_place() -> None:
     found = registry.formats()
     assert sorted(found) == sorted(path.parent.name for path in folder.glob("*/options.py"))
     # What two formats share is no format.
-    assert {path.parent.name for path in folder.glob("*/__init__.py")} - set(found) == {"edi", "isolated", "rules", "typed"}
+    assert {path.parent.name for path in folder.glob("*/__init__.py")} - set(found) == {
+        "edi",
+        "isolated",
+        "rules",
+        "typed",
+    }
     for name, one in found.items():
         assert one.name == name
         assert one.can_read == (folder / name / "read.py").exists()

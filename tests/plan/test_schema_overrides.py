@@ -62,7 +62,7 @@ def bound(folder: Path, overrides: str = "[]", more: str = "", kind: str = "csv"
 
 def columns(plan: Plan) -> list[str]:
     found = plan.by_name["orders"].step.columns  # type: ignore[union-attr]
-    return [f"{c.name}: {c.type}{' required' * c.required}{f' {c.format}' if c.format else ''}" for c in found]
+    return [f"{c.name}: {c.type}{' required' * c.required}{''.join(f' {form}' for form in c.formats)}" for c in found]
 
 
 def test_without_a_schema_the_columns_are_the_fields_of_the_format_schema(tmp_path: Path) -> None:

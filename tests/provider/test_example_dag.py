@@ -289,15 +289,16 @@ def test_wheel_in_a_fresh_environment_runs_the_example(tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     python = environment / "bin" / "python"
 
-    def call(*command: str) -> None:
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    def call(*command: str, cwd: Path = REPOSITORY) -> None:
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
 
-    call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"))
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    for project in (REPOSITORY, REPOSITORY / "clinker_provider"):
+        call(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist"), cwd=project)
+    wheels = [str(wheel) for wheel in (tmp_path / "dist").glob("*.whl")]
     call(uv, "venv", "-q", "--python", sys.executable, str(environment))
     call(uv, "pip", "sync", "-q", "--python", str(python), "--require-hashes", "requirements.lock")
-    call(uv, "pip", "install", "-q", "--python", str(python), "--no-deps", str(wheel))
+    call(uv, "pip", "install", "-q", "--python", str(python), "--no-deps", *wheels)
     # A place with the DAG and the example, and nothing else of the checkout.
     shutil.copytree(REPOSITORY / "dags", tmp_path / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     ran = demonstrate(python, tmp_path, tmp_path, ("-P",))

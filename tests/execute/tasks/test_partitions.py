@@ -54,7 +54,7 @@ def test_what_each_record_needs_beside_itself_counts(
 ) -> None:
     """What was to be written in one piece stays one."""
     rows = Rows("c", "p")
-    monkeypatch.setattr(partitions.feeds, "inputs", lambda planned: [(Mock(node="s"), rows)])
+    monkeypatch.setattr(partitions.upstream, "inputs", lambda planned: [(Mock(node="s"), rows)])
     found = replace(sizes(input_bytes, 128 * MIB), written={} if written is None else {rows: written})
     found.plan.by_name["c"] = Mock()  # type: ignore[index]
     assert found.pieces(rows, beside=beside) == pieces

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import typed
+from spark_jobs.cxl import tree_walk, typed
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.checking import programs
 from spark_jobs.cxl.checking.findings import Finding, Stage
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.diagnostics.source import Text
 
-#: The parser bounds nesting to 256 levels; checking takes up to a dozen frames for each, and functions are inlined.
-_FRAMES = 20_000
 
 _PHASES = {
     Stage.PARSE: "CXL parse error in",
@@ -86,7 +82,7 @@ def _placed(program: typed.Program | typed.AggregateProgram | None, text: Text) 
 def analyse(source: str, scope: Scope) -> Analysis:
     """Parse and check a program; a program that does not parse is not checked."""
     single = scope.mode in (Mode.PREDICATE, Mode.VALUE, Mode.STATE)
-    with deep_enough():
+    with tree_walk.room():
         parsed = parser.parse_expression(source) if single else parser.parse(source)
         if parsed.problems:
             problems = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]
@@ -126,17 +122,6 @@ def _assignment(tree: ast.Program) -> tuple[ast.Program, Mode]:
         elif is_dataclass(part):
             waiting.extend(getattr(part, one.name) for one in fields(part))
     return tree, Mode.VALUE
-
-
-@contextmanager
-def deep_enough() -> Iterator[None]:
-    """Room on Python's stack for what the nesting limits allow; pure Python calls take none of the C stack."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _FRAMES))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def diagnostic(finding: Finding, text: Text, scope: Scope, where: str) -> Diagnostic:

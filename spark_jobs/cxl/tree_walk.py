@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _NODES = (typed.Expression, typed.Statement, typed.Closure, typed.Arm)
 #: Trees deeper than this need more room on Python's stack than it grants by default.
 _DEEP = 100
-#: Frames for the deepest programs: a chain of a thousand operators takes a few frames each.
+#: Frames for the deepest programs. A chain of a thousand operators takes a few frames each; checking takes up to a
+#: dozen for each of the 256 levels that the parser allows, and functions are inlined.
 _FRAMES = 20_000
 
 

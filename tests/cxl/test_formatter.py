@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_jobs.cxl import compile as front
+from spark_jobs.cxl import tree_walk
 from spark_jobs.cxl.syntax import formatter, parser
 
 
@@ -150,7 +150,7 @@ _BLOCKS = st.tuples(_COMMENTS, _STATEMENTS).map(lambda p: f"emit each v in xs ou
 @example("emit a = a + -(match a { # one\n (a) => a, # two\n _ => (a) # three\n\n}).trim()[0]")
 @given(st.lists(_STATEMENTS | _BLOCKS, max_size=4).map("\n".join))
 def test_formatting_keeps_the_tree_and_the_comments(text: str) -> None:
-    with front.deep_enough():
+    with tree_walk.room():
         parsed = parser.parse(text)
         assert not parsed.problems, (text, parsed.problems)
         once = formatter.format_program(text, parsed.tree)

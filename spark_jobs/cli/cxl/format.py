@@ -37,11 +37,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _formatted(text: Text) -> str | None:
     """The canonical text, or None after printing why the program does not parse."""
-    from spark_jobs.cxl import compile as front
+    from spark_jobs.cxl import tree_walk
     from spark_jobs.cxl.checking.findings import Finding, Stage
     from spark_jobs.cxl.syntax import formatter, parser
 
-    with front.deep_enough():
+    with tree_walk.room():
         parsed = parser.parse(text.value)
         if parsed.problems:
             found = [Finding(Stage.PARSE, one.message, one.place, one.help) for one in parsed.problems]

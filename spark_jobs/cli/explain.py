@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 _USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node.name | --format text]"
-#: What codes of diagnostics look like.
-_CODE = re.compile(r"[EW](-[A-Z]+-)?[0-9]{3}", re.IGNORECASE)
+#: What codes of diagnostics look like, misspelt ones too.
+_CODE = re.compile(r"[EW][A-Z-]*[0-9][A-Z0-9]*", re.IGNORECASE)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.pipeline is None:
         return _wrong(f"say a code or a pipeline ({_USAGE})")
     if _CODE.fullmatch(str(arguments.pipeline)) and not arguments.pipeline.exists():
-        return _code(str(arguments.pipeline).upper())
+        return _code(_spelled(str(arguments.pipeline)))
     options = pipeline.plan_options(arguments)
     with report.opened(arguments.diagnostics) as told:
         plan = pipeline.planned(arguments.pipeline, options, told)
@@ -44,14 +44,21 @@ def _wrong(*lines: str) -> int:
     return ExitCode.CONFIG
 
 
+def _spelled(code: str) -> str:
+    """A code in the letter case that its page has."""
+    from spark_jobs.diagnostics import pages
+
+    return next((known for known in pages.known() if known.upper() == code.upper()), code)
+
+
 def _code(code: str) -> int:
     from spark_jobs.diagnostics import pages
 
     page = pages.page(code)
     if page is None:
         hint = nearest.hint(code, pages.known())
-        meant = f"; {hint}" if hint else ""
-        return _wrong(f"unknown diagnostic code '{code}'{meant}. Valid codes: {', '.join(pages.known())}")
+        meant = f"; {hint}" if hint else "."
+        return _wrong(f"unknown diagnostic code '{code}'{meant} Valid codes: {', '.join(pages.known())}")
     sys.stdout.write(page)
     return ExitCode.SUCCESS
 

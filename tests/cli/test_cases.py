@@ -280,6 +280,7 @@ def test_only_cases_with_a_text_in_their_names(folder: Path, capsys: Captured) -
         ("pipeline: q.yaml\ncases:\n  - {name: c}\n", "cannot read `q.yaml`: no such file"),
         ("pipeline: p.yaml\ncases: []\n", "cases"),
         ("- a\n", "a file of cases is a mapping"),
+        (_PIPELINE, "this is a pipeline and not a file of cases"),
     ],
 )
 def test_a_wrong_file_of_cases_is_told_with_its_place(text: str, said: str, folder: Path, capsys: Captured) -> None:

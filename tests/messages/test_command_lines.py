@@ -12,8 +12,12 @@ _CASES = [
     (["run", "p.yaml", "--thread=2"], "error: unrecognized arguments: --thread=2; did you mean `--threads`?"),
     (["dlq", "shwo", "d.csv"], "did you mean `show`?"),
     (["run", "p.yaml", "--log-level", "debgu"], "did you mean `debug`?"),
-    (["explain", "E2OO"], "no such file"),
-    (["explain", "E201x"], "no such file"),
+    (["explain", "E2OO"], "clinker explain error: unknown diagnostic code 'E2OO'"),
+    (
+        ["explain", "E201x"],
+        "clinker explain error: unknown diagnostic code 'E201x'; did you mean `E201`? Valid codes: ",
+    ),
+    (["explain", "e201.yaml"], "no such file"),
     (["explain", "E999"], "clinker explain error: unknown diagnostic code 'E999'; did you mean `E"),
     (["explain"], "clinker explain error: say a code or a pipeline (usage: clinker explain CODE"),
     (["validate", "p.yaml", "--var", "region"], "expected KEY=VALUE, found 'region'"),
@@ -32,6 +36,8 @@ def test_a_code_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["explain", "e200"]) == 0
     assert capsys.readouterr().out == page
     assert "E200" in page
+    assert clinker.main(["explain", "e150B"]) == 0
+    assert capsys.readouterr().out.startswith("# E150b")
 
 
 def test_a_pipeline_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:

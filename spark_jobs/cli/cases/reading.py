@@ -85,6 +85,10 @@ def read(path: Path, found: Diagnostics) -> list[Case]:
     if not isinstance(tree, yaml_tree.Mapping):
         found.add(codes.E000.at(reader.head(tree.span), "a file of cases is a mapping with `pipeline:` and `cases:`"))
         return []
+    if "nodes" in tree.entries and "cases" not in tree.entries:
+        advice = f"name a file of cases, such as `{path.stem}{ENDING}`; `clinker validate` checks a pipeline"
+        found.add(codes.E000.at(reader.head(tree.span), "this is a pipeline and not a file of cases", help=advice))
+        return []
     read_file = reader.read(model.CaseFile, tree, found)
     if read_file is None:
         return []

@@ -26,7 +26,15 @@ class ClinkerEvaluationError(ClinkerError, AirflowFailException):
 
 
 class ClinkerDeadLettersError(ClinkerError, AirflowFailException):
-    """The run left dead letters and the task was told not to accept them (`fail_on_dlq`)."""
+    """The run left dead letters and the task was told not to accept them (`on_partial`, `dlq_threshold`)."""
+
+
+class ClinkerFinalError(ClinkerError, AirflowFailException):
+    """The run ended with an exit code that fails the task without retry, because the user chose so (`exit_codes`)."""
+
+
+class ClinkerRetriedError(ClinkerError):
+    """The run ended with an exit code that may be retried, because the user chose so (`exit_codes`)."""
 
 
 class ClinkerPublishedError(ClinkerError, AirflowFailException):

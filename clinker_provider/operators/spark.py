@@ -7,17 +7,21 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from clinker_provider import callbacks, execution, outcome, validation, xcoms
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+
+from clinker_provider import callbacks, execution, outcome, policy, validation, xcoms
 from clinker_provider.exceptions import (
     ClinkerConfigError,
     ClinkerDeadLettersError,
     ClinkerError,
     ClinkerEvaluationError,
     ClinkerExistsError,
+    ClinkerFinalError,
     ClinkerInterrupted,
     ClinkerIOError,
     ClinkerPublishedError,
     ClinkerResultMissing,
+    ClinkerRetriedError,
     ClinkerUnsharedError,
 )
 from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink, TemplatedLink, show
@@ -59,7 +63,14 @@ class ClinkerSparkOperator(SubmittingOperator):
     :param log_level: the job's log level (templated)
     :param force: whether existing outputs may be replaced; a cleared task needs it to run again
     :param run_args: further arguments of `clinker run` (templated)
-    :param fail_on_dlq: fail, without retry, when records died
+    :param on_partial: what becomes of the task when records died (exit 2): `success`, `skip` or `fail` (without retry).
+        Default: `success`
+    :param fail_on_dlq: the same as `on_partial="fail"`
+    :param dlq_threshold: dead letters that are accepted, a number or a share of the records such as `"0.5%"`; more fail
+        the task without retry (templated)
+    :param skip_on_no_data: whether the task is skipped when the run read no record
+    :param exit_codes: what exit codes mean for the task: `success`, `skip` or `fail` for 0 and 2, whose runs have
+        published their files; `skip`, `fail` (without retry) or `retry` for 1, 3, 4 and 130, whose runs have not
     :param on_dlq: called with `(context, record)` when records died, before a failure; or the import path of such
         a function, `package.module.function`. What it raises fails the task without a retry: the files are published
     :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes it must be
@@ -74,6 +85,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         "memory_limit",
         "threads",
         "error_threshold",
+        "dlq_threshold",
         "metrics_spool_dir",
         "log_level",
         "run_args",
@@ -100,7 +112,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         log_level: str | None = None,
         force: bool = False,
         run_args: list[str] | None = None,
+        on_partial: str | None = None,
         fail_on_dlq: bool = False,
+        dlq_threshold: int | float | str | None = None,
+        skip_on_no_data: bool = False,
+        exit_codes: Mapping[int, str] | None = None,
         on_dlq: Callable[[Context, result.RunResult], object] | str | None = None,
         work_dir: str | Path | None = None,
         package: str | Path | None = None,
@@ -116,7 +132,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.log_level = log_level
         self.force = force
         self.run_args = run_args
+        self.on_partial = on_partial
         self.fail_on_dlq = fail_on_dlq
+        self.dlq_threshold = dlq_threshold
+        self.skip_on_no_data = skip_on_no_data
+        self.exit_codes = exit_codes
         self.on_dlq = on_dlq
         self.work_dir = validation.as_text(work_dir)
         self.package = validation.as_text(package)
@@ -135,13 +155,14 @@ class ClinkerSparkOperator(SubmittingOperator):
 
         Raises:
             ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
+            AirflowSkipException: where the user chose so for what the run did.
         """
         self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
         self._hook, self._cut_off, self.leaves_event_log = None, None, False
         self._keep_links({})
         execution_id = _execution_id(context)
         try:
-            callback = self._callback()
+            callback, chosen = self._callback(), self._policy()
             subject = self.subject()
             record = self._refused(subject, execution_id)
             ended = outcome.decide(record.exit_code, record) if record else None
@@ -156,7 +177,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             )
         pushed = self._payload(ended, record, execution_id)
         self._keep_links(pushed)
-        failure = self._failure(ended, record)
+        failure = self._failure(ended, record, chosen.decide(ended, record))
         self._push(context, pushed, failure)
         self._tell_reasons(record)
         if callback and record and record.dlq_count and ended.verdict.is_success:
@@ -381,6 +402,26 @@ class ClinkerSparkOperator(SubmittingOperator):
             raise self.invalid(reason)
         if reason := callbacks.problem(self.on_dlq):
             raise self.invalid(f"on_dlq: {reason}")
+        try:
+            self._chosen(is_known=validation.is_static)
+        except ValueError as error:
+            raise self.invalid(str(error)) from error
+
+    def _chosen(self, *, is_known: Callable[[object], bool] = lambda value: True) -> policy.Policy:
+        return policy.of_words(
+            on_partial=self.on_partial,
+            fail_on_dlq=self.fail_on_dlq,
+            dlq_threshold=self.dlq_threshold if is_known(self.dlq_threshold) else None,
+            skip_on_no_data=self.skip_on_no_data,
+            exit_codes=self.exit_codes,
+        )
+
+    def _policy(self) -> policy.Policy:
+        """What the user chose; looked at before the run, which could not be taken back."""
+        try:
+            return self._chosen()
+        except ValueError as error:
+            raise ClinkerConfigError(str(error), exit_code=contract.ExitCode.CONFIG) from error
 
     def _callback(self) -> Callable[[Context, result.RunResult], object] | None:
         """The function for dead letters; looked for before the run, which could not be taken back."""
@@ -396,16 +437,24 @@ class ClinkerSparkOperator(SubmittingOperator):
             self.log.error("The result record cannot be used: %s", error)
             return None
 
-    def _failure(self, ended: outcome.Outcome, record: result.RunResult | None) -> ClinkerError | None:
-        if ended.verdict.is_success:
-            if not (self.fail_on_dlq and record and record.dlq_count):
-                return None
-            where = f" in {record.dlq_path}" if record.dlq_path else ""
-            return ClinkerDeadLettersError(f"{record.dlq_count} records died{where}", exit_code=ended.exit_code)
-        reason = ended.reason
+    def _failure(
+        self, ended: outcome.Outcome, record: result.RunResult | None, decision: policy.Decision
+    ) -> AirflowException | None:
+        """What the task ends with; None where it succeeds."""
+        if decision.action is policy.Action.SUCCESS:
+            return None
+        reason = decision.reason or ended.reason
         if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED) and self._hook:
             reason = "\n".join(filter(None, [reason, self._hook.log_tail]))
-        return _FAILURES[ended.verdict](self.without_secrets(reason), exit_code=ended.exit_code)
+        reason = self.without_secrets(reason)
+        if decision.action is policy.Action.SKIP:
+            return AirflowSkipException(reason)
+        kind = _FAILURES.get(
+            ended.verdict, ClinkerDeadLettersError if record and record.dlq_count else ClinkerFinalError
+        )
+        if decision.is_chosen:
+            kind = ClinkerFinalError if decision.action is policy.Action.FAIL else ClinkerRetriedError
+        return kind(reason, exit_code=ended.exit_code)
 
     def _push(self, context: Context, pushed: Mapping[str, Any], failure: BaseException | None) -> None:
         if not self.do_xcom_push:

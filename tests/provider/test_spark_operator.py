@@ -584,3 +584,60 @@ def test_timeout_ends_every_process_of_the_run(
     assert [line for _, line in heard.lines if line.startswith("Ended ")] == [
         f"Ended 5 processes of {pushed['execution_id']}"
     ]
+
+
+def _kind(name: str) -> type[BaseException]:
+    from airflow.sdk import exceptions as of_airflow
+
+    found: type[BaseException] = getattr(of_airflow if name.startswith("Airflow") else exceptions, name)
+    return found
+
+
+@pytest.mark.parametrize(("word", "expected"), [("skip", "AirflowSkipException"), ("fail", "ClinkerDeadLettersError")])
+def test_dead_letters_mean_what_the_user_chose(word: str, expected: str, spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 2, "record": DEAD}, on_partial=word)
+    with pytest.raises(_kind(expected), match=r"2 records died in /o/dead\.csv"):
+        operator.execute(context)
+    assert context["ti"].pushed["return_value"]["status"] == "partial_success", "pushed where Airflow does not"
+
+
+def test_more_dead_letters_than_are_accepted_fail_the_task(spark: Any, context: Any) -> None:
+    operator = spark.operator({"exit": 2, "record": DEAD}, dlq_threshold="{{ 10 * 4 }}%")
+    operator.render_template_fields(context)
+    operator.execute(context)
+    with pytest.raises(exceptions.ClinkerDeadLettersError, match="more than the 1 that dlq_threshold accepts"):
+        spark.operator({"exit": 2, "record": DEAD}, dlq_threshold=1).execute(context)
+
+
+def test_a_run_without_data_is_skipped(spark: Any, context: Any) -> None:
+    with pytest.raises(_kind("AirflowSkipException"), match="the run read no record"):
+        spark.operator({"exit": 0, "record": {}}, skip_on_no_data=True).execute(context)
+    assert context["ti"].pushed["status"] == "success"
+
+
+@pytest.mark.parametrize(
+    ("code", "word", "expected", "is_retried"),
+    [
+        (3, "retry", "ClinkerRetriedError", True),
+        (4, "fail", "ClinkerFinalError", False),
+        (0, "fail", "ClinkerFinalError", False),
+        (1, "skip", "AirflowSkipException", None),
+    ],
+)
+def test_exit_codes_mean_what_the_user_chose(
+    code: int, word: str, expected: str, is_retried: bool | None, spark: Any, context: Any
+) -> None:
+    operator = spark.operator({"exit": code, "record": {"records_total": 1}}, exit_codes={code: word})
+    with pytest.raises(_kind(expected)) as raised:
+        operator.execute(context)
+    if is_retried is not None:
+        assert isinstance(raised.value, exceptions.AirflowFailException) != is_retried
+        assert raised.value.exit_code == code
+
+
+def test_a_choice_that_makes_no_sense_ends_before_the_run(spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match="dlq_threshold: 'many' is neither"):
+        spark.operator({"exit": 0, "record": {}}, dlq_threshold="many").execute(context)
+    assert not (spark.folder / "notes.json").exists()
+    with pytest.raises(exceptions.ClinkerPipelineInvalid, match=r"(?s)task 'run'.*dlq_threshold: 'many'"):
+        spark.operator({"exit": 0}, dlq_threshold="many", validate="parse", pipeline="{{ ds }}.yaml")

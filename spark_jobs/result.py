@@ -24,6 +24,8 @@ Scalar = str | int | float | bool | None
 #: Values that JSON has as lists and objects.
 _COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {
     "output_files": list,
+    "outputs": list,
+    "inputs": list,
     "metrics": dict,
     "dlq_paths": list,
     "dlq_reasons": list,
@@ -50,6 +52,8 @@ class RunError:
 class RunResult:
     """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only.
 
+    `outputs` says of each output its `name`, its `records` and how many `files` it has: those are the next ones of
+    `output_files`. `inputs` says the same of the sources whose files are known.
     `taken_from` is the execution id of an earlier attempt that had done everything, so that this one did nothing.
     `dlq_path` is the first of `dlq_paths`: the common dead-letter file, where it has entries. `dlq_reasons` says why
     records died, the commonest reason first: `stage`, `field`, `category`, `count`, and an `example` with `file`,
@@ -73,6 +77,8 @@ class RunResult:
     dlq_reasons_more: int = 0
     dlq_reasons_more_count: int = 0
     output_files: tuple[str, ...] = ()
+    outputs: tuple[Mapping[str, Any], ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
     metrics_path: str | None = None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     application_id: str | None = None
@@ -97,6 +103,8 @@ class RunResult:
             "status": self.status.value,
             **asdict(self),
             "output_files": list(self.output_files),
+            "outputs": list(self.outputs),
+            "inputs": list(self.inputs),
             "dlq_paths": list(self.dlq_paths),
             "dlq_reasons": list(self.dlq_reasons),
             "metrics": dict(self.metrics),
@@ -130,7 +138,7 @@ def of_dict(record: object) -> RunResult:
     error = values.get("error")
     if isinstance(error, dict):
         values["error"] = RunError(str(error.get("code", "")), str(error.get("message", "")), error.get("span"))
-    for key in ("output_files", "dlq_paths", "dlq_reasons"):
+    for key in ("output_files", "outputs", "inputs", "dlq_paths", "dlq_reasons"):
         values[key] = tuple(values.get(key) or ())
     if not values["dlq_paths"] and values.get("dlq_path"):
         values["dlq_paths"] = (values["dlq_path"],)  # an older job knows of one

@@ -27,6 +27,8 @@ FULL = result.RunResult(
     dlq_count=2,
     dlq_reasons=({"stage": "transform:t", "count": 2, "example": {"row": 1}},),
     output_files=("/o/a.csv", "/o/b.ndjson"),
+    outputs=({"name": "a", "records": 4, "files": 1}, {"name": "b", "records": 5, "files": 1}),
+    inputs=({"name": "s", "records": 12, "files": 3},),
     metrics_path="/o/m.json",
     metrics={"duration_ms": 12, "mode": "batch", "rate": 0.5, "none": None},
     application_id="local-17",
@@ -56,7 +58,7 @@ def test_record_carries_what_the_contract_lists() -> None:
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
         *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "taken_from"),
-        *("output_files", "metrics_path", "metrics", "application_id", "error"),
+        *("output_files", "outputs", "inputs", "metrics_path", "metrics", "application_id", "error"),
     }
 
 

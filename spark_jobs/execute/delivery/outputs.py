@@ -64,8 +64,8 @@ def places(wanted: targets.Targets, draft: Draft) -> destination.Parts:
 
 def assemble(
     material: Material, spark: SparkSession, wanted: targets.Targets, draft: Draft, *, is_shown: bool = False
-) -> tuple[str, ...]:
-    """Put the parts of each output together; gives the paths of the files, without those of facts.
+) -> dict[str, tuple[str, ...]]:
+    """Put the parts of each output together; gives the paths of its files, without those of facts.
 
     Args:
         material: the parts.
@@ -74,7 +74,7 @@ def assemble(
         draft: gets the files.
         is_shown: whether the files are only looked at, each in one piece.
     """
-    written: list[str] = []
+    written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
         assembly = _Assembly(material, target, wanted.there, draft, is_shown)
         try:
@@ -86,8 +86,8 @@ def assemble(
             raise verdict.broken(material.plan, "E900", str(error), target.name) from error
         except chunks.OversizeGroup as error:
             raise verdict.broken(material.plan, "E906", str(error), target.name) from error
-        written += assembly.written
-    return tuple(written)
+        written[target.name] = tuple(assembly.written)
+    return written
 
 
 @dataclass

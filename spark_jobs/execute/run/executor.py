@@ -32,7 +32,7 @@ from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging.staging import SourceStaging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -54,7 +54,7 @@ class _Run:
     work: work.Work | None = None
     source_staging: SourceStaging | None = None
     application: dict[str, str | None] = field(default_factory=dict)
-    output_files: tuple[str, ...] = ()
+    output_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dlq_files: tuple[str, ...] = ()
     is_published: bool = False
     progress: progress.Progress | None = None
@@ -93,7 +93,7 @@ class _Run:
             tally=self.tally,
             application=self.application,
             phases=self.clock.seconds,
-            output_files=self.output_files if self.is_published else (),
+            output_files=self.output_files if self.is_published else {},
             dlq_files=self.dlq_files if self.is_published else (),
             correlation=self.work.products.correlation if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},

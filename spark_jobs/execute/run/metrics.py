@@ -53,7 +53,7 @@ class Facts:
         tally: what its tasks have counted.
         application: the Spark application.
         phases: the seconds of its phases.
-        output_files: the published files.
+        output_files: the published files of each output.
         dlq_files: the published dead-letter files, the common one first.
     """
 
@@ -64,7 +64,7 @@ class Facts:
     tally: Tally
     application: Mapping[str, str | None]
     phases: Mapping[str, float]
-    output_files: tuple[str, ...]
+    output_files: Mapping[str, tuple[str, ...]]
     dlq_files: tuple[str, ...]
     #: What is told of the passes of a run with correlation keys.
     correlation: Mapping[str, Any] = field(default_factory=dict)
@@ -166,7 +166,9 @@ def outcome(
         dlq_reasons=run.reasons.reasons,
         dlq_reasons_more=run.reasons.more,
         dlq_reasons_more_count=run.reasons.more_count,
-        output_files=run.output_files,
+        output_files=tuple(file for files in run.output_files.values() for file in files),
+        outputs=_outputs(run),
+        inputs=_inputs(run),
         metrics_path=path,
         metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
         application_id=run.application.get("application_id"),
@@ -207,6 +209,24 @@ def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
     }
 
 
+def _outputs(run: Facts) -> tuple[dict[str, Any], ...]:
+    """What each output got."""
+    counters = run.tally.counters
+    return tuple(
+        {"name": name, "records": counters[name].records_out if name in counters else 0, "files": len(files)}
+        for name, files in run.output_files.items()
+    )
+
+
+def _inputs(run: Facts) -> tuple[dict[str, Any], ...]:
+    """What each source gave."""
+    scans, counters = run.inputs.scans if run.inputs else {}, run.tally.counters
+    return tuple(
+        {"name": name, "records": counters[name].records_in if name in counters else 0, "files": len(scan.files)}
+        for name, scan in scans.items()
+    )
+
+
 def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None) -> dict[str, Any]:
     numbers = run.inputs.numbers if run.inputs else {}
     scans = run.inputs.scans if run.inputs else {}
@@ -223,7 +243,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "spark": run.application,
         "input_files": [plan.file.name for scan in scans.values() for plan in scan.files],
         "scans": {name: scan.facts() for name, scan in scans.items()},
-        "output_files": run.output_files,
+        "output_files": [file for files in run.output_files.values() for file in files],
         "dlq_path": run.dlq_path,
         "dlq_paths": list(run.dlq_files),
         "dlq_files": list(run.dlq_files),  # the name of before, for a release

@@ -54,6 +54,9 @@ def without(record: RunResult) -> dict[str, Any]:
 def test_an_attempt_ends_as_the_one_before_that_had_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = run(folder)
     assert (first.exit_code, first.dlq_count, len(first.output_files)) == (2, 1, 5)
+    assert sum(each["files"] for each in first.outputs) == 5
+    assert {each["name"]: each["records"] for each in first.outputs}["pieces"] == 3
+    assert first.inputs == ({"name": "s", "records": 4, "files": 2},)
     before = pipelines.outputs(folder)
     monkeypatch.setattr(passes.chain, "run", None)
     second = run(folder)

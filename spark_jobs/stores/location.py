@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import unquote
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -52,9 +54,40 @@ class Location:
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
+    def __truediv__(self, name: str) -> Location:
+        """What has a name in this folder, as with local paths."""
+        return self.at(self.key + name if self.key.endswith("/") or not self.key else f"{self.key}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last component of the key."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location:
+        """The folder: the key up to its last slash, which is part of it."""
+        return self.at(self.key[: len(self.key) - len(self.name)])
+
+    def with_name(self, name: str) -> Location:
+        """Another name in the same folder."""
+        return self.parent / name
+
     def at(self, key: str) -> Location:
         """Another key of the same bucket."""
         return Location(self.scheme, self.bucket, key)
+
+
+#: Where a file is: a local path, or a place in a store. Both have `name`, `parent`, `with_name` and `/`.
+FilePath: TypeAlias = Path | Location
+
+
+def located(text: str, base: str | Path = "") -> FilePath:
+    """Where a path or URI leads; a relative path starts at `base`.
+
+    Raises:
+        BadLocation: it is a URI that leads nowhere.
+    """
+    return parse(text) if scheme_of(text) in READABLE else Path(base, local(text))
 
 
 def is_uri(path: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from spark_jobs.stores import location
@@ -49,3 +51,23 @@ def test_file_uris_are_local_paths() -> None:
 
 def test_credentials_in_a_uri_are_not_shown() -> None:
     assert location.without_credentials("s3://AKIA:se@cret@b1/a@b.csv") == "s3://…@b1/a@b.csv"
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "parent"),
+    [("a.csv", "a.csv", ""), ("in/a.csv", "a.csv", "in/"), ("in//a.csv", "a.csv", "in//"), ("/a.csv", "a.csv", "/")],
+)
+def test_a_place_has_the_parts_of_a_path(key: str, name: str, parent: str) -> None:
+    place = location.parse(f"s3://bucket/{key}")
+    assert (place.name, place.parent.key, place.parent / name) == (name, parent, place)
+    assert place.with_name("b.csv") == place.parent / "b.csv"
+
+
+def test_a_folder_is_one_with_and_without_its_slash() -> None:
+    assert location.parse("s3://bucket/out") / "a" == location.parse("s3://bucket/out/") / "a"
+
+
+def test_paths_and_uris_lead_to_files(tmp_path: Path) -> None:
+    assert location.located("out/a.csv", tmp_path) == tmp_path / "out/a.csv"
+    assert location.located("file:///a%20b.csv", tmp_path) == Path("/a b.csv")
+    assert location.located("S3A://bucket/a.csv", tmp_path) == location.parse("s3://bucket/a.csv")

@@ -23,9 +23,9 @@ from spark_jobs.scan import compression
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from spark_jobs.execute.delivery.destination import Destination, PartStore
+    from spark_jobs.stores.location import FilePath
 
 _SEQUENCE = re.compile(r"\{seq(?::(0\d{1,2}))?\}")
 #: The stem and the extension of files that have none of their own.
@@ -34,20 +34,20 @@ _UNLIMITED = 1 << 62
 _MOST_WARNINGS = 20
 
 
-def named(path: Path, naming: str, number: int) -> Path:
+def named(path: FilePath, naming: str, number: int) -> FilePath:
     """The file of a chunk; numbers begin with 1."""
     text = _SEQUENCE.sub(lambda found: format(number, found.group(1) or ""), _without_sequence(path, naming))
     return path.with_name(text)
 
 
-def existing(there: Destination, path: Path, naming: str) -> list[Path]:
+def existing(there: Destination[FilePath], path: FilePath, naming: str) -> list[FilePath]:
     """The files that are there under the names of chunks, whatever their numbers."""
     pieces = _SEQUENCE.split(_without_sequence(path, naming))[::2]
     pattern = re.compile(r"\d+".join(map(re.escape, pieces)))
     return [path.parent / name for name in there.names(path.parent) if pattern.fullmatch(name)]
 
 
-def stem_and_ending(path: Path) -> tuple[str, str]:
+def stem_and_ending(path: FilePath) -> tuple[str, str]:
     """The two parts of a file's name; that it is compressed belongs to the ending: `a`, `.csv.gz`."""
     end = len(path.name) - len(compression.ending(path.name))
     stem, point, last = path.name[:end].rpartition(".")
@@ -57,7 +57,7 @@ def stem_and_ending(path: Path) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=16)  # an output may be very many chunks
-def _without_sequence(path: Path, naming: str) -> str:
+def _without_sequence(path: FilePath, naming: str) -> str:
     stem, ending = stem_and_ending(path)
     known = {"{stem}": stem or _STEM, "{ext}": ending[1:] or _EXTENSION}
     return re.sub(r"\{stem\}|\{ext\}", lambda found: known[found.group()], naming)

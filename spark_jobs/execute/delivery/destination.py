@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import errno
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pyarrow as pa
+
+
+#: How a kind of destination names its files: local paths, or places in a store.
+Where = TypeVar("Where", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Parts:
     folders: Mapping[str, str]
 
 
-class Draft(Protocol):
+class Draft(Protocol[Where]):
     """The files of a run before they are published."""
 
     @property
@@ -109,21 +113,21 @@ class Draft(Protocol):
     def part_store(self) -> PartStore:
         """Where parts lie."""
 
-    def parts(self, target: Path) -> str:
+    def parts(self, target: Where) -> str:
         """The folder in the depot for parts of a file."""
 
-    def assemble(self, target: Path, content: Content) -> None:
+    def assemble(self, target: Where, content: Content) -> None:
         """Put a file together, which gets its name when the draft is published.
 
         Raises:
             OSError: a part is not as it was written, or the file cannot be.
         """
 
-    def remove(self, target: Path) -> None:
+    def remove(self, target: Where) -> None:
         """Publishing removes what stands there, if anything does."""
 
 
-class Publication(Draft, Protocol):
+class Publication(Draft[Where], Protocol[Where]):
     """A draft that can be published."""
 
     def stamps(self) -> dict[str, str]:
@@ -143,32 +147,39 @@ class Publication(Draft, Protocol):
         """Remove the draft, and after a failure the folders that were made for it. Does not fail."""
 
 
-class Destination(Protocol):
+class Destination(Protocol[Where]):
     """A place for files."""
 
-    #: Bytes that a name may have.
-    longest_name: int
+    def problem(self, path: Where) -> str | None:
+        """Why no file can have a name; None where one can."""
 
-    def standing(self, path: Path) -> Standing:
+    def standing(self, path: Where) -> Standing:
         """What is there."""
 
-    def stamp(self, path: Path) -> str | None:
+    def stamp(self, path: Where) -> str | None:
         """What tells a file from any other that has its name, earlier or later; None when there is none."""
 
-    def names(self, folder: Path) -> list[str]:
+    def names(self, folder: Where) -> list[str]:
         """The names in a folder, sorted; none where there is no folder."""
 
-    def real(self, path: Path) -> str:
+    def own(self, path: Where, most: int) -> bytes:
+        """The bytes of a file, so many at most, that only those can have written who may write the folder.
+
+        Raises:
+            OSError: there is none, or others may have written it, or it cannot be read.
+        """
+
+    def real(self, path: Where) -> str:
         """A file's one name, however it is spelled."""
 
-    def recover(self, folder: Path) -> None:
+    def recover(self, folder: Where) -> None:
         """Complete or remove the drafts that dead runs left in a folder.
 
         Raises:
             OSError: a file of a run that died while it published cannot get its name.
         """
 
-    def open(self, run: str, home: Path, folders: Iterable[Path]) -> Publication:
+    def open(self, run: str, home: Path, folders: Iterable[Where]) -> Publication[Where]:
         """Begin the draft of a run that will publish into some folders; missing ones are made.
 
         Raises:

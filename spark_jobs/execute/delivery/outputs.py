@@ -8,7 +8,6 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from spark_jobs import __version__
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.frame import Joined
     from spark_jobs.nodes.output.step import ChunkRule
     from spark_jobs.plan import plan as plans
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,14 @@ class Material:
     products: Products
 
 
-def places(wanted: targets.Targets, draft: Draft) -> destination.Parts:
+def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts:
     """Where tasks put the parts of each output: beside the first of its files."""
     folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
     return destination.Parts(draft.part_store, folders)
 
 
 def assemble(
-    material: Material, spark: SparkSession, wanted: targets.Targets, draft: Draft, *, is_shown: bool = False
+    material: Material, spark: SparkSession, wanted: targets.Targets, draft: Draft[FilePath], *, is_shown: bool = False
 ) -> dict[str, tuple[str, ...]]:
     """Put the parts of each output together; gives the paths of its files, without those of facts.
 
@@ -96,12 +96,12 @@ class _Assembly:
 
     material: Material
     target: targets.OutputFiles
-    there: Destination
-    draft: Draft
+    there: Destination[FilePath]
+    draft: Draft[FilePath]
     is_shown: bool
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
-    _files: dict[str, Content] = field(default_factory=dict)
+    _files: dict[FilePath, Content] = field(default_factory=dict)
     #: How many bytes each file has that the draft was given.
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -171,12 +171,12 @@ class _Assembly:
         run = self.material.run
         return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
 
-    def _put(self, path: Path, content: Content) -> None:
+    def _put(self, path: FilePath, content: Content) -> None:
         self.written.append(str(path))
         if self.target.step.compression is Compression.NONE:
             self._give(path, content)
         else:
-            self._files[str(path)] = content
+            self._files[path] = content
 
     def _deliver(self, spark: SparkSession) -> None:
         """Give the draft the files that were held back."""
@@ -186,13 +186,13 @@ class _Assembly:
         folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
         contents = packing.packed(spark, self.draft.part_store, contents, compression, folder)
         for path, content in zip(self._files, contents, strict=True):
-            self._give(Path(path), content)
+            self._give(path, content)
 
-    def _give(self, path: Path, content: Content) -> None:
+    def _give(self, path: FilePath, content: Content) -> None:
         self._sizes[str(path)] = content.size
         self.draft.assemble(path, content)
 
-    def _whole(self, path: Path, noted: Sequence[merging.Noted]) -> None:
+    def _whole(self, path: FilePath, noted: Sequence[merging.Noted]) -> None:
         writer, frame = self._writer, self.target.step.frame
         parts = [each.piece for each in noted]
         if not parts:
@@ -220,7 +220,7 @@ class _Assembly:
         rest = [replace(part, start=begun, size=part.size - begun) for part in others]
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
-    def _chunks(self, spark: SparkSession, path: Path, parts: Sequence[Piece], split: ChunkRule) -> None:
+    def _chunks(self, spark: SparkSession, path: FilePath, parts: Sequence[Piece], split: ChunkRule) -> None:
         """Numbered files. Those of an earlier run that are not written again are removed: all files are of one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
@@ -247,7 +247,7 @@ class _Assembly:
             for name in sorted(stale):
                 self.draft.remove(path.with_name(name))
 
-    def _parts(self, folder: Path, own: Sequence[merging.Noted]) -> None:
+    def _parts(self, folder: FilePath, own: Sequence[merging.Noted]) -> None:
         """A file for each part; those of an earlier run that are not written again go."""
         stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
@@ -257,7 +257,7 @@ class _Assembly:
         for name in sorted(stale):
             self.draft.remove(folder / name)
 
-    def _sidecar(self, path: Path, count: int, size: int) -> None:
+    def _sidecar(self, path: FilePath, count: int, size: int) -> None:
         """`<file>.meta.json` beside an output: the facts of the run that wrote it."""
         plan, identity, now = self.material.plan, self.material.identity, datetime.now(UTC)
         facts = {

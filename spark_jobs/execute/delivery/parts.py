@@ -16,27 +16,26 @@ from spark_jobs.formats import registry
 from spark_jobs.scan import compression
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.execute.delivery.destination import Destination
     from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.stores.location import FilePath
 
 _NAME = re.compile(r"part-\d{5,}\..*")
 
 
-def named(folder: Path, step: OutputStep, number: int) -> Path:
+def named(folder: FilePath, step: OutputStep, number: int) -> FilePath:
     """The file of a part; numbers begin with 0."""
     format = registry.named(step.format)
     ending = f"{format.ending or format.name}{compression.USUAL_ENDINGS[step.compression]}"
     return folder / f"part-{number:05}.{ending}"
 
 
-def existing(there: Destination, folder: Path) -> list[Path]:
+def existing(there: Destination[FilePath], folder: FilePath) -> list[FilePath]:
     """What readers of a folder would take for its records: all but what begins with a point or an underscore."""
     return [folder / name for name in there.names(folder) if not name.startswith((".", "_"))]
 
 
-def refuse_others(there: Destination, folder: Path, step: OutputStep) -> None:
+def refuse_others(there: Destination[FilePath], folder: FilePath, step: OutputStep) -> None:
     """Stop where a file is in the folder's place, or the folder has what no run has written as a part.
 
     Raises:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from spark_jobs.scan.files import RealPaths, network_file
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.execute.delivery.destination import Destination
     from spark_jobs.execute.identity import Identity
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
+    from spark_jobs.stores.location import FilePath
 
 #: A message names so many paths.
 _SHOWN = 3
@@ -34,7 +34,7 @@ _SHOWN = 3
 class Delivery:
     """A file of an output, before it is split; about an input file where each has one of its own."""
 
-    path: Path
+    path: FilePath
     source_file: str | None = None
 
 
@@ -47,20 +47,20 @@ class OutputFiles:
     deliveries: tuple[Delivery, ...]
 
     @property
-    def sidecars(self) -> list[Path]:
+    def sidecars(self) -> list[FilePath]:
         """The files of facts beside its files."""
         return [sidecar(each.path) for each in self.deliveries] if self.step.write_meta else []
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[FilePath]:
         """All its files, those of a split output before it is split, and the first part of a folder of parts."""
         return [self.first(each) for each in self.deliveries] + self.sidecars
 
-    def first(self, delivery: Delivery) -> Path:
+    def first(self, delivery: Delivery) -> FilePath:
         """A file that is surely written, or a chunk of it."""
         return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
-    def in_the_way(self, there: Destination) -> list[Path]:
+    def in_the_way(self, there: Destination[FilePath]) -> list[FilePath]:
         """What is there and would be replaced."""
         if self.step.parts:
             known = [path for each in self.deliveries for path in parts.existing(there, each.path)]
@@ -78,45 +78,45 @@ def _told(found: Sequence[str]) -> str:
     return ", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def _standing(there: Destination, paths: Iterable[Path]) -> list[Path]:
+def _standing(there: Destination[FilePath], paths: Iterable[FilePath]) -> list[FilePath]:
     return [path for path in paths if there.standing(path) is not Standing.NOTHING]
 
 
-def sidecar(path: Path) -> Path:
+def sidecar(path: FilePath) -> FilePath:
     """The `write_meta` file beside a file."""
-    return Path(f"{path}{SIDECAR}")
+    return path.with_name(path.name + SIDECAR)
 
 
 @dataclass(frozen=True)
 class Targets:
     """All files that a run publishes; `dlq_paths` has the dead-letter files by source, the common one under `""`."""
 
-    there: Destination
+    there: Destination[FilePath]
     outputs: tuple[OutputFiles, ...]
-    dlq_paths: dict[str, str] = field(default_factory=dict)
+    dlq_paths: dict[str, FilePath] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
 
     @property
-    def paths(self) -> list[Path]:
+    def paths(self) -> list[FilePath]:
         """All of them."""
-        return [path for target in self.outputs for path in target.paths] + [*map(Path, self.dlq_paths.values())]
+        return [path for target in self.outputs for path in target.paths] + [*self.dlq_paths.values()]
 
     @property
-    def folders(self) -> list[Path]:
+    def folders(self) -> list[FilePath]:
         """The folders that get them."""
         return [*dict.fromkeys(path.parent for path in self.paths)]
 
-    def in_the_way(self) -> list[Path]:
+    def in_the_way(self) -> list[FilePath]:
         """What is there and would be replaced."""
         return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.dlq_files_in_the_way()
 
-    def dlq_files_in_the_way(self) -> list[Path]:
+    def dlq_files_in_the_way(self) -> list[FilePath]:
         """The dead-letter files of an earlier run."""
-        return _standing(self.there, map(Path, self.dlq_paths.values()))
+        return _standing(self.there, self.dlq_paths.values())
 
 
 def resolve(
-    plan: plans.Plan, identity: Identity, options: RunOptions, there: Destination, files: Inputs | None = None
+    plan: plans.Plan, identity: Identity, options: RunOptions, there: Destination[FilePath], files: Inputs | None = None
 ) -> Targets:
     """The final paths of a run, and where they are.
 
@@ -143,7 +143,7 @@ def resolve(
         outputs.append(OutputFiles(name, step, tuple(deliveries)))
     errors = plan.errors
     dlq_paths = {
-        name: str(_path(plan, paths.render(target.path, values)))
+        name: _path(plan, paths.render(target.path, values))
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
@@ -151,12 +151,16 @@ def resolve(
     if not options.allow_absolute_paths:
         _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
-    home = options.work_dir or (found.folders or [Path(plan.base_dir)])[0]
+    home = options.work_dir or next((each for each in found.folders if isinstance(each, Path)), Path(plan.base_dir))
     return replace(found, home=home)
 
 
-def _path(plan: plans.Plan, rendered: str) -> Path:
-    return Path(plan.base_dir, location.local(rendered))
+def _path(plan: plans.Plan, rendered: str) -> FilePath:
+    try:
+        return location.located(rendered, plan.base_dir)
+    except location.BadLocation as error:
+        message = f'"{location.without_credentials(rendered)}" leads nowhere: {error.message}; {error.remedy}'
+        raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message) from error
 
 
 def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None, dict[str, str]]]:
@@ -185,7 +189,7 @@ def _from_root(name: str) -> str:
     return name.partition("://")[2] if location.is_uri(name) else name.lstrip("/")
 
 
-def free(there: Destination, path: Path, step: OutputStep, taken: set[str]) -> Path:
+def free(there: Destination[FilePath], path: FilePath, step: OutputStep, taken: set[str]) -> FilePath:
     """The path, or the first free one with `-1`, `-2`, … before the extension."""
     candidate, number = path, 0
     stem, ending = chunks.stem_and_ending(path)
@@ -196,7 +200,7 @@ def free(there: Destination, path: Path, step: OutputStep, taken: set[str]) -> P
     return candidate
 
 
-def _is_taken(there: Destination, path: Path, step: OutputStep) -> bool:
+def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) -> bool:
     standing = there.standing(path)
     if step.parts and standing is Standing.FOLDER:
         return bool(parts.existing(there, path))
@@ -206,7 +210,7 @@ def _is_taken(there: Destination, path: Path, step: OutputStep) -> bool:
 def _refuse_escapes(found: Targets, base_dir: Path) -> None:
     """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
     for path in dict.fromkeys(found.paths):
-        if not paths.is_inside(path, base_dir):
+        if not paths.is_inside(str(path), base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
 
@@ -223,7 +227,7 @@ def _refuse_same(found: Targets) -> None:
             writers.setdefault(found.there.real(each.path), []).append(f"the records of output '{target.name}'{of}")
         for path in target.sidecars:
             writers.setdefault(found.there.real(path), []).append(f"the facts of output '{target.name}'")
-    for real in {found.there.real(Path(path)) for path in found.dlq_paths.values()}:
+    for real in {found.there.real(path) for path in found.dlq_paths.values()}:
         writers.setdefault(real, []).append("dead letters")
     several = any(target.step.by_file for target in found.outputs)
     for real, what in writers.items():
@@ -237,7 +241,7 @@ def _refuse_same(found: Targets) -> None:
         for each in target.deliveries
     }
     for real, what in writers.items():
-        for folder in map(str, Path(real).parents):
+        for folder in _folders_above(real):
             if folder in folders:
                 message = (
                     f"{what[0]} would be written to {real}, into the folder of parts of output '{folders[folder]}'"
@@ -245,15 +249,19 @@ def _refuse_same(found: Targets) -> None:
                 raise RunFailed(ExitCode.CONFIG, "E322", message)
 
 
+def _folders_above(real: str) -> Iterator[str]:
+    """All folders that a path or URI leads through."""
+    return (real[:end] for end in range(1, len(real)) if real[end] == "/")
+
+
 def check(targets: Targets, options: RunOptions) -> None:
     """Stop before any work when a file cannot be written, or one is in the way that nobody agreed to replace.
 
     What dead runs had begun to publish is completed first: it would be in the way of itself.
     """
-    longest = targets.there.longest_name
     for path in targets.paths:
-        if len(os.fsencode(path.name)) > longest:
-            raise RunFailed(ExitCode.IO, "E900", f"{path}: the name has more than {longest} bytes")
+        if problem := targets.there.problem(path):
+            raise RunFailed(ExitCode.IO, "E900", f"{path}: {problem}")
     for folder in targets.folders:
         targets.there.recover(folder)
     refuse_existing(targets, options)
@@ -269,7 +277,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
             for delivery in target.deliveries:
                 parts.refuse_others(targets.there, delivery.path, target.step)
     found = targets.in_the_way()
-    for path in sorted({*found, *targets.paths}):
+    for path in sorted({*found, *targets.paths}, key=str):
         standing = targets.there.standing(path)
         if standing in (Standing.FOLDER, Standing.OTHER):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {standing.value}: a file cannot be written there")
@@ -292,10 +300,15 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
     """No consent covers what the run is made of: the pipeline file and its inputs."""
     real = RealPaths()
-    own = {os.path.realpath(plan.path): "the pipeline itself"}
+    own = {real.of(str(plan.path)): "the pipeline itself"}
     for name, scan in found.scans.items():
         files = [known.file.origin or known.file.path for known in scan.files]
-        own |= {real.of(path): f"an input of source '{name}'" for path in files if not location.is_uri(path)}
+        own |= {_real(real, path): f"an input of source '{name}'" for path in files}
     for path in [*targets.paths, *targets.in_the_way()]:
-        if what := own.get(real.of(str(path))):
+        if what := own.get(_real(real, str(path))):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {what}: write to another path")
+
+
+def _real(known: RealPaths, path: str) -> str:
+    """A file's one name: behind all links, or the URI of an object."""
+    return str(location.parse(path)) if location.is_uri(path) else known.of(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
@@ -14,6 +13,7 @@ from spark_jobs.execute.dlq.writer import dlq_files_of
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes.output import packed
 from spark_jobs.scan import compression
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Draft, PartStore, Piece
     from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
     from spark_jobs.execute.tasks.report import DlqReport
+    from spark_jobs.stores.location import FilePath
 
 #: Up to this many entries the driver writes itself: a job costs more than some megabytes of text.
 DRIVER_ENTRIES = 10_000
@@ -44,7 +45,11 @@ class EntryRange:
 
 
 def deliver(
-    spark: SparkSession, writer: DlqWriter, reports: Sequence[DlqReport], paths: Mapping[str, str], draft: Draft
+    spark: SparkSession,
+    writer: DlqWriter,
+    reports: Sequence[DlqReport],
+    paths: Mapping[str, FilePath],
+    draft: Draft[FilePath],
 ) -> tuple[str, ...]:
     """The dead-letter files of a run, in place of an older run's; gives the paths of those that have entries.
 
@@ -57,28 +62,33 @@ def deliver(
         paths: each source's own file, and the common one under `""`.
         draft: gets the files.
     """
-    files = dlq_files_of(writer.errors, writer.inputs, paths)
+    names = {source: str(path) for source, path in paths.items()}
+    files = dlq_files_of(writer.errors, writer.inputs, names)
     written: list[str] = []
     for file, pieces in zip(files, write(spark, writer, files, reports, draft), strict=True):
         if pieces:
             header = packed.pack(writer.header(file), compression.of_name(file.path))
             content = destination.Content(tuple(pieces), header, uses_up=True)
-            draft.assemble(Path(file.path), content)
+            draft.assemble(location.located(file.path), content)
             written.append(file.path)
         else:
-            draft.remove(Path(file.path))
-    return tuple(sorted(written, key=lambda path: path != paths.get("")))
+            draft.remove(location.located(file.path))
+    return tuple(sorted(written, key=lambda path: path != names.get("")))
 
 
 def write(
-    spark: SparkSession, writer: DlqWriter, files: Sequence[DlqFile], reports: Sequence[DlqReport], draft: Draft
+    spark: SparkSession,
+    writer: DlqWriter,
+    files: Sequence[DlqFile],
+    reports: Sequence[DlqReport],
+    draft: Draft[FilePath],
 ) -> list[list[Piece]]:
     """Write the rows of all dead letters; gives the parts of each file, in record order."""
     found = [entry for entry in reports if entry.path]
     if not files or not found:
         return [[] for _ in files]
     many = sum(entry.count for entry in reports) > DRIVER_ENTRIES
-    ranges = _ranges(found, [draft.parts(Path(file.path)) for file in files], many=many)
+    ranges = _ranges(found, [draft.parts(location.located(file.path)) for file in files], many=many)
     writing = partial(_write_range, draft.part_store, writer, tuple(files))
     if not many:
         written = [writing(each) for each in ranges]

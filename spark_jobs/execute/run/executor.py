@@ -15,6 +15,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable, shared_paths
 from spark_jobs.execute import inputs, interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
+from spark_jobs.execute.delivery.destinations import Destinations
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import breakdown, metrics, name_search, once, progress, unpacked, work
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.products import Products
     from spark_jobs.plan.options import RunOptions
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass
@@ -170,7 +172,7 @@ def execute(
 
 def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its draft."""
-    there = LocalFiles()
+    there = Destinations(LocalFiles())
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
     before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
@@ -220,7 +222,7 @@ def _publishing(run: _Run) -> ExitCode:
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run)
-    wanted = targets.resolve(run.plan, run.identity, run.options, LocalFiles(), run.inputs)
+    wanted = targets.resolve(run.plan, run.identity, run.options, Destinations(LocalFiles()), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     try:
         _fetch(run, draft.home)
@@ -294,7 +296,9 @@ def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
             logs.LOG.warning("%s", warning)
 
 
-def _work(run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft) -> tuple[SparkSession, work.Work]:
+def _work(
+    run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft[FilePath]
+) -> tuple[SparkSession, work.Work]:
     """The jobs and the verdict."""
     with run.clock.phase("session"):
         spark = opening.wait()

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import ownership, result
+from spark_jobs import result
 from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.execute.run.metrics import Outcome
+from spark_jobs.stores.location import located
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Destination, Publication
     from spark_jobs.execute.delivery.targets import Targets
     from spark_jobs.plan import plan as plans
+    from spark_jobs.stores.location import FilePath
 
 _MOST_BYTES = 1 << 30
 _NAME = ".clinker-once-{}.json"
@@ -47,7 +47,7 @@ class Once:
     who: str
     what: str
     of: str
-    path: Path
+    path: FilePath
 
     @classmethod
     def asked(cls, names: tuple[str, str], plan: plans.Plan, wanted: Targets) -> Once:
@@ -56,20 +56,20 @@ class Once:
         digest = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return cls(who, what, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))
 
-    def found(self, there: Destination, execution_id: str) -> Outcome | None:
+    def found(self, there: Destination[FilePath], execution_id: str) -> Outcome | None:
         """How the run ended that has done this already, under the name of this attempt; None when there is none.
 
         None as well where a file that it had published is another one by now, or gone: then it has to be done again.
         """
         there.recover(self.path.parent)  # it may have died while it published
-        record = self._read()
-        if record is None or not all(there.stamp(Path(path)) == stamp for path, stamp in record["files"].items()):
+        record = self._read(there)
+        if record is None or not all(there.stamp(located(path)) == stamp for path, stamp in record["files"].items()):
             return None
         before = result.of_dict(record["result"])
         told = replace(before, execution_id=execution_id, taken_from=before.taken_from or before.execution_id)
         return Outcome(told, record["nodes"])
 
-    def note(self, draft: Publication, outcome: Outcome) -> None:
+    def note(self, draft: Publication[FilePath], outcome: Outcome) -> None:
         """Have the draft publish the record with its files.
 
         Raises:
@@ -87,11 +87,10 @@ class Once:
     def _names(self) -> dict[str, str]:
         return {"who": self.who, "what": self.what, "of": self.of}
 
-    def _read(self) -> Mapping[str, Any] | None:
+    def _read(self, there: Destination[FilePath]) -> Mapping[str, Any] | None:
         """The record, when it is about this."""
         try:
-            with open(ownership.open_file(self.path), "rb") as file:
-                record = json.loads(file.read(_MOST_BYTES))
+            record = json.loads(there.own(self.path, _MOST_BYTES))
             if {name: record[name] for name in self._names} != self._names:
                 return None
             result.of_dict(record["result"])
@@ -104,12 +103,12 @@ class Once:
             return None
 
 
-def _folder(plan: plans.Plan, wanted: Targets) -> Path:
+def _folder(plan: plans.Plan, wanted: Targets) -> FilePath:
     """The folder of the first output that has no file for each input file; else what all files of the first share."""
     for target in wanted.outputs:
         if target.step.by_file is None:
             return target.first(target.deliveries[0]).parent
-    fixed = Path(plan.base_dir, wanted.outputs[0].step.path).parent
-    while "{" in os.fspath(fixed):
+    fixed = located(wanted.outputs[0].step.path, plan.base_dir).parent
+    while "{" in str(fixed):
         fixed = fixed.parent
     return fixed

@@ -92,7 +92,9 @@ class Memory:
     """A destination that is no file system; `home` has what stays inside the run."""
 
     home: Path
-    longest_name: int = 1024
+
+    def problem(self, path: Path) -> str | None:
+        return None
 
     def standing(self, path: Path) -> Standing:
         return Standing.FILE if str(path) in _PUBLISHED else Standing.NOTHING
@@ -102,6 +104,9 @@ class Memory:
 
     def names(self, folder: Path) -> list[str]:
         return sorted(os.path.basename(path) for path in _PUBLISHED if os.path.dirname(path) == str(folder))
+
+    def own(self, path: Path, most: int) -> bytes:
+        return _PUBLISHED[str(path)][:most]
 
     def real(self, path: Path) -> str:
         return os.path.abspath(path)

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_jobs import ownership
 from spark_jobs.execute.delivery.destination import Content, Standing
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
 from spark_jobs.execute.delivery.local.journal import Rename
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from spark_jobs.stores.location import FilePath
+
+_LONGEST_NAME = 255
 
 
 @dataclass
@@ -68,8 +73,9 @@ class LocalDraft:
 class LocalFiles:
     """See `Destination`."""
 
-    #: On the usual file systems.
-    longest_name = 255
+    def problem(self, path: Path) -> str | None:
+        """See `Destination`; the limit is that of the usual file systems."""
+        return f"the name has more than {_LONGEST_NAME} bytes" if len(os.fsencode(path.name)) > _LONGEST_NAME else None
 
     def standing(self, path: Path) -> Standing:
         """See `Destination`; a link counts as what it leads to."""
@@ -89,6 +95,11 @@ class LocalFiles:
     def names(self, folder: Path) -> list[str]:
         """See `Destination`."""
         return sorted(os.listdir(folder)) if folder.is_dir() else []
+
+    def own(self, path: Path, most: int) -> bytes:
+        """See `Destination`: it and its folder are this user's alone."""
+        with open(ownership.open_file(path), "rb") as file:
+            return file.read(most)
 
     def real(self, path: Path) -> str:
         """See `Destination`: behind all links."""
@@ -112,18 +123,18 @@ class Preview:
     home: Path
     part_store: LocalPartStore = field(default_factory=LocalPartStore)
 
-    def parts(self, target: Path) -> str:
+    def parts(self, target: FilePath) -> str:
         """See `Draft`."""
         return str(self.home)
 
-    def assemble(self, target: Path, content: Content) -> None:
+    def assemble(self, target: FilePath, content: Content) -> None:
         """See `Draft`."""
         joining.join(content, self.home / _name(target))
 
-    def remove(self, target: Path) -> None:
+    def remove(self, target: FilePath) -> None:
         """See `Draft`: nothing is published, and so nothing goes."""
 
-    def text(self, target: Path, encoding: str, compression: Compression = Compression.NONE) -> str:
+    def text(self, target: FilePath, encoding: str, compression: Compression = Compression.NONE) -> str:
         """What a file would have."""
         return unpacking.whole((self.home / _name(target)).read_bytes(), compression).decode(encoding)
 
@@ -137,6 +148,6 @@ def _stamp(found: os.stat_result) -> str:
     return f"{found.st_ino}-{found.st_size}-{found.st_mtime_ns}"
 
 
-def _name(target: Path) -> str:
+def _name(target: FilePath) -> str:
     """A file's name in a draft; not its own, which with an ending could be too long."""
     return f"{uuid.uuid5(uuid.NAMESPACE_OID, str(target)).hex}.file"

@@ -1,6 +1,8 @@
-"""The aggregate functions: what they make of a group's values.
+"""The aggregate functions, each in one place: its types, its meaning, its kernels, its documentation.
 
-These are the meaning. The aggregate node computes typed columns in Arrow and comes back here for dynamic values.
+The classes are the meaning. Columns of one type are computed by the kernels that a declaration names: `grouped` for
+groups (`spark_jobs/nodes/aggregate/accumulators.py`), `running` for window functions
+(`spark_jobs/nodes/windows/kernels/choice.py`). Dynamic values, and functions without a kernel, are computed here.
 """
 
 from __future__ import annotations
@@ -72,7 +74,16 @@ def _nearest(number: Fraction) -> float:
         return math.inf if number > 0 else -math.inf
 
 
-@aggregate(result=_total_type)
+@aggregate(
+    result=_total_type,
+    reversible=True,
+    grouped=lambda kernels, call: kernels.sum_of(call),
+    windows={
+        "sum": "The running sum of the field; Ints give an Int, nulls are skipped.",
+        "cumulative_sum": "The same as `sum`: the running sum up to the current row.",
+    },
+    running=lambda kernels, call: kernels.sum_of(call),
+)
 class Sum:
     """The sum of the numbers; nulls are skipped.
 
@@ -103,7 +114,11 @@ class Sum:
         return self.total.exact
 
 
-@aggregate(result=lambda arguments: types.INT)
+@aggregate(
+    result=lambda arguments: types.INT,
+    reversible=True,
+    grouped=lambda kernels, call: kernels.Count(call),
+)
 class Count:
     """The number of records for `count(*)` and `count()`, of values that are not null for `count(x)`."""
 
@@ -123,7 +138,12 @@ class Count:
         return self.number
 
 
-@aggregate(result=lambda arguments: types.FLOAT.or_null())
+@aggregate(
+    result=lambda arguments: types.FLOAT.or_null(),
+    grouped=lambda kernels, call: kernels.Average(call),
+    windows={"avg": "The mean of the field over the frame, a Float; nulls are skipped."},
+    running=lambda kernels, call: kernels.mean_of(call),
+)
 class Avg:
     """The arithmetic mean of the numbers, a Float; null without numbers."""
 
@@ -185,7 +205,12 @@ class _Best:
         return self.bests[0] if self.bests else None
 
 
-@aggregate(result=_of_argument)
+@aggregate(
+    result=_of_argument,
+    grouped=lambda kernels, call: kernels.Min(call),
+    windows={"min": "The smallest value in the frame; nulls are skipped."},
+    running=lambda kernels, call: kernels.Min(call),
+)
 class Min(_Best):
     """The smallest value: of numbers, texts, truth values, dates or date-times; of equal ones the first.
 
@@ -197,7 +222,12 @@ class Min(_Best):
         return bool(value < best or (best != best and value == value))
 
 
-@aggregate(result=_of_argument)
+@aggregate(
+    result=_of_argument,
+    grouped=lambda kernels, call: kernels.Max(call),
+    windows={"max": "The largest value in the frame; nulls are skipped."},
+    running=lambda kernels, call: kernels.Max(call),
+)
 class Max(_Best):
     """The largest value: of numbers, texts, truth values, dates or date-times; of equal ones the first.
 
@@ -209,7 +239,11 @@ class Max(_Best):
         return bool(value > best or (value != value and best == best))
 
 
-@aggregate(result=lambda arguments: types.array_of(arguments[0].non_null()))
+@aggregate(
+    result=lambda arguments: types.array_of(arguments[0].non_null()),
+    reversible=True,
+    grouped=lambda kernels, call: kernels.Collect(call),
+)
 class Collect:
     """All values in record order, nulls included; an empty array without any."""
 
@@ -229,7 +263,11 @@ class Collect:
         return self.items
 
 
-@aggregate(name="weighted_avg", result=lambda arguments: types.FLOAT.or_null())
+@aggregate(
+    name="weighted_avg",
+    result=lambda arguments: types.FLOAT.or_null(),
+    grouped=lambda kernels, call: kernels.WeightedAverage(call),
+)
 class WeightedAvg:
     """The sum of value times weight by the sum of weights.
 
@@ -239,7 +277,8 @@ class WeightedAvg:
     def __init__(self) -> None:
         self.products: Fraction = Fraction(0)
         self.weights: Fraction = Fraction(0)
-        self.special = 0.0
+        #: Of the products and of the weights: what is not finite.
+        self.special = [0.0, 0.0]
 
     def step(self, value: Numeric, weight: Numeric) -> None:
         """Take one pair in."""
@@ -247,24 +286,30 @@ class WeightedAvg:
             return
         if math.isfinite(value) and math.isfinite(weight):
             self.products += Fraction(value) * Fraction(weight)
+        else:
+            self.special[0] += value * weight
+        if math.isfinite(weight):
             self.weights += Fraction(weight)
         else:
-            self.special += value * weight
+            self.special[1] += weight
 
     def merge(self, other: WeightedAvg) -> None:
         """Take another part of the group in."""
         self.products += other.products
         self.weights += other.weights
-        self.special += other.special
+        self.special = [mine + its for mine, its in zip(self.special, other.special, strict=True)]
 
     def finish(self) -> float | None:
         """The average."""
-        if self.special != 0.0:
-            return self.special
-        return _nearest(self.products / self.weights) if self.weights else None
+        products, weights = self.special
+        if not self.weights and weights == 0.0:
+            return None
+        if products != 0.0:
+            return products / (weights or _nearest(self.weights))
+        return _nearest(self.products / self.weights)
 
 
-@aggregate(result=_of_argument)
+@aggregate(result=_of_argument, grouped=lambda kernels, call: kernels.First(call))
 class First:
     """The first record's value, null included."""
 
@@ -287,7 +332,7 @@ class First:
         return self.value
 
 
-@aggregate(result=_of_argument)
+@aggregate(result=_of_argument, grouped=lambda kernels, call: kernels.Last(call))
 class Last:
     """The last record's value, null included."""
 
@@ -309,7 +354,12 @@ class Last:
         return self.value
 
 
-@aggregate(name="any", result=_of_argument)
+@aggregate(
+    name="any",
+    result=_of_argument,
+    reversible=True,
+    grouped=lambda kernels, call: kernels.FirstValue(call),
+)
 class AnyOf:
     """The first value that is not null."""
 

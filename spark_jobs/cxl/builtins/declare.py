@@ -20,8 +20,9 @@ says why there is nothing. Examples run on both engines.
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Protocol, get_args, get_origin, get_type_hints
@@ -277,15 +278,37 @@ class Accumulator(Protocol):
         """The result; may raise `Failure`."""
 
 
+#: Makes the kernel of a call. It gets the module of kernels, which is loaded where groups are computed and not before
+#: (`spark_jobs/nodes/aggregate/accumulators.py`, `spark_jobs/nodes/windows/kernels/choice.py`), and the call.
+KernelRule = Callable[[Any, Any], Any]
+
+
 @dataclass(frozen=True)
 class Aggregate:
-    """An aggregate function: its name, its parameters, the type of its result and its meaning."""
+    """An aggregate function: its name, its parameters, the type of its result, its meaning and its kernel.
+
+    Args:
+        name: its name in CXL.
+        parameters: those of the accumulator's `step`.
+        result: the result type from the argument types.
+        accumulator: the meaning.
+        grouped: the kernel of groups; None where the accumulator computes each group from its values.
+        reversible: whether a value can be taken back out of a result; `explain` says so where groups are retracted.
+        doc: the documentation.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     result: ResultRule
     accumulator: Callable[[], Accumulator]
+    grouped: KernelRule | None
+    reversible: bool
     doc: str
+
+    @property
+    def numbers(self) -> tuple[bool, ...]:
+        """For each parameter whether it takes numbers alone, so that a record with another value fails."""
+        return tuple(each.type is not None and each.type.kind is types.Kind.NUMERIC for each in self.parameters)
 
     def fold(self, rows: Iterable[Sequence[Any]]) -> tuple[Any, bool]:
         """The result for the arguments of a group's records, in order, and whether it is an error (with null)."""
@@ -301,14 +324,26 @@ class Aggregate:
 _AGGREGATES: dict[str, Aggregate] = {}
 
 
-def aggregate(*, result: ResultRule, name: str | None = None) -> Callable[[type[Any]], type[Any]]:
-    """Declare an aggregate function by its accumulator class.
+def aggregate(
+    *,
+    result: ResultRule,
+    name: str | None = None,
+    grouped: KernelRule | None = None,
+    reversible: bool = False,
+    windows: Mapping[str, str] | None = None,
+    running: KernelRule | None = None,
+) -> Callable[[type[Any]], type[Any]]:
+    """Declare an aggregate function by its accumulator class, and the window functions that are the same up to a row.
 
     The class has `step`, whose parameters are the function's, `merge` and `finish`; its docstring is the documentation.
 
     Args:
-        result: the result type from the argument types.
+        result: the result type from the argument types, of the windows too.
         name: the name in CXL, where it is not the class's in lower case.
+        grouped: the kernel of groups, for arguments of one type; None where the class does for all.
+        reversible: whether a value can be taken back out of a result.
+        windows: the window functions by their names in CXL, with their documentation.
+        running: the kernel of these, for arguments of one type; None where the class does for all.
     """
 
     def declare(accumulator: type[Any]) -> type[Any]:
@@ -322,16 +357,21 @@ def aggregate(*, result: ResultRule, name: str | None = None) -> Callable[[type[
             parameters=tuple(_parameter(parameter, hints[parameter.name]) for parameter in parameters),
             result=result,
             accumulator=accumulator,
+            grouped=grouped,
+            reversible=reversible,
             doc=inspect.getdoc(accumulator) or "",
         )
+        takes = Takes.NUMBER if all(_AGGREGATES[called].numbers) else Takes.FIELD
+        for each, doc in (windows or {}).items():
+            window(each, takes, result, doc, running=running, meaning=accumulator)
         return accumulator
 
     return declare
 
 
 def aggregates() -> dict[str, Aggregate]:
-    """Every aggregate function by name."""
-    registry()
+    """Every aggregate function by name; imports none of the methods, which executors may do without."""
+    importlib.import_module("spark_jobs.cxl.builtins.aggregates")
     return _AGGREGATES
 
 
@@ -349,27 +389,82 @@ class Takes(StrEnum):
     OFFSET = "an offset and a field"
 
 
+class RunningMeaning(Protocol):
+    """What a window function makes of a frame that grows row by row."""
+
+    def step(self, value: Any) -> None:
+        """Take the next row's value in."""
+
+    def finish(self) -> Any:
+        """The result up to here; may raise `Failure`."""
+
+
+class Gathers(StrEnum):
+    """Which values of its frame a function gathers in an array for each row."""
+
+    ALL = "all"
+    DISTINCT = "each once"
+
+
 @dataclass(frozen=True)
 class Window:
-    """A function of `$window`; `result` gives its type from the type of the field or predicate."""
+    """A function of `$window`.
+
+    Args:
+        name: its name in CXL.
+        takes: what it is given.
+        result: the type from the type of the field or predicate.
+        doc: the documentation.
+        running: the kernel; None where `meaning` does for all values.
+        meaning: what takes values in whose kind shows at run time only, and arrays; None where the kernel does.
+        empty: the result for a frame without rows.
+        gathers: which values it gathers in an array for each row; None where it gives single values.
+        by_position: whether it counts from the row's place in its partition. A record has no place in the partitions
+            of another source, so that there it gives null.
+    """
 
     name: str
     takes: Takes
     result: ResultRule
     doc: str
+    running: KernelRule | None
+    meaning: Callable[[], RunningMeaning] | None
+    empty: Any
+    gathers: Gathers | None
+    by_position: bool
+
+    def is_by_row(self, argument: types.Type) -> bool:
+        """Whether values of a type are taken in one row after the other, as the meaning says."""
+        return self.meaning is not None and (
+            self.running is None or argument.is_dynamic or argument.kind is types.Kind.ARRAY
+        )
 
 
 _WINDOWS: dict[str, Window] = {}
 
 
-def window(name: str, takes: Takes, result: ResultRule, doc: str) -> None:
-    """Declare a window function."""
+def window(
+    name: str,
+    takes: Takes,
+    result: ResultRule,
+    doc: str,
+    *,
+    running: KernelRule | None,
+    meaning: Callable[[], RunningMeaning] | None = None,
+    empty: Any = None,
+    gathers: Gathers | None = None,
+    by_position: bool = False,
+) -> None:
+    """Declare a window function; see `Window`."""
     if name in _WINDOWS:
         raise ValueError(f"window function {name} is declared twice")
-    _WINDOWS[name] = Window(name, takes, result, doc)
+    if running is None and meaning is None:
+        raise ValueError(f"window function {name} has neither a kernel nor a meaning")
+    _WINDOWS[name] = Window(name, takes, result, doc, running, meaning, empty, gathers, by_position)
 
 
 def windows() -> dict[str, Window]:
-    """Every window function by name."""
-    registry()
+    """Every window function by name; imports none of the methods, which executors may do without."""
+    importlib.import_module("spark_jobs.cxl.builtins.aggregates")
+    importlib.import_module("spark_jobs.cxl.builtins.window")
     return _WINDOWS

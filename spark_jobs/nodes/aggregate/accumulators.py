@@ -1,13 +1,15 @@
-"""The aggregate functions on Arrow: what they keep of raw rows, how kept states merge, and the result.
+"""Kernels of aggregate functions: what they keep of raw rows, how kept states merge, and the result.
 
 Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states;
-the grouping itself is done once for all accumulators of a node. Functions over dynamic values keep the values and let
-the declared meaning (`cxl/builtins/aggregates.py`) work on them when the group is complete.
+the grouping itself is done once for all accumulators of a node. Which kernel a function has stands in its declaration
+(`spark_jobs/cxl/builtins/aggregates.py`). Functions over dynamic values keep the values and let the declared meaning
+work on them when the group is complete.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import types, values
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes.aggregate import exact
 
 if TYPE_CHECKING:
@@ -45,12 +48,28 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One call. `name` prefixes its state columns."""
+    """One call.
+
+    Args:
+        call: it.
+        name: prefixes its state columns. Accumulators of one name keep the same states; without one, that is what is
+            done with which columns.
+    """
 
     call: typed.AggregateCall
-    name: str
+    name: str = ""
     #: About how many state columns it has.
     width: ClassVar = 1
+    #: Whether it takes values whose kind shows at run time only.
+    takes_dynamic: ClassVar = False
+    #: Whether its result follows from the order of all records of a group; the first and the last one have places.
+    needs_order: ClassVar = False
+    #: Whether its result is that of a group's last record.
+    needs_last: ClassVar = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", f"{type(self).__name__}{self.call.arguments}")
 
     def parts(self) -> tuple[Accumulator, ...]:
         """What keeps states for this one; those of one name keep the same states."""
@@ -71,6 +90,8 @@ class Accumulator:
 
 class Count(Accumulator):
     """`count(*)` counts rows, `count(x)` those that are not null."""
+
+    takes_dynamic = True
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
         """Ones are summed."""
@@ -140,9 +161,9 @@ class FloatSum(Accumulator):
         return {int(place): column for name, _, place, column in found if name == self.name}
 
 
-def _named(kind: type[Accumulator], call: typed.AggregateCall) -> Accumulator:
-    """An accumulator named by what it does with which columns, so that calls that need the same share it."""
-    return kind(call, f"{kind.__name__} {' '.join(call.arguments)}")
+def sum_of(call: typed.AggregateCall) -> IntSum | FloatSum:
+    """The sum of numbers of one type."""
+    return IntSum(call) if call.argument_types[0].kind is types.Kind.INT else FloatSum(call)
 
 
 class Average(Accumulator):
@@ -150,8 +171,7 @@ class Average(Accumulator):
 
     def parts(self) -> tuple[Accumulator, ...]:
         """A sum and a count."""
-        is_int = self.call.argument_types[0].kind is types.Kind.INT
-        return _named(IntSum if is_int else FloatSum, self.call), _named(Count, self.call)
+        return sum_of(self.call), Count(self.call)
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """Null without values."""
@@ -198,71 +218,101 @@ class WeightedAverage(Accumulator):
 
 
 class Pick(Accumulator):
-    """`min`, `max`, `first`, `last`, `any`: one of the values, by Arrow's function of that name or by the row."""
+    """One of the values: chosen by a function of Arrow, or by its row."""
 
-    _FUNCTIONS: ClassVar = {"min": ("min", SKIP_NULLS), "max": ("max", SKIP_NULLS), "first": (FIRST, None),
-                  "last": (LAST, None), "any": ("first", SKIP_NULLS)}  # fmt: skip
+    #: The function, and its options.
+    function: ClassVar[str]
+    options: ClassVar[Any] = None
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The values; for `max` also whether there is a NaN, which Arrow's function passes over."""
-        grouped = [Grouped(self.name, arguments[0], *self._FUNCTIONS[self.call.function])]
-        if self._may_be_nan(arguments[0]):
-            grouped.append(Grouped(f"{self.name}.nan", pc.fill_null(pc.is_nan(arguments[0]), False), "any", None))
-        return grouped
+        """The values."""
+        return [Grouped(self.name, arguments[0], self.function, self.options)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """The same function over the winners, which stand in record order."""
-        winners = states[self.name]
-        grouped = [Grouped(self.name, winners, *self._FUNCTIONS[self.call.function])]
-        if self._may_be_nan(winners):
-            grouped.append(Grouped(f"{self.name}.nan", states[f"{self.name}.nan"], "any", None))
-        return grouped
+        return [Grouped(self.name, states[self.name], self.function, self.options)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         """The winner."""
+        return states[self.name], None
+
+
+class Min(Pick):
+    """The smallest value; Arrow passes over NaN where there is another number."""
+
+    function, options = "min", SKIP_NULLS
+
+
+class Max(Pick):
+    """The largest value; of Floats also whether there is a NaN, which Arrow's function passes over."""
+
+    function, options = "max", SKIP_NULLS
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """The values, and which of them are NaN."""
+        grouped = super().first(arguments, count)
+        if pa.types.is_floating(arguments[0].type):
+            grouped.append(self._seen(pc.fill_null(pc.is_nan(arguments[0]), False)))
+        return grouped
+
+    def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
+        """The largest winner, and whether there was a NaN."""
+        grouped = super().again(states)
+        if pa.types.is_floating(states[self.name].type):
+            grouped.append(self._seen(states[f"{self.name}.nan"]))
+        return grouped
+
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """NaN where there was one: it is larger than every number."""
         winners = states[self.name]
-        if self._may_be_nan(winners):
+        if pa.types.is_floating(winners.type):
             winners = pc.if_else(states[f"{self.name}.nan"], pa.scalar(math.nan, winners.type), winners)
         return winners, None
 
-    def _may_be_nan(self, values: pa.Array) -> bool:
-        return self.call.function == "max" and pa.types.is_floating(values.type)
+    def _seen(self, are_nan: pa.Array) -> Grouped:
+        return Grouped(f"{self.name}.nan", are_nan, "any", None)
 
 
-class Collect(Accumulator):
-    """All values in record order; for functions over dynamic values, which the declared meaning then folds."""
+class First(Pick):
+    """The value of the first row."""
+
+    function = FIRST
+
+
+class Last(Pick):
+    """The value of the last row."""
+
+    function = LAST
+    needs_last = True
+
+
+class FirstValue(Pick):
+    """The first value that is not null."""
+
+    function, options = "first", SKIP_NULLS
+    needs_order = True
+
+
+class Folded(Accumulator):
+    """All values in record order, which the declared meaning folds when the group is complete."""
+
+    takes_dynamic = True
+    needs_order = True
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """One list column per argument; without arguments the nulls of `collect(*)`."""
-        arguments = arguments or [pa.nulls(count, pa.string())]
+        """One list column per argument."""
         return [Grouped(f"{self.name}.{i}", argument, "list") for i, argument in enumerate(arguments)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
         """Lists are joined."""
-        count = max(len(self.call.arguments), 1)
-        return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(count)]
+        return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(len(self.call.arguments))]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """The list, or what the function makes of it."""
-        lists = states[f"{self.name}.0"]
-        if lists.null_count:  # the single group of no rows
-            lists = pa.array([items or [] for items in lists.to_pylist()], lists.type)
-        target = values.arrow_type(self.call.type)
-        if self.call.function == "collect" and lists.type == target:
-            return lists, None
+        """What the function makes of the values."""
         columns = [
-            [self._decoded(items, static) for items in states[f"{self.name}.{i}"].to_pylist()]
-            for i, static in enumerate(self.call.argument_types or (types.ANY,))
+            [self._decoded(items, static) for items in self._lists(states, i).to_pylist()]
+            for i, static in enumerate(self.call.argument_types)
         ]
-        return self._fold(columns)
-
-    @staticmethod
-    def _decoded(items: list[Any] | None, static: types.Type) -> list[Any]:
-        return [values.decode(item) for item in items or ()] if static.is_dynamic else list(items or ())
-
-    def _fold(self, columns: list[list[list[Any]]]) -> tuple[pa.Array, pa.Array | None]:
-        from spark_jobs.cxl.builtins import declare
-
         function = declare.aggregates()[self.call.function]
         results, bad = [], []
         for group in zip(*columns, strict=True):
@@ -271,23 +321,28 @@ class Collect(Accumulator):
             bad.append(failed)
         return values.to_arrow(results, self.call.type), pa.array(bad)
 
+    def _lists(self, states: Mapping[str, pa.Array], argument: int) -> pa.Array:
+        """The values of each group; there are none in the single group of no rows."""
+        lists = states[f"{self.name}.{argument}"]
+        return pa.array([items or [] for items in lists.to_pylist()], lists.type) if lists.null_count else lists
 
-def accumulator(call: typed.AggregateCall, name: str) -> Accumulator:
-    """The accumulator of a call."""
-    if any(static.is_dynamic for static in call.argument_types):
-        return Count(call, name) if call.function == "count" else Collect(call, name)
-    match call.function:
-        case "count":
-            return _named(Count, call)
-        case "sum":
-            return _named(IntSum if call.argument_types[0].kind is types.Kind.INT else FloatSum, call)
-        case "avg":
-            return Average(call, name)
-        case "weighted_avg":
-            return WeightedAverage(call, name)
-        case "min" | "max" | "first" | "last" | "any":
-            return Pick(call, name)
-        case "collect":
-            return Collect(call, name)
-        case _:
-            return Collect(call, name)
+    @staticmethod
+    def _decoded(items: list[Any], static: types.Type) -> list[Any]:
+        return [values.decode(item) for item in items] if static.is_dynamic else items
+
+
+class Collect(Folded):
+    """All values in record order, as an array."""
+
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The lists themselves, where they are of the result's type."""
+        lists = self._lists(states, 0)
+        return (lists, None) if lists.type == values.arrow_type(self.call.type) else super().finish(states)
+
+
+def accumulator(call: typed.AggregateCall) -> Accumulator:
+    """The accumulator of a call, as its function declares it."""
+    grouped = declare.aggregates()[call.function].grouped
+    found: Accumulator = Folded(call) if grouped is None else grouped(sys.modules[__name__], call)
+    is_dynamic = any(static.is_dynamic for static in call.argument_types)
+    return Folded(call) if is_dynamic and not found.takes_dynamic else found

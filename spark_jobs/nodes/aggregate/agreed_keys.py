@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import typed, types
 from spark_jobs.formats import cell_text
 from spark_jobs.nodes import partition
-from spark_jobs.nodes.aggregate.accumulators import Accumulator, Pick
+from spark_jobs.nodes.aggregate.accumulators import Accumulator, Max, Min
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +44,9 @@ class AgreedKeys:
         """What keeps the keys: where the least and the greatest number are one, so are all keys."""
         found: list[Accumulator] = []
         for number, columns in self._keys.items():
-            found += [_kept(function, number, types.INT, f"{number} {function}") for function in ("min", "max")]
-            found += [_kept("max", name, self._types[name], f"kept {name}") for name in columns]
+            found.append(Min(_call(number, types.INT), f"{number} min"))
+            found.append(Max(_call(number, types.INT), f"{number} max"))
+            found += [Max(_call(name, self._types[name]), f"kept {name}") for name in columns]
         return found
 
     def prepared(self, data: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -66,5 +67,6 @@ class AgreedKeys:
         return found
 
 
-def _kept(function: str, argument: str, static: types.Type, name: str) -> Pick:
-    return Pick(typed.AggregateCall(function, (argument,), (static,), name, static), name)
+def _call(column: str, static: types.Type) -> typed.AggregateCall:
+    """What an accumulator is told that no program calls: the column that it takes."""
+    return typed.AggregateCall("", (column,), (static,), "", static)

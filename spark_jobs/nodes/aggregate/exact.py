@@ -168,19 +168,27 @@ class Totals:
 
     def nearest(self) -> pa.Array:
         """The nearest doubles."""
-        return self._result(self.head, self.exponent, self.nulls)
+        return _doubles(self.head, self.exponent, self.special, self.nulls)
 
     def divided(self, by: Totals) -> pa.Array:
         """The quotients, rounded once where the platform's long double is wider than a double; null by zero."""
-        nulls = self.nulls | by.nulls | (by.head == 0.0)
+        is_special = (self.special != 0.0) | (by.special != 0.0)
+        by_zero = by.head == 0.0
+        nulls = self.nulls | by.nulls | (by_zero & (by.special == 0.0))
         wide = [each.astype(np.longdouble) for each in (self.head, self.tail, by.head, by.tail)]
-        quotient = ((wide[0] + wide[1]) / np.where(nulls, 1.0, wide[2] + wide[3])).astype(np.float64)
-        return self._result(quotient + 0.0, self.exponent - by.exponent, nulls)  # -0.0 is 0.0
+        quotient = ((wide[0] + wide[1]) / np.where(nulls | by_zero, 1.0, wide[2] + wide[3])).astype(np.float64)
+        special = np.zeros(len(nulls))
+        if is_special.any():
+            above, below = (np.where(each.special != 0.0, each.special, each.head) for each in (self, by))
+            with np.errstate(invalid="ignore"):
+                special = np.where(is_special, above / np.where(nulls, 1.0, below), 0.0)
+        return _doubles(quotient + 0.0, self.exponent - by.exponent, special, nulls)  # -0.0 is 0.0
 
-    def _result(self, head: np.ndarray, exponent: np.ndarray, nulls: np.ndarray) -> pa.Array:
-        with np.errstate(over="ignore", under="ignore"):
-            numbers = np.ldexp(head, exponent)
-        return pa.array(np.where(self.special != 0.0, self.special, numbers), mask=nulls)
+
+def _doubles(head: np.ndarray, exponent: np.ndarray, special: np.ndarray, nulls: np.ndarray) -> pa.Array:
+    with np.errstate(over="ignore", under="ignore"):
+        numbers = np.ldexp(head, exponent)
+    return pa.array(np.where(special != 0.0, special, numbers), mask=nulls)
 
 
 def _rounded(carried: Mapping[int, np.ndarray], rows: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, types, values
+from spark_jobs.cxl.builtins import declare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
-_NUMERIC = ("sum", "avg", "weighted_avg")
 #: How the text of a number begins in a dynamic column; NaN and the infinities are tagged.
 _NUMBER = r'^([-0-9]|\{"\$float")'
 
 
 def arguments(step: AggregateStep) -> dict[str, str]:
     """The columns that only show at run time whether they hold numbers, with the function that wants them."""
+    functions = declare.aggregates()
     return {
         name: call.function
         for call in step.program.calls
-        if call.function in _NUMERIC
-        for name, static in zip(call.arguments, call.argument_types, strict=True)
-        if static.kind is types.Kind.ANY
+        for name, static, is_number in zip(
+            call.arguments, call.argument_types, functions[call.function].numbers, strict=False
+        )
+        if is_number and static.kind is types.Kind.ANY
     }
 
 

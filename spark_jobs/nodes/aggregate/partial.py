@@ -46,7 +46,7 @@ class Grouping:
         #: Where a group's first record comes from.
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
         self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
-        self.accumulators = [accumulators.accumulator(call, f"call {i}") for i, call in enumerate(step.program.calls)]
+        self.accumulators = [accumulators.accumulator(call) for call in step.program.calls]
         self.agreed = agreed_keys.AgreedKeys(step.agreed_keys, step.input)
         #: What keeps states: calls over the same columns share theirs.
         parts = (part for each in self.accumulators for part in each.parts())

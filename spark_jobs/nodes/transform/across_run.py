@@ -61,7 +61,7 @@ class Across(operator.Operator):
     @cached_property
     def _array_bytes(self) -> np.ndarray | None:
         """What the arrays of each group take, and behind them of none; None where no function gives any."""
-        giving = [call for call in self.step.calls if call.function in ("collect", "distinct")]
+        giving = [call for call in self.step.calls if call.gathers]
         found: np.ndarray | None = None
         for call in giving:
             if call.own:

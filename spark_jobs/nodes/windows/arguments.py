@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failure_columns, values
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.aggregate import numbers
 from spark_jobs.nodes.windows.kernels.function import Given
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.windows.call import Call
-
-
-#: What takes numbers alone.
-_ADDING = ("sum", "cumulative_sum", "avg")
 
 
 class Evaluator:
@@ -35,9 +32,10 @@ class Evaluator:
         self._run = run
 
     def given(self, call: Call, rows: pa.RecordBatch) -> Given:
-        """The arguments of a call, row by row; a call that adds up gets only numbers."""
+        """The arguments of a call, row by row; one that takes numbers gets nothing else."""
         found = self._given(call, rows)
-        return _numbers(call, found) if call.function in _ADDING and call.argument_type.is_dynamic else found
+        takes_numbers = declare.windows()[call.function].takes is declare.Takes.NUMBER
+        return _numbers(call, found) if takes_numbers and call.argument_type.is_dynamic else found
 
     def _given(self, call: Call, rows: pa.RecordBatch) -> Given:
         if call.argument is not None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import types
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes.records.columns import RANGED
 
 if TYPE_CHECKING:
-    from spark_jobs.cxl import typed
-
-#: What has no kernel where the kind of its values shows at run time only.
-_BY_KIND = ("sum", "cumulative_sum", "avg", "min", "max", "collect", "distinct")
+    from spark_jobs.cxl import typed, types
 
 
 @dataclass(frozen=True)
@@ -69,10 +66,23 @@ class Call:
         return max(self.offset, 0) if self.function == "lead" and isinstance(self.offset, int) else 0
 
     @property
+    def gathers(self) -> bool:
+        """Whether each row gets an array of values of its frame."""
+        return declare.windows()[self.function].gathers is not None
+
+    @property
+    def is_by_position(self) -> bool:
+        """Whether it counts from the row's place in its partition."""
+        return declare.windows()[self.function].by_position
+
+    @property
     def obstacle(self) -> str | None:
         """Why it runs row by row; None where it has a kernel."""
         if self.own:
             return "what it compares with differs from record to record"
-        if self.function in _BY_KIND and (self.argument_type.is_dynamic or self.argument_type.kind is types.Kind.ARRAY):
-            return f"the values' type is known at run time only ({self.argument_type})"
-        return None
+        window = declare.windows()[self.function]
+        if not window.is_by_row(self.argument_type):
+            return None
+        if window.running is None:
+            return "the function has no kernel"
+        return f"the values' type is known at run time only ({self.argument_type})"

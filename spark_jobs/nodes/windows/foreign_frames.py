@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call, Match
 
-#: A record has no place in a group of another source, so everything counted from its place is null.
-_POSITIONAL = ("row_number", "rank", "dense_rank", "lag", "lead")
-
 
 @dataclass(frozen=True)
 class Groups:
@@ -79,7 +76,7 @@ class Groups:
         for call in calls:
             nothing = pairs.nothing(call)
             failures = pa.nulls(1, pa.string())
-            if call.function in _POSITIONAL:
+            if call.is_by_position:
                 found[call.column] = pa.nulls(self.count + 1, nothing.type)
                 continue
             parts = list(self._parts(call, evaluator))
@@ -123,7 +120,7 @@ def laid(
     taken = known.take(pa.array(numbers))
     begins, ends = groups.frames(numbers)
     for call in calls:
-        if call.own and call.function not in _POSITIONAL:
+        if call.own and not call.is_by_position:
             result = pairs.results(call, evaluator, rows, groups.frame, begins, ends)
             columns = {call.column: result.values}
             if result.failures is not None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import tree_walk, values
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.function import Results
 from spark_jobs.nodes.windows.rows import Strip
@@ -90,15 +91,4 @@ def _scattered(call: Call, has_frame: np.ndarray, found: list[pa.Array], problem
 
 def nothing(call: Call) -> pa.Array:
     """What a function gives for no rows: one value."""
-    match call.function:
-        case "count":
-            value: object = 0
-        case "every" | "not_exists":
-            value = True
-        case "any" | "exists":
-            value = False
-        case "collect" | "distinct":
-            value = []
-        case _:
-            value = None
-    return values.to_arrow([value], call.type)
+    return values.to_arrow([declare.windows()[call.function].empty], call.type)

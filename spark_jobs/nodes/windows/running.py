@@ -90,7 +90,7 @@ class Running:
         self._evaluator = evaluator
         self._node = node
         self._share = share
-        self._giving = [(call, each) for call, each in self._functions if each is not None and each.gives_arrays]
+        self._giving = [(call, each) for call, each in self._functions if each is not None and call.gathers]
         self._is_whole = any(call.needs_partition for call in calls)
         self._ahead = max((call.ahead for call in calls), default=0)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl.builtins import declare
 from spark_jobs.plan import correlation
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.correlation import Correlation, DeferredRegion
     from spark_jobs.plan.plan import Plan
-
-#: Reversible functions: a value can be taken back out of their results.
-REVERSIBLE = frozenset({"sum", "count", "collect", "any"})
 
 
 def block(plan: Plan) -> list[str]:
@@ -36,8 +34,9 @@ def block(plan: Plan) -> list[str]:
 
 def _aggregate(plan: Plan, region: DeferredRegion) -> Iterator[str]:
     step: Any = plan.by_name[region.producer].step
-    buffered = [call.function for call in step.program.calls if call.function not in REVERSIBLE]
-    path = "BufferRequired" if buffered else "Reversible"
+    functions = declare.aggregates()
+    is_reversible = all(functions[call.function].reversible for call in step.program.calls)
+    path = "Reversible" if is_reversible else "BufferRequired"
     columns = ", ".join(f'"{column}"' for column in region.columns)
     yield f"Aggregate '{region.producer}':"
     yield f"  retraction: relaxed-CK enabled, {path} accumulator path."

@@ -47,15 +47,12 @@ _SESSION = WINDOW.of("session")
 
 def needs_order(grouping: Grouping) -> bool:
     """Whether some function asks for the order of all records of a group; the first and the last have places."""
-    return any(
-        isinstance(each, accumulators.Collect) or (isinstance(each, accumulators.Pick) and each.call.function == "any")
-        for each in grouping.keepers
-    )
+    return any(each.needs_order for each in grouping.keepers)
 
 
 def _needs_end(grouping: Grouping) -> bool:
     """Whether some function asks for the last record of a group."""
-    return any(isinstance(each, accumulators.Pick) and each.call.function == "last" for each in grouping.keepers)
+    return any(each.needs_last for each in grouping.keepers)
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,32 +13,23 @@ from spark_jobs.cxl.failure import Failure, packed
 from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results, combined_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.rows import Strip
 
-#: The aggregate function that a window function is up to each row.
-_RUNNING = {"sum": "sum", "cumulative_sum": "sum", "avg": "avg", "min": "min", "max": "max"}
-
 
 class ByRow(Function):
-    """A running aggregate over values whose kind shows at run time only."""
+    """A function over values whose kind shows at run time only."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._failing = FailingFrames()
+        self._window = declare.windows()[call.function]
         self._state: Any = None
-
-    @property
-    def gives_arrays(self) -> bool:
-        """Whether it is `collect` or `distinct`."""
-        return self.call.function not in _RUNNING
 
     def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
         """As many as there are values so far; texts that differ may be one value."""
         taken = np.ones(strip.count, dtype=bool)
-        if given is not None and self.call.function == "distinct":
+        if given is not None and self._window.gathers is declare.Gathers.DISTINCT:
             texts = given.values.slice(0, strip.count).dictionary_encode().indices.fill_null(-1).to_numpy()
             pairs = strip.partitions * (int(texts.max()) + 2) + texts + 1
             taken[:] = False
@@ -55,12 +45,13 @@ class ByRow(Function):
         """The values of some rows."""
         wanted = np.zeros(strip.count, dtype=bool)
         wanted[rows] = True
+        assert self._window.meaning is not None
         items = values.from_arrow(given.values.slice(0, strip.count), self.call.argument_type)
         found: list[Any] = []
         problems: list[str | None] = []
         for value, starts, told in zip(items, strip.starts.tolist(), wanted.tolist(), strict=False):
             if starts or self._state is None:
-                self._state = _begun(self.call.function)
+                self._state = self._window.meaning()
             self._state.step(value)
             if not told:
                 continue
@@ -74,31 +65,3 @@ class ByRow(Function):
         given_ = self._failing.of(strip, given)
         both = combined_failures(None if given_ is None else given_.take(pa.array(rows)), failures)
         return Results(values.to_arrow(found, self.call.type), both)
-
-
-class _Collected:
-    """The values that are not null, so far; with `once` each kind of value once."""
-
-    def __init__(self, *, once: bool) -> None:
-        self._once = once
-        self._seen: set[str] = set()
-        self.items: list[Any] = []
-
-    def step(self, value: Any) -> None:
-        """Take a value in."""
-        text = values.encode(0.0 if value == 0.0 and value.__class__ is float else value)
-        if text is None or (self._once and text in self._seen):
-            return
-        self._seen.add(text)
-        self.items.append(value)
-
-    def finish(self) -> list[Any]:
-        """The array so far."""
-        return copy.copy(self.items)
-
-
-def _begun(function: str) -> Any:
-    if function in _RUNNING:
-        begin: Callable[[], Any] = declare.aggregates()[_RUNNING[function]].accumulator
-        return begin()
-    return _Collected(once=function == "distinct")

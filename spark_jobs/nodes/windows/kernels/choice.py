@@ -1,46 +1,52 @@
-"""Which kernel a call of a window function has."""
+"""The kernels of window functions, by the names that their declarations use, and the one that a call has.
+
+The declarations stand in `spark_jobs/cxl/builtins/window.py` and, for aggregates of the frame, in
+`spark_jobs/cxl/builtins/aggregates.py`.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import types
-from spark_jobs.nodes.windows.kernels import by_row, extremes, lists, positions, predicates, totals
+from spark_jobs.cxl.builtins import declare
+from spark_jobs.nodes.windows.kernels.by_row import ByRow
+from spark_jobs.nodes.windows.kernels.extremes import Max, Min
+from spark_jobs.nodes.windows.kernels.lists import Collect, Distinct
+from spark_jobs.nodes.windows.kernels.positions import DenseRank, First, Own, Rank, RowNumber, lag_of, lead_of
+from spark_jobs.nodes.windows.kernels.predicates import AnyRow, EveryRow, NoRow
+from spark_jobs.nodes.windows.kernels.totals import mean_of, sum_of
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.kernels.function import Function
 
-_PLAIN: dict[str, type[Function]] = {
-    "row_number": positions.Number,
-    "count": positions.Number,
-    "rank": positions.Rank,
-    "dense_rank": positions.DenseRank,
-    "first": positions.First,
-    "first_value": positions.First,
-    "last": positions.Own,
-    "last_value": positions.Own,
-    "any": predicates.Quantifier,
-    "exists": predicates.Quantifier,
-    "every": predicates.Quantifier,
-    "not_exists": predicates.Quantifier,
-}
-_OF_ONE_KIND: dict[str, type[Function]] = {
-    "min": extremes.Extreme,
-    "max": extremes.Extreme,
-    "collect": lists.Collect,
-    "distinct": lists.Distinct,
-}
+__all__ = [
+    "AnyRow",
+    "ByRow",
+    "Collect",
+    "DenseRank",
+    "Distinct",
+    "EveryRow",
+    "First",
+    "Max",
+    "Min",
+    "NoRow",
+    "Own",
+    "Rank",
+    "RowNumber",
+    "begin",
+    "lag_of",
+    "lead_of",
+    "mean_of",
+    "sum_of",
+]
 
 
 def begin(call: Call) -> Function:
     """The function of a call, before its first strip."""
-    if call.function in ("lag", "lead"):
-        if not isinstance(call.offset, int):
-            return positions.Reach(call)
-        return positions.Lead(call) if call.function == "lead" else positions.Lag(call)
-    if call.function in _PLAIN:
-        return _PLAIN[call.function](call)
-    if call.argument_type.is_dynamic or call.argument_type.kind is types.Kind.ARRAY:
-        return by_row.ByRow(call)
-    return _OF_ONE_KIND[call.function](call) if call.function in _OF_ONE_KIND else totals.total(call)
+    window = declare.windows()[call.function]
+    if window.running is None or window.is_by_row(call.argument_type):
+        return ByRow(call)
+    found: Function = window.running(sys.modules[__name__], call)
+    return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST = 1 << 62
 
 
-class Extreme(Function):
+class Max(Function):
     """The row that wins so far, by codes that have the order of the values."""
 
     def __init__(self, call: Call) -> None:
@@ -44,12 +44,22 @@ class Extreme(Function):
         ranked = codes.of_values(values, self.call.argument_type)
         if (int(strip.partitions[-1]) + 1) * ranked.size > _MOST:
             ranked = ranked.dense()
-        numbers = ranked.numbers
-        if self.call.function == "min":
-            numbers = np.where(numbers > 0, ranked.size - numbers, 0)
+        numbers = self.ranks(ranked)
         # Each partition's codes are above all of those before it, so that one running maximum serves them all.
         floor = strip.partitions * ranked.size
         best = np.maximum.accumulate(floor + numbers)
         won = np.concatenate([[True], best[1:] > best[:-1]])
         rows = np.maximum.accumulate(np.where(won, strip.places, 0))
         return values.take(pa.array(rows, mask=best == floor))
+
+    def ranks(self, ranked: codes.Codes) -> np.ndarray:
+        """A number for each value, larger ones for those that win; 0 for null."""
+        return ranked.numbers
+
+
+class Min(Max):
+    """The same, with the smallest value for the winner."""
+
+    def ranks(self, ranked: codes.Codes) -> np.ndarray:
+        """The order turned round."""
+        return np.where(ranked.numbers > 0, ranked.size - ranked.numbers, 0)

@@ -44,11 +44,6 @@ class Function:
         """The results for a strip, of which the rest of a partition may follow."""
         raise NotImplementedError
 
-    @property
-    def gives_arrays(self) -> bool:
-        """Whether each row gets an array of its frame."""
-        return False
-
     def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
         """How many values the array of each row of a strip has at most; `given` is None where it is not known yet."""
         raise NotImplementedError

@@ -24,11 +24,6 @@ class Collect(Function):
         #: The values of the partition that goes on.
         self._carried: pa.Array | None = None
 
-    @property
-    def gives_arrays(self) -> bool:
-        """They do."""
-        return True
-
     def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
         """As many as there are values so far."""
         if given is None:

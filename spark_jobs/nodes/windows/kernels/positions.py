@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.rows import Strip
 
 
-class Number(Function):
+class RowNumber(Function):
     """`row_number`, and `count`: the frame's rows."""
 
     def __init__(self, call: Call) -> None:
@@ -34,7 +34,7 @@ class Number(Function):
         return Results(pa.array(self.numbers(strip)))
 
 
-class Rank(Number):
+class Rank(RowNumber):
     """`rank`: the position of the first row with the same values of the sort fields."""
 
     def __init__(self, call: Call) -> None:
@@ -128,6 +128,16 @@ class Lead(Function):
         rows = strip.places + self.call.ahead
         there = rows < _ends(strip.starts)[: strip.count]
         return Results(given.values.take(pa.array(rows, mask=~there)))
+
+
+def lag_of(call: Call) -> Lag | Reach:
+    """`lag`, by the same number for all rows or by what each record says."""
+    return Lag(call) if isinstance(call.offset, int) else Reach(call)
+
+
+def lead_of(call: Call) -> Lead | Reach:
+    """`lead`, by the same number for all rows or by what each record says."""
+    return Lead(call) if isinstance(call.offset, int) else Reach(call)
 
 
 class Reach(Function):

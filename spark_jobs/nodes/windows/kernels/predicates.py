@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.rows import Strip
 
 
-class Quantifier(Function):
-    """A row decides when its predicate is true (`every`: false); later rows are not looked at."""
+class AnyRow(Function):
+    """Whether the predicate is true for some row; the first such row decides, and later ones are not looked at."""
+
+    #: What a row's predicate has to be to decide, and what the result is then.
+    decider: ClassVar[bool] = True
+    decided: ClassVar[bool] = True
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)
@@ -28,7 +32,7 @@ class Quantifier(Function):
     def results(self, strip: Strip, given: Given) -> Results:
         """The verdict so far: decided, else null where some row's is, else the opposite."""
         verdicts = bools(given.values.slice(0, strip.count), self.call.argument_type)
-        decides = pc.fill_null(pc.invert(verdicts) if self.call.function == "every" else verdicts, False)
+        decides = pc.fill_null(verdicts if self.decider else pc.invert(verdicts), False)
         deciding = decides.to_numpy(zero_copy_only=False)
         doubtful = verdicts.is_null().to_numpy(zero_copy_only=False)
         before = strip.running(deciding.astype(np.int64), int(self._decided)) - deciding > 0
@@ -36,8 +40,7 @@ class Quantifier(Function):
         decided = before | deciding
         nulls = strip.running(doubtful.astype(np.int64), int(self._doubtful)) > 0
         self._decided, self._doubtful = bool(decided[-1]), bool(nulls[-1])
-        wanted = self.call.function in ("any", "exists")
-        return Results(pa.array(np.where(decided, wanted, not wanted), mask=nulls & ~decided), failures)
+        return Results(pa.array(np.where(decided, self.decided, not self.decided), mask=nulls & ~decided), failures)
 
     @staticmethod
     def _looked_at(strip: Strip, given: Given, before: np.ndarray) -> Given:
@@ -46,6 +49,18 @@ class Quantifier(Function):
             return given
         failures = given.failures.slice(0, strip.count)
         return Given(given.values, pc.if_else(pa.array(before), pa.scalar(None, pa.string()), failures))
+
+
+class EveryRow(AnyRow):
+    """Whether the predicate is true for every row; the first for which it is false decides."""
+
+    decider, decided = False, False
+
+
+class NoRow(AnyRow):
+    """Whether the predicate is true for no row; the first for which it is true decides."""
+
+    decided = False
 
 
 def bools(column: pa.Array, static: types.Type) -> pa.Array:

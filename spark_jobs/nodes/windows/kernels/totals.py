@@ -162,9 +162,11 @@ class FloatMean(_Floats):
         return Results(self.sums(strip, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
 
 
-def total(call: Call) -> Function:
-    """The function of a call of `sum`, `cumulative_sum` or `avg` over numbers of one kind."""
-    is_int = call.argument_type.kind is types.Kind.INT
-    if call.function == "avg":
-        return IntMean(call) if is_int else FloatMean(call)
-    return IntSum(call) if is_int else FloatSum(call)
+def sum_of(call: Call) -> Function:
+    """The running sum of numbers of one type."""
+    return IntSum(call) if call.argument_type.kind is types.Kind.INT else FloatSum(call)
+
+
+def mean_of(call: Call) -> Function:
+    """The running mean of numbers of one type."""
+    return IntMean(call) if call.argument_type.kind is types.Kind.INT else FloatMean(call)

@@ -6,12 +6,13 @@ import ast
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.formats import registry
+from tests import dotted_names
+from tests.dotted_names import parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 RANKS = {
@@ -49,11 +50,6 @@ PROVIDER_MAY = {"contract", "credentials", "reasons", "result", "bundle", "spool
 FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
 PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/*.py"))
-
-
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def imports(path: Path, *, with_types: bool = True) -> list[str]:
@@ -352,3 +348,37 @@ value.kind == "date"
 def test_stores_are_loaded_for_uris_alone() -> None:
     statement = "import spark_jobs.plan.planner, spark_jobs.plan.physical.inputs, spark_jobs.execute.tasks.task"
     assert loaded(statement, "botocore", "spark_jobs.stores.s3", "spark_jobs.stores.reading") == set()
+
+
+def test_what_tests_patch_and_have_other_processes_import_is_there() -> None:
+    """A name in a string is not seen by who renames it, and many such tests run rarely."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line} {name}"
+        for path in [*TESTS, *ROOT.glob("benchmarks/**/*.py"), *ROOT.glob("scripts/**/*.py")]
+        if path != Path(__file__)
+        for line, name in dotted_names.named(parsed(path))
+        if not dotted_names.exists(name)
+    ]
+    assert found == []
+
+
+def test_names_in_strings_are_found() -> None:
+    program = """
+from spark_jobs.nodes import spill, nowhere
+monkeypatch.setattr(spill, "NOTHING", 1)
+monkeypatch.setattr(spill.Space, "put", 1)
+monkeypatch.setattr("spark_jobs.nodes.spill.Space.no_such_name", 1)
+run([python, "-m", "spark_jobs.no_program"])
+run([python, "-c", "import sys; from spark_jobs.disk import locks, gone; locks.nothing(); locks.NoLocksError"])
+run([python, "-c", f"import spark_jobs.plan.gone, sys; {program}"])
+"spark_jobs.zip", "spark_jobs.nodes", f"spark_jobs.nodes.{kind}.run"
+"""
+    found = [(line, name) for line, name in dotted_names.named(ast.parse(program)) if not dotted_names.exists(name)]
+    assert sorted(set(found)) == [
+        (3, "spark_jobs.nodes.spill.NOTHING"),
+        (5, "spark_jobs.nodes.spill.Space.no_such_name"),
+        (6, "spark_jobs.no_program"),
+        (7, "spark_jobs.disk.gone"),
+        (7, "spark_jobs.disk.locks.nothing"),
+        (8, "spark_jobs.plan.gone"),
+    ]

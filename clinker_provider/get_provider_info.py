@@ -62,6 +62,13 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "3.0",
                     },
+                    "emit_assets": {
+                        "description": "Whether tasks have assets: outputs as outlets, sources as inlets.",
+                        "version_added": "0.3.0",
+                        "type": "boolean",
+                        "example": "True",
+                        "default": "False",
+                    },
                     "history_url": {
                         "description": "URL template of an application in the Spark history server.",
                         "version_added": "0.1.0",

@@ -147,6 +147,20 @@ class PipelineOperator(BaseOperator):
             folder = str(Path(dag.fileloc).parent)
         return validation.resolve(str(self.pipeline), root=self.pipeline_root, dag_folder=folder)
 
+    def _is_known_when_parsed(self) -> bool:
+        """Whether nothing that decides what the pipeline means is a template."""
+        values = (
+            self.pipeline,
+            self.pipeline_root,
+            self.base_dir,
+            self.rules_path,
+            self.channel,
+            self.environment,
+            self.env_vars,
+        )
+        is_here = not validation.is_remote(str(self.pipeline)) and self._resolved_pipeline() is not None
+        return is_here and validation.is_static(*values)
+
     @property
     def is_checked_when_parsed(self) -> bool:
         """Whether what is known now is checked now."""

@@ -7,9 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk import conf as airflow_conf
+from airflow.sdk.definitions.context import get_parsing_context
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from clinker_provider import callbacks, execution, outcome, policy, validation, xcoms
+from clinker_provider import assets, callbacks, datasets, execution, outcome, policy, validation, xcoms
 from clinker_provider.exceptions import (
     ClinkerConfigError,
     ClinkerDeadLettersError,
@@ -24,7 +26,14 @@ from clinker_provider.exceptions import (
     ClinkerRetriedError,
     ClinkerUnsharedError,
 )
-from clinker_provider.links.clinker import DeadLettersLink, MetricsLink, SparkHistoryLink, TemplatedLink, show
+from clinker_provider.links.clinker import (
+    CONFIG_SECTION,
+    DeadLettersLink,
+    MetricsLink,
+    SparkHistoryLink,
+    TemplatedLink,
+    show,
+)
 from clinker_provider.operators.submit import SubmittingOperator
 from spark_jobs import bundle, contract, reasons, result
 
@@ -55,6 +64,9 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     Beside what `PipelineOperator` (the pipeline) and `SubmittingOperator` (Spark) take:
 
+    :param emit_assets: whether the pipeline's outputs are outlets and its sources inlets of the task. Outputs whose
+        place only the run knows go to the alias `clinker.<DAG>.<task>`.
+        Default: Airflow's configuration `[clinker] emit_assets`, else not
     :param batch_id: `$pipeline.batch_id`; default: the job's own (templated)
     :param memory_limit: memory for the run's data, such as `2G` (templated)
     :param threads: threads of an embedded run (templated)
@@ -104,6 +116,7 @@ class ClinkerSparkOperator(SubmittingOperator):
     def __init__(
         self,
         *,
+        emit_assets: bool | None = None,
         batch_id: str | None = None,
         memory_limit: str | None = None,
         threads: int | str | None = None,
@@ -148,7 +161,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._hook: ClinkerSparkSubmitHook | None = None
         #: What became of a run that Airflow ended in the middle.
         self._cut_off: tuple[outcome.Outcome, result.RunResult | None] | None = None
+        if emit_assets is None:
+            emit_assets = airflow_conf.getboolean(CONFIG_SECTION, "emit_assets", fallback=False)
+        self.emit_assets = emit_assets
         self._check_options_when_parsed()
+        self._declare_assets()
 
     def execute(self, context: Context) -> dict[str, Any] | None:
         """Run the pipeline; gives the XCom `return_value`.
@@ -182,6 +199,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._tell_reasons(record)
         if callback and record and record.dlq_count and ended.verdict.is_success:
             _call_after_publishing("on_dlq", lambda: callback(context, record))
+        if self.emit_assets and record and ended.verdict.is_success and not failure:
+            _call_after_publishing("telling its assets", lambda: self._tell_assets(context, subject, record))
         if failure:
             raise failure
         self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
@@ -390,6 +409,33 @@ class ClinkerSparkOperator(SubmittingOperator):
             allow_absolute_paths=self.allow_absolute_paths,
             further=further,
         )
+
+    def _declare_assets(self) -> None:
+        """Add what the pipeline reads and writes to the task's inlets and outlets, as far as it is known now."""
+        parsed = get_parsing_context().task_id
+        is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
+        # An instance of a mapped task is made when it runs: what Airflow does not know by then, it does not take.
+        if not self.emit_assets or is_mapped or parsed not in (None, self.task_id):
+            return
+        assets.declare(self, datasets.of(self.subject()) if self._is_known_when_parsed() else None)
+
+    def _tell_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
+        found = None if validation.is_remote(str(self.pipeline)) else datasets.of(subject)
+        if found is None:
+            self.log.warning("The assets of %s are not known here", self.pipeline)
+            return
+        common = {
+            "pipeline": found.pipeline,
+            "execution_id": record.execution_id,
+            "application_id": record.application_id,
+            "duration_ms": record.metrics.get("duration_ms"),
+            "records_read": record.records_total,
+            "dlq_count": record.dlq_count,
+            "dlq_path": record.dlq_path,
+        }
+        lost = assets.tell(self, context["outlet_events"], found, record, self._masked(common))
+        if lost:
+            self.log.warning("No outlet is there for %s; give the mapped task outlets=[AssetAlias(…)]", ", ".join(lost))
 
     def _check_options_when_parsed(self) -> None:
         if not self.is_checked_when_parsed:

@@ -17,7 +17,7 @@ DAG_FILE = """
 import json
 from datetime import datetime, timedelta
 
-from airflow.sdk import dag, task
+from airflow.sdk import Asset, dag, task
 
 from clinker_provider.operators.spark import ClinkerSparkOperator
 from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor
@@ -46,28 +46,59 @@ def endings():
     ClinkerDeadLettersSensor(
         task_id="deferred", path=f"{{FOLDER}}/dead.csv", min_count=3, deferrable=True, poke_interval=0.1, timeout=60
     )
+    published = dict(
+        dlq_count=2, dlq_path="/dead.csv", output_files=[f"{{FOLDER}}/a.csv", f"{{FOLDER}}/b_7.csv"],
+        outputs=[dict(name="a", records=5, files=1), dict(name="b", records=3, files=1)],
+    )
+    asset = dict(pipeline=f"{{FOLDER}}/assets.yaml", emit_assets=True)
+    ClinkerSparkOperator(task_id="assets", env_vars=job("assets", [2], **published), **asset)
+    ClinkerSparkOperator(task_id="no_assets", env_vars=job("no_assets", [3], **published), **asset)
     late = ClinkerDeadLettersSensor(
         task_id="clean", path="{{{{ ti.xcom_pull(task_ids='io_then_success', key='dlq_path') or '' }}}}",
         poke_interval=0.1, timeout=0.2, soft_fail=True,
     )
 
 
+@dag(dag_id="reader", schedule=[Asset(uri=f"file://{{FOLDER}}/a.csv")], is_paused_upon_creation=False)
+def reader():
+    @task
+    def nothing(): pass
+    nothing()
+
+
 endings()
+reader()
+"""
+
+PIPELINE = """
+pipeline: {name: assets}
+nodes:
+  - {type: source, name: rows, config: {type: csv, path: in.csv, schema: {id: int}}}
+  - {type: output, name: a, input: rows, config: {type: csv, path: a.csv}}
+  - {type: output, name: b, input: rows, config: {type: csv, path: 'b_{batch_id}.csv'}}
 """
 
 SCRIPT = """
 import json, sys
-from airflow.dag_processing.dagbag import DagBag
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.asset import AssetDagRunQueue, AssetEvent
+from airflow.models.dagbundle import DagBundleModel
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 
 bag = DagBag(dag_folder=sys.argv[1])
 assert not bag.import_errors, bag.import_errors
+with create_session() as session:
+    session.merge(DagBundleModel(name="tests"))
+sync_bag_to_db(bag, "tests", None)
 run = bag.dags["endings"].test()
-report = {"tasks": [], "xcoms": []}
+report = {"tasks": [], "xcoms": [], "events": [], "queued": []}
 with create_session() as session:
     for ti in run.get_task_instances(session=session):
         report["tasks"].append([ti.task_id, ti.map_index, str(ti.state), ti.try_number])
+    for event in session.query(AssetEvent).all():
+        report["events"].append([event.source_task_id, event.asset.uri, event.extra])
+    report["queued"] = [item.target_dag_id for item in session.query(AssetDagRunQueue).all()]
     for item in session.scalars(XComModel.get_many(run_id=run.run_id, dag_ids=["endings"])):
         report["xcoms"].append([item.task_id, item.map_index, item.key, XComModel.deserialize_value(item)])
 print("REPORT" + json.dumps(report))
@@ -80,6 +111,8 @@ class Run:
     def __init__(self, folder: Path, report: dict[str, Any]) -> None:
         self.folder = folder
         self.states = {(name, index): state for name, index, state, _ in report["tasks"]}
+        self.events = {uri: (task, extra) for task, uri, extra in report["events"]}
+        self.queued = report["queued"]
         self.xcoms = {(name, index, key): value for name, index, key, value in report["xcoms"]}
 
     def calls(self, name: str) -> list[str]:
@@ -96,6 +129,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     binary = folder / "spark-submit"
     binary.write_text(f"#!{sys.executable}\n{fake}")
     binary.chmod(0o755)
+    (folder / "assets.yaml").write_text(PIPELINE)
     (folder / "dead.csv").write_text("_cxl_dlq_id\n1\n2\n3\n")
     (dags / "endings.py").write_text(DAG_FILE.format(folder=str(folder), binary=str(binary)))
     environ = {
@@ -149,3 +183,15 @@ def test_deferred_sensor_ends_through_its_trigger_and_a_clean_run_is_skipped(run
     assert run.states["deferred", -1] == "success"
     assert run.xcoms["deferred", -1, "return_value"]["count"] == 3
     assert run.states["clean", -1] == "skipped"
+
+
+def test_assets_are_told_of_what_was_published_and_start_their_readers(run: Run) -> None:
+    uri = run.folder.as_uri()
+    assert set(run.events) == {f"{uri}/a.csv", f"{uri}/b_7.csv"}
+    task, extra = run.events[f"{uri}/a.csv"]
+    assert task == "assets", "the other published nothing"
+    assert (extra["records"], extra["dlq_count"], extra["dlq_path"]) == (5, 2, "/dead.csv")
+    assert extra["schema"] == [{"name": "id", "type": "Int"}]
+    assert run.events[f"{uri}/b_7.csv"][1]["records"] == 3
+    assert run.states["no_assets", -1] == "failed"
+    assert run.queued == ["reader"]

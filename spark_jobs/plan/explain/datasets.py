@@ -1,0 +1,123 @@
+"""What a pipeline reads and writes, as its plan says: URIs and columns.
+
+A URI is None where only the run knows it: paths with tokens, patterns that match files.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.plan import paths
+from spark_jobs.stores import location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.nodes.source.step import SourceStep
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.result import RunResult
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and its type in the words of CXL, whether it may be null or not."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What one source reads or one output writes."""
+
+    node: str
+    uri: str | None
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> list[dict[str, str]]:
+        """The columns as JSON has them."""
+        return [{"name": column.name, "type": column.type} for column in self.columns]
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """What a pipeline reads and writes.
+
+    Args:
+        pipeline: its name.
+        sources: one for each file that a source names, or one without a URI.
+        outputs: one for each output.
+    """
+
+    pipeline: str
+    sources: tuple[Dataset, ...]
+    outputs: tuple[Dataset, ...]
+
+
+def of_plan(plan: Plan) -> Datasets:
+    """What a plan reads and writes."""
+    sources = [
+        Dataset(name, uri, _columns(step)) for name, step in plan.sources.items() for uri in _read(step, plan.base_dir)
+    ]
+    outputs = [Dataset(name, _written(step, plan.base_dir), _columns(step)) for name, step in plan.outputs.items()]
+    return Datasets(plan.name, tuple(sources), tuple(outputs))
+
+
+def uri_of(path: str, base_dir: Path) -> str:
+    """The URI of a file: of a store as it is, of a local path with its absolute form."""
+    if location.is_uri(path) and location.scheme_of(path) != "file":
+        return location.without_credentials(path)
+    return Path(os.path.abspath(Path(base_dir, location.local(path)))).as_uri()
+
+
+def written(found: Datasets, record: RunResult) -> list[tuple[Dataset, dict[str, Any], list[str]]]:
+    """The outputs that a run published, each with what the record says of it, and its files."""
+    known = {each.node: each for each in found.outputs}
+    files = iter(record.output_files)
+    published = []
+    for each in record.outputs:
+        own = [file for _, file in zip(range(int(each["files"])), files, strict=False)]
+        if each["name"] in known:
+            published.append((known[each["name"]], dict(each), own))
+    return published
+
+
+def shared_uri(files: Sequence[str]) -> str | None:
+    """The URI of a file, or of the folder that several share; None of none."""
+    if len(files) < 2:
+        return uri_of(files[0], Path("/")) if files else None
+    folders = {file.rpartition("/")[0] for file in files}
+    return uri_of(folders.pop() if len(folders) == 1 else _common(folders), Path("/"))
+
+
+def _common(folders: Iterable[str]) -> str:
+    pieces = [folder.split("/") for folder in folders]
+    shared = [level[0] for level in zip(*pieces, strict=False) if len(set(level)) == 1]
+    # A folder that has the first level alone in common has the root.
+    return "/".join(shared) or "/"
+
+
+def _columns(step: SourceStep | OutputStep) -> tuple[Column, ...]:
+    return tuple(Column(column.name, str(replace(column.type, nullable=False))) for column in step.columns)
+
+
+def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
+    if step.endpoint is not None:
+        place = urlsplit(step.endpoint.url)
+        host = f"{place.hostname or ''}{f':{place.port}' if place.port else ''}"
+        return [f"{place.scheme}://{host}{place.path}"]
+    paths = [step.match.path, *step.match.paths] if step.match.path else [*step.match.paths]
+    return [uri_of(path, base_dir) for path in paths] or [None]
+
+
+def _written(step: OutputStep, base_dir: Path) -> str | None:
+    if paths.tokens(step.path) or (step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None):
+        return None
+    return uri_of(paths.render(step.path, {}), base_dir)

@@ -60,6 +60,9 @@ def page(name: str) -> str:
         ).strip()
     ]
     for direction, title in (("read", "Reading"), ("write", "Writing")):
+        if direction == "write" and not known.can_write:
+            parts.append("## Writing\n\nSuch files are not written.")
+            continue
         has_some = bool(options(name, direction))
         parts.append(
             f"## {title}\n\n" + (table(_class(name, direction).__name__) if has_some else "There are no options.")

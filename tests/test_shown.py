@@ -13,9 +13,11 @@ import subprocess
 import sys
 import textwrap
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import openpyxl
 import pytest
 import yaml
 
@@ -189,6 +191,28 @@ def test_the_page_on_object_stores_is_true(tmp_path: Path, s3: Bucket, monkeypat
     (command,) = blocks(page, "sh")
     assert clinker.main(command.split()[1:]) == 0
     assert Path("out/large_orders.csv").read_text() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
+
+
+def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    ((_, name, text),) = [found for found in FENCE.findall((ROOT / "docs/excel.md").read_text("utf-8")) if found[1]]
+    Path(name).write_text(text, encoding="utf-8")
+    book = openpyxl.Workbook()
+    book.active.append(["a note"])
+    for month in ("2026-01", "2026-02"):
+        sheet = book.create_sheet(month)
+        header = ["account", "amount", "due", "by"]
+        for row, cells in enumerate([header, ["A1", 10.5, date(2026, 1, 5), "me"], ["A2", "n/a", None, None]], 3):
+            for column, value in enumerate(cells, 2):
+                sheet.cell(row, column, value)
+    book["2026-02"]["C4"] = "#DIV/0!"
+    book.save("budget.xlsx")
+    assert clinker.main(["run", name]) == 2
+    assert Path("out/due.csv").read_text() == "account,amount,due,month,by\nA1,10.5,2026-01-05,2026-01,me\n"
+    (letter,) = csv.DictReader(Path("out/dead_letters.csv").read_text().splitlines())
+    assert letter["_cxl_dlq_error_detail"].endswith("the cell has the error #DIV/0! (cell '2026-02'!C4)")
+    assert (letter["account"], letter["amount"]) == ("A1", "#DIV/0!")
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

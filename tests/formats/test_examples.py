@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+import openpyxl
 import pyarrow as pa
 import pytest
 import yaml
@@ -33,8 +34,11 @@ EXAMPLES = [
 
 def packed(name: str, options: dict[str, Any], text: str) -> bytes:
     """The bytes of a file that the page shows."""
-    rows = [json.loads(line) for line in text.splitlines()] if name in ("parquet", "avro", "orc") else []
+    is_typed = name in ("parquet", "avro", "orc", "excel")
+    rows = [json.loads(line) for line in text.splitlines()] if is_typed else []
     sink = io.BytesIO()
+    if name == "excel":
+        return workbook(rows, options)
     if name == "parquet":
         parquet.write_table(pa.Table.from_pylist(rows), sink)
         return sink.getvalue()
@@ -54,6 +58,20 @@ def packed(name: str, options: dict[str, Any], text: str) -> bytes:
         stream.write(data)
     found: bytes = buffer.getvalue().to_pybytes()
     return found
+
+
+def workbook(rows: list[dict[str, Any]], options: dict[str, Any]) -> bytes:
+    """A workbook that the page shows: cells by the letters of their columns, or records below their names."""
+    book = openpyxl.Workbook()
+    book.active.title = options.get("sheets", ["Sheet1"])[0]
+    if "A" not in rows[0]:
+        rows = [dict(zip("ABC", each, strict=False)) for each in (rows[0].keys(), *(row.values() for row in rows))]
+    for number, row in enumerate(rows, 1):
+        for letter, value in row.items():
+            book.active[f"{letter}{number}"] = value
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
 
 
 def shown(name: str, options: dict[str, Any], data: bytes) -> str:

@@ -165,4 +165,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # By its name: decoders raise what the module of that name has.
+    from spark_jobs.formats.isolated import program
+
+    program.main()

@@ -7,6 +7,8 @@ else converts by its text, as text cells do (`docs/semantics/parquet_avro.md`, "
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -14,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure_columns, types, values
+from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.records import Problems
+from spark_jobs.formats.spelling import USUAL
 from spark_jobs.formats.typed import spelling
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
+    from spark_jobs.formats.spelling import Spelling
 
 #: Floats from here on are no ints of 64 bits.
 _TOO_LARGE = float(1 << 63)
@@ -35,6 +40,32 @@ _ODD = r'^[^"\[]'
 Found = tuple[pa.Array, Type]
 
 
+@dataclass(frozen=True)
+class Refusals:
+    """Values of a column that are none: the records with one fail if the column is declared.
+
+    Args:
+        texts: what stands there instead, null for all other records.
+        before: what is wrong, before the text.
+    """
+
+    texts: pa.StringArray
+    before: str
+
+    @property
+    def rows(self) -> Rows:
+        """The records with one."""
+        return _rows(self.texts.is_valid())
+
+    def reason(self, column: SourceColumn) -> failure_columns.Reason:
+        """Why they fail."""
+        category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
+        return failure_columns.Reason(category, column.name, self.before, "")
+
+
+NONE_REFUSED: Mapping[int, Refusals] = MappingProxyType({})
+
+
 class TypedShape:
     """How the columns of a file become those of its source."""
 
@@ -42,22 +73,31 @@ class TypedShape:
         self._reading = reading
         self._columns = columns
 
-    def block(self, first: int, count: int, found: Mapping[int, Found]) -> format.Block:
+    def block(
+        self,
+        first: int,
+        count: int,
+        found: Mapping[int, Found],
+        refused: Mapping[int, Refusals] = NONE_REFUSED,
+    ) -> format.Block:
         """The block of some records.
 
         Args:
             first: the place of the first record in the split.
             count: how many records there are.
             found: the columns of the file that are needed, by their places.
+            refused: what is no value in them, and null there.
         """
         problems = Problems(count)
         converted: list[pa.Array | None] = []
         for column, field in zip(self._reading.columns, self._columns.declared, strict=True):
+            if field is not None and field in refused:
+                problems.note(refused[field].rows, refused[field].reason(column), field)
             converted.append(self._column(column, field, found, count, problems))
-        batch = self._batch(converted, found, count)
+        batch = self._batch(converted, found, refused, count)
         if not problems.reasons:
             return format.Block(first, count, batch)
-        texts = _Texts(found)
+        texts = _Texts(found, refused)
         bad = problems.rows
         places = np.arange(first, first + count, dtype=np.int64)
         good = np.delete(np.arange(count, dtype=np.int64), bad)
@@ -85,14 +125,20 @@ class TypedShape:
             array = coerce.without_nulls(cast("pa.StringArray", array), column.spelling.null_values)
             done = coerce.convert(array, column.type, self._reading.forms(column), column.spelling)
         else:
-            done = convert(array, static, column.type, self._reading.forms(column))
+            done = convert(array, static, column.type, self._reading.forms(column), column.spelling)
         for rows, reason in coerce.no_conversions(column, array, done.failed):
             problems.note(rows, reason, field)
         if column.required and array.null_count:
             problems.note(_rows(array.is_null()), coerce.absence(column), None)
         return done.array
 
-    def _batch(self, converted: list[pa.Array | None], found: Mapping[int, Found], count: int) -> pa.RecordBatch:
+    def _batch(
+        self,
+        converted: list[pa.Array | None],
+        found: Mapping[int, Found],
+        refused: Mapping[int, Refusals],
+        count: int,
+    ) -> pa.RecordBatch:
         names, arrays = [], []
         for column, array in zip(self._reading.columns, converted, strict=True):
             if array is not None and self._reading.carries(column.name):
@@ -101,7 +147,10 @@ class TypedShape:
         widened = self._columns.widened if self._reading.widened else ()
         for name, field in zip(self._reading.widened, widened, strict=True):
             names.append(format.WIDENED + name)
-            arrays.append(pa.nulls(count, pa.string()) if field is None else tagged(*found[field]))
+            array = pa.nulls(count, pa.string()) if field is None else tagged(*found[field])
+            if field is not None and field in refused:
+                array = pc.coalesce(array, tagged(refused[field].texts, types.STRING))
+            arrays.append(array)
         if arrays:
             return pa.RecordBatch.from_arrays(arrays, names=names)
         return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
@@ -122,16 +171,18 @@ class TypedShape:
 class _Texts(Mapping[int, pa.StringArray]):
     """The texts of columns, made when somebody wants them."""
 
-    def __init__(self, found: Mapping[int, Found]) -> None:
+    def __init__(self, found: Mapping[int, Found], refused: Mapping[int, Refusals]) -> None:
         self._found = found
+        self._refused = refused
         self._made: dict[int, pa.StringArray] = {}
 
     def __getitem__(self, field: int) -> pa.StringArray:
         if field not in self._made:
             array, static = self._found[field]
-            self._made[field] = (
-                _shown_bytes(array) if pa.types.is_binary(array.type) else cell_text.texts(array, static)
-            )
+            texts = _shown_bytes(array) if pa.types.is_binary(array.type) else cell_text.texts(array, static)
+            if field in self._refused:
+                texts = pc.coalesce(texts, self._refused[field].texts)
+            self._made[field] = texts
         return self._made[field]
 
     def __iter__(self) -> Iterator[int]:
@@ -141,8 +192,13 @@ class _Texts(Mapping[int, pa.StringArray]):
         return len(self._found)
 
 
-def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:
-    """A column under a declared type; a value that does not convert is null and listed."""
+def convert(
+    array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str, ...], spelling: Spelling = USUAL
+) -> coerce.Converted:
+    """A column under a declared type; a value that does not convert is null and listed.
+
+    The spelling is for texts among values of any kind.
+    """
     if pa.types.is_binary(array.type):
         return _of_bytes(array)
     if wanted.is_dynamic and wanted.kind is not Kind.NUMERIC:
@@ -167,7 +223,7 @@ def convert(array: pa.Array, static: Type, wanted: Type, date_formats: tuple[str
             failed = _rows(pc.fill_null(pc.invert(is_int), False))
             return coerce.Converted(pc.cast(pc.if_else(is_int, array, None), pa.int64()), failed)
     if static.is_dynamic and wanted.kind is not Kind.STRING and pc.any(pc.match_substring_regex(array, _ODD)).as_py():
-        return _one_by_one(array, wanted, date_formats)
+        return _one_by_one(array, wanted, date_formats, spelling)
     return coerce.convert(cell_text.texts(array, static), wanted, date_formats)
 
 
@@ -188,7 +244,7 @@ def _shown_bytes(array: pa.Array) -> pa.StringArray:
     )
 
 
-def _one_by_one(array: pa.Array, wanted: Type, date_formats: tuple[str, ...]) -> coerce.Converted:
+def _one_by_one(array: pa.Array, wanted: Type, date_formats: tuple[str, ...], spelling: Spelling) -> coerce.Converted:
     """Values of several kinds, each as in a column of its kind."""
     found = values.from_arrow(array, types.ANY)
     of_kind: dict[Kind, list[int]] = {}
@@ -202,6 +258,9 @@ def _one_by_one(array: pa.Array, wanted: Type, date_formats: tuple[str, ...]) ->
         if kind in (Kind.ARRAY, Kind.MAP):
             texts = cell_text.texts(array.take(pa.array(rows, pa.int64())), types.ANY)
             part = coerce.convert(texts, wanted, date_formats)
+        elif kind is Kind.STRING and not spelling.is_usual:
+            texts = pa.array([found[row] for row in rows], pa.string())
+            part = coerce.convert(coerce.without_nulls(texts, spelling.null_values), wanted, date_formats, spelling)
         else:
             part = convert(values.to_arrow([found[row] for row in rows], Type(kind)), Type(kind), wanted, date_formats)
         parts.append(part.array)

@@ -1,0 +1,78 @@
+"""Excel: what its options are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from spark_jobs.formats.excel import ranges
+from spark_jobs.formats.format import Format
+from spark_jobs.formats.options import Between, Listed, Options
+from spark_jobs.formats.spelling import Spelling
+
+
+@dataclass(frozen=True)
+class ExcelRead(Options):
+    """`options:` of an Excel source.
+
+    Args:
+        sheets: The sheets that are read, by their names, one after the other; `*` stands for any characters. The first
+            visible sheet when absent.
+        range: The cells that have the table, header included: `B3:F200`, `B3:F`, `B:F`, `3:200`, `B3` for all from
+            there on, or the name of a range of the workbook. All cells when absent.
+        has_header: Whether a row has the names of the columns; else columns follow `schema`.
+        header_row: The number of the row that has them, as the sheet counts. The first row of `range`, or the first one
+            with a value, when absent.
+        columns: The names of the first columns, in place of those of the header.
+        null_values: Texts and words of errors that are null, such as `n/a` or `#N/A`; a column may say otherwise.
+    """
+
+    sheets: Listed = ()
+    range: str = ""
+    has_header: bool = True
+    header_row: Annotated[int, Between(1, ranges.ROWS)] | None = None
+    columns: Listed = ()
+    null_values: Listed = ()
+
+    @property
+    def spelling(self) -> Spelling:
+        """Texts that are null."""
+        return Spelling(null_values=self.null_values)
+
+    @property
+    def reads_whole(self) -> bool:
+        """A sheet is one stream that is packed."""
+        return True
+
+    def problems(self) -> list[tuple[str, str]]:
+        """The header is within the range, and names are told apart."""
+        found = []
+        if not self.has_header and self.header_row is not None:
+            found.append(("header_row", "there is no header: `has_header: false`"))
+        cells = ranges.parsed(self.range)
+        if cells is None and ":" in self.range:
+            form = "write it as `B3:F200`, `B3:F`, `B:F` or `3:200`"
+            found.append(("range", f"'{self.range}' is no range of cells: {form}"))
+        elif cells and self.header_row is not None and not cells.first_row <= self.header_row <= cells.last_row:
+            found.append(("header_row", f"row {self.header_row} is not within the range {self.range}"))
+        if len(set(self.columns)) < len(self.columns) or "" in self.columns:
+            found.append(("columns", "a name is empty, or stands twice"))
+        if "" in self.sheets:
+            found.append(("sheets", "a name is empty"))
+        return found
+
+
+@dataclass(frozen=True)
+class ExcelWrite(Options):
+    """`options:` of an Excel output: there are none."""
+
+
+FORMAT = Format(
+    "excel",
+    "Excel",
+    chapter=8.4,
+    read_options=ExcelRead,
+    write_options=ExcelWrite,
+    is_typed=True,
+    documents=(("sheet", ("name",)),),
+)

@@ -37,9 +37,9 @@ _CLI = """# Command line reference
 `python -m spark_jobs` is `clinker` where the console scripts are not installed.
 
 Exit codes of `clinker`: 0 success, 1 the pipeline or the command line is wrong, 2 finished with dead letters, 3
-records broke the pipeline's rules, 4 a file could not be read or written or Spark broke down, 130 interrupted. Of
-`cxl`: 0 success, 1 the program or the command line is wrong, or its record failed, 2 something cannot be read.
-Warnings never change them.
+a record ended the run or there were too many dead letters, 4 a file could not be read or written or Spark failed,
+130 interrupted. Of `cxl`: 0 success, 1 the program or the command line is wrong or the record failed, 2 something
+cannot be read. Warnings never change them.
 """
 
 

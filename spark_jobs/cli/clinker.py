@@ -245,7 +245,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _add_planning(command: argparse.ArgumentParser) -> None:
     """The options of every command that plans a pipeline."""
     command.add_argument(
-        "--base-dir", type=Path, metavar="DIR", help="folder of relative paths; default: the pipeline's"
+        "--base-dir", type=Path, metavar="DIR", help="base of relative paths; default: the pipeline's folder"
     )
     command.add_argument("--rules-path", type=Path, metavar="DIR", help="folder of CXL modules; default: rules/")
     command.add_argument("--allow-absolute-paths", action="store_true", help="permit absolute paths in the pipeline")
@@ -256,9 +256,9 @@ def _add_planning(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a value for $vars.NAME; can be repeated",
+        help="set $vars.NAME; can be repeated",
     )
-    command.add_argument("--env", metavar="NAME", help="the active environment; the same as CLINKER_ENV")
+    command.add_argument("--env", metavar="NAME", help="the active environment; default: CLINKER_ENV")
     command.add_argument(
         "--diagnostics", choices=_DIAGNOSTICS, default="full", help="how problems are shown (default: full)"
     )
@@ -269,11 +269,11 @@ def _add_run(commands: Any) -> None:
     command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
     command.add_argument(
-        "--memory-limit", type=_memory, metavar="SIZE", help="memory for data, like 512M; wins over the pipeline's"
+        "--memory-limit", type=_memory, metavar="SIZE", help="memory for data, such as 512M; overrides the pipeline"
     )
     command.add_argument("--threads", type=_whole(1), metavar="N", help="cores to use; default: all")
     command.add_argument(
-        "--error-threshold", type=_whole(0), default=0, metavar="N", help="fail when more records are dead; 0: no limit"
+        "--error-threshold", type=_whole(0), default=0, metavar="N", help="fail if more records are dead; 0: no limit"
     )
     command.add_argument("--batch-id", metavar="ID", help="$pipeline.batch_id; default: a new UUID")
     command.add_argument(
@@ -283,7 +283,7 @@ def _add_run(commands: Any) -> None:
         "--once",
         nargs=2,
         metavar=("WHO", "WHAT"),
-        help="for schedulers that retry: publish a record of this run under these names, for --retry",
+        help="for schedulers that retry: publish a record of this run under this name, for --retry",
     )
     command.add_argument(
         "--retry",
@@ -299,11 +299,15 @@ def _add_run(commands: Any) -> None:
     command.add_argument(
         "-n", "--dry-run-n", type=_whole(0), metavar="N", help="preview: N records per source; implies --dry-run"
     )
-    command.add_argument("--dry-run-output", type=Path, metavar="FILE", help="where the preview goes; default: stdout")
+    command.add_argument(
+        "--dry-run-output", type=Path, metavar="FILE", help="write the preview to this file; default: stdout"
+    )
     command.add_argument("--force", action="store_true", help="replace existing outputs")
-    command.add_argument("--quiet", action="store_true", help="no progress, no summary")
+    command.add_argument("--quiet", action="store_true", help="show no progress and no summary")
     command.add_argument("--log-level", choices=_LEVELS, default="info", help="how much is logged (default: info)")
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="how it is logged")
+    command.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: text)"
+    )
     command.add_argument("--metrics-spool-dir", metavar="DIR", help="folder for the run's metrics file")
     command.add_argument(
         "--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port; default: SPARK_REMOTE"
@@ -316,7 +320,7 @@ def _add_validate(commands: Any) -> None:
     command = _command(commands, "validate", "check pipelines without reading data")
     command.add_argument("pipeline", type=Path, nargs="+", metavar="PIPELINE", help="pipeline files")
     _add_planning(command)
-    command.add_argument("--no-inputs", action="store_true", help="do not ask whether input files exist")
+    command.add_argument("--no-inputs", action="store_true", help="do not check whether input files exist")
 
 
 def _add_explain(commands: Any) -> None:
@@ -326,7 +330,9 @@ def _add_explain(commands: Any) -> None:
     )
     _add_planning(command)
     command.add_argument("--code", metavar="CODE", help="print the page of a diagnostic's code")
-    command.add_argument("--field", metavar="NODE.FIELD", help="where a parameter's or column's value comes from")
+    command.add_argument(
+        "--field", metavar="NODE.FIELD", help="show where the value of a parameter or column comes from"
+    )
     command.add_argument("--format", choices=("text", "json", "dot"), help="print the plan")
 
 
@@ -342,14 +348,14 @@ def _add_metrics(commands: Any) -> None:
 
 def _add_schema(commands: Any) -> None:
     command = _command(commands, "schema", "print the JSON Schema of pipeline files, for editors")
-    command.add_argument("--cases", action="store_true", help="of files of cases (*.test.yaml) instead")
+    command.add_argument("--cases", action="store_true", help="print the schema of test cases (*.test.yaml) instead")
     command.add_argument("--output", type=Path, metavar="FILE", help="write it to a file")
 
 
 def _add_init(commands: Any) -> None:
     command = _command(commands, "init", "make a folder with a small working pipeline and its data")
-    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to make")
-    command.add_argument("--force", action="store_true", help="write into a folder that is there already")
+    command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to create")
+    command.add_argument("--force", action="store_true", help="write into an existing folder")
 
 
 def _add_doctor(commands: Any) -> None:
@@ -358,34 +364,40 @@ def _add_doctor(commands: Any) -> None:
         "--base-dir",
         type=Path,
         metavar="DIR",
-        help="a pipeline's folder, whose clinker.toml counts; default: this one",
+        help="a pipeline's folder, for its clinker.toml; default: the current folder",
     )
-    command.add_argument("--master", metavar="URL", help="a Spark master to reach")
+    command.add_argument("--master", metavar="URL", help="also check this Spark master")
     command.add_argument("--run", action="store_true", help="also run a pipeline of five records")
-    command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
 
 
 def _add_lineage(commands: Any) -> None:
     command = _command(commands, "lineage", "show which source columns each output column comes from")
     command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
-    command.add_argument("--format", choices=("text", "json"), default="text", help="how it is shown (default: text)")
+    command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
 
 
 def _add_test(commands: Any) -> None:
     command = _command(commands, "test", "run the cases of pipelines, without Spark")
     command.add_argument(
-        "paths", type=Path, nargs="*", metavar="PATH", help="files of cases, or folders with *.test.yaml; default: here"
+        "paths",
+        type=Path,
+        nargs="*",
+        metavar="PATH",
+        help="case files, or folders with *.test.yaml; default: the current folder",
     )
     command.add_argument("-k", dest="only", metavar="TEXT", help="only cases with this text in their names")
-    command.add_argument("--update", action="store_true", help="write what came into the cases that fail")
+    command.add_argument("--update", action="store_true", help="write the actual results into the cases that fail")
     command.add_argument("--coverage", action="store_true", help="show which nodes and branches no case reaches")
     command.add_argument("--junit", type=Path, metavar="FILE", help="write results for a build server, as JUnit XML")
     command.add_argument(
-        "--record", metavar="NAME", help="make a case of a pipeline's first records, or of dead letters"
+        "--record", metavar="NAME", help="make a case from a pipeline's first records, or from dead letters"
     )
     command.add_argument("--rows", type=_whole(1), default=5, metavar="N", help="with --record: records of each source")
-    command.add_argument("--dead-letters", type=Path, metavar="FILE", help="with --record: the records of this file")
+    command.add_argument(
+        "--dead-letters", type=Path, metavar="FILE", help="with --record: use the records of this file"
+    )
 
 
 def _add_dlq(commands: Any) -> None:
@@ -393,21 +405,23 @@ def _add_dlq(commands: Any) -> None:
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = _command(actions, "show", "show dead letters by reason, with samples")
     _add_letters(show)
-    show.add_argument("--samples", type=_whole(0), default=3, metavar="N", help="records for each reason (default: 3)")
-    show.add_argument("--json", action="store_true", help="as JSON")
+    show.add_argument(
+        "--samples", type=_whole(0), default=3, metavar="N", help="records to show for each reason (default: 3)"
+    )
+    show.add_argument("--json", action="store_true", help="print JSON")
     replay = _command(actions, "replay", "run mended records, and only them, through their pipeline")
     replay.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
     _add_letters(replay)
     _add_planning(replay)
     replay.add_argument(
-        "--into", type=Path, metavar="DIR", help="write outputs into this folder; default: add to what the outputs have"
+        "--into", type=Path, metavar="DIR", help="write outputs into this folder; default: append to the outputs"
     )
     replay.add_argument("--force", action="store_true", help="with --into: replace files that exist")
-    replay.add_argument("--dry-run", action="store_true", help="run them, and write nothing")
+    replay.add_argument("--dry-run", action="store_true", help="run everything, but write nothing")
     discard = _command(actions, "discard", "give dead letters up, with a reason that the ledger keeps")
     _add_letters(discard)
-    discard.add_argument("--reason", required=True, metavar="TEXT", help="why nobody is going to mend them")
-    discard.add_argument("--all", action="store_true", help="discard all that are left")
+    discard.add_argument("--reason", required=True, metavar="TEXT", help="why these records will not be corrected")
+    discard.add_argument("--all", action="store_true", help="discard all remaining entries")
 
 
 def _add_letters(command: argparse.ArgumentParser) -> None:

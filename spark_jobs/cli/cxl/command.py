@@ -83,7 +83,9 @@ def _arguments() -> argparse.ArgumentParser:
     record.add_argument("--field", action="append", metavar="NAME=VALUE", help="one field of the record (repeatable)")
     _add_scope(evaluate)
     evaluate.add_argument("--json", action="store_true", help="print the outcome, errors included, as one JSON object")
-    evaluate.add_argument("--engine", choices=["interpreter", "arrow"], default="interpreter", help="what runs it")
+    evaluate.add_argument(
+        "--engine", choices=["interpreter", "arrow"], default="interpreter", help="the engine that runs it"
+    )
 
     form = commands.add_parser("fmt", help="print a file in canonical format", description="Format CXL files.")
     form.add_argument("files", nargs="+", metavar="FILE", help="the program; - reads standard input")
@@ -95,7 +97,7 @@ def _arguments() -> argparse.ArgumentParser:
     how.add_argument("--write", action="store_true", help="rewrite the files in place")
 
     repl = commands.add_parser("repl", help="try expressions interactively", description="Try CXL interactively.")
-    repl.add_argument("--record", metavar="JSON", help="the record that bare names read")
+    repl.add_argument("--record", metavar="JSON", help="the record, as a JSON object")
     _add_scope(repl)
     return parser
 

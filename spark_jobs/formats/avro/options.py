@@ -36,7 +36,7 @@ class AvroWrite(Options):
     """`options:` of an Avro output.
 
     Args:
-        compression: How the blocks in the file are compressed; every reader has `deflate`.
+        compression: How the blocks in the file are compressed; every reader supports `deflate`.
     """
 
     compression: BlockCompression = BlockCompression.DEFLATE  # type: ignore[assignment]  # of blocks, not of files

@@ -83,34 +83,34 @@ class CsvRead(SpelledOptions):
     """`options:` of a CSV source.
 
     Args:
-        delimiter: What stands between fields; one character, or several (`||`).
-        quote_char: The character around fields; doubled inside them. `''` if quotes are text like any other.
-        escape_char: The character that takes the meaning from a delimiter, a quote, a line end or itself behind it;
-            before anything else it goes without a trace. None when absent.
-        record_separator: What ends records, such as `~` or a return alone; other line ends are text then. Newlines,
-            returns, and both together end records when absent.
-        comment: What begins lines that are no records, such as `#`; none when absent.
-        trim: Whether blanks and tabs around a field are left out; what stands in quotes keeps its own.
-        has_header: Whether the first record has the names; else columns follow `schema`.
-        header_rows: How many records the header has; the names of a column are joined with `_`.
-        skip_repeated_header: Whether records that are the header again are left out.
-        columns: The names of the first columns, in place of those of the header.
-        skip_rows: How many lines of each file stand before the header, or before the first record.
-        skip_footer: How many lines at the end of each file are no records.
-        duplicate_columns: A header that names a column twice is an `error`, or its names are numbered (`number`): `n`,
-            `n_2`, `n_3`.
-        ragged: Records with fewer or more cells than the file has columns are an `error`; with `pad` they get the empty
-            cells that they lack, with `cut` they lose the cells that are too many, with `both` they do either.
-        quotes: With `strict` a quote within a cell that is not quoted, and text behind a closing quote, make a record
-            malformed; `lenient` takes them as text.
-        decimal_separator: What stands before the fraction of numbers, `.` or `,`; a column may say otherwise, as with
-            the next four.
-        thousands_separator: What may stand between groups of digits; nothing when absent.
-        null_values: Texts that are null, beside empty cells.
-        true_values: Texts that are true, beside `true`, `yes`, `on` and `1`, in any case of ASCII letters.
-        false_values: Texts that are false, beside `false`, `no`, `off` and `0`, likewise.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        delimiter: The text between fields: one character, or several (`||`).
+        quote_char: The character around fields; doubled inside them. `''` if quotes are ordinary text.
+        escape_char: The character that makes a following delimiter, quote, line end or escape character plain text;
+            before anything else it is dropped. None when absent.
+        record_separator: The text that ends records, such as `~` or a return alone; line ends are then text. When
+            absent, newlines, returns, and both together end records.
+        comment: The text that begins comment lines, such as `#`; none when absent.
+        trim: Whether blanks and tabs around a field are removed; inside quotes they are kept.
+        has_header: Whether the first record names the columns; otherwise they follow `schema`.
+        header_rows: The number of records in the header; the names of a column are joined with `_`.
+        skip_repeated_header: Whether records that repeat the header are left out.
+        columns: The names of the first columns, instead of those in the header.
+        skip_rows: The number of lines to skip before the header, or before the first record.
+        skip_footer: The number of lines to skip at the end of each file.
+        duplicate_columns: Whether a header that contains a name twice is an `error`, or its names are numbered
+            (`number`): `n`, `n_2`, `n_3`.
+        ragged: What happens to records with fewer or more cells than the file has columns: they are an `error`; `pad`
+            adds empty cells to short ones, `cut` removes the last cells of long ones, `both` does both.
+        quotes: With `strict`, a quote within an unquoted cell, or text after a closing quote, makes a record malformed;
+            `lenient` takes them as text.
+        decimal_separator: The decimal separator of numbers, `.` or `,`. A column may override it, like the next four
+            options.
+        thousands_separator: The separator between groups of digits; none when absent.
+        null_values: Texts that mean null, besides empty cells.
+        true_values: Texts that mean true, besides `true`, `yes`, `on` and `1`, in any case of ASCII letters.
+        false_values: Texts that mean false, besides `false`, `no`, `off` and `0`, likewise.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     delimiter: str = ","
@@ -175,8 +175,8 @@ class CsvWrite(Options):
     Args:
         delimiter: The character between fields.
         quote_char: The character around fields that need it.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     delimiter: str = ","

@@ -38,10 +38,10 @@ class InterchangeRead(Options):
     """`options:` of a source of interchanges.
 
     Args:
-        max_elements: How many element columns a segment has.
-        trailers: Whether a count or control number that does not fit ends the run, or is a warning.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        max_elements: The number of element columns of a segment.
+        trailers: Whether a wrong count or control number ends the run, or is a warning.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     max_elements: Annotated[int, Between(1, MOST_ELEMENTS)] = 32
@@ -61,11 +61,11 @@ class InterchangeWrite(Options):
 
     Args:
         interchange: The elements of the header, the UNB or ISA segment.
-        interchange_from_doc: The `$doc` section that is the header again, as the first record has it.
+        interchange_from_doc: The `$doc` section that becomes the header, as in the first record.
         segment_newline: Whether a line end follows each segment.
-        on_unwritable: Whether a value that the format cannot hold ends the run, or is a dead letter.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        on_unwritable: Whether a value that the format cannot hold ends the run, or makes its record a dead letter.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     interchange: tuple[str, ...] | None = None

@@ -14,7 +14,7 @@ class EdifactRead(InterchangeRead):
     """`options:` of an EDIFACT source.
 
     Args:
-        encoding: An encoding by its Python name; when absent, UTF-8, and in other files the one that `UNB` names.
+        encoding: The encoding, by its Python name; when absent, UTF-8 if the file is valid UTF-8, else that of `UNB`.
     """
 
     encoding: str | None = None  # type: ignore[assignment]  # the header may say it

@@ -54,15 +54,15 @@ class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
     """`options:` of a fixed-width source.
 
     Args:
-        line_separator: What stands between records.
-        decimal_separator: What stands before the fraction of numbers, `.` or `,`; a column may say otherwise, as with
-            the next four.
-        thousands_separator: What may stand between groups of digits; nothing when absent.
-        null_values: Texts that are null, beside empty cells.
-        true_values: Texts that are true, beside `true`, `yes`, `on` and `1`, in any case of ASCII letters.
-        false_values: Texts that are false, beside `false`, `no`, `off` and `0`, likewise.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        line_separator: The line end between records.
+        decimal_separator: The decimal separator of numbers, `.` or `,`. A column may override it, like the next four
+            options.
+        thousands_separator: The separator between groups of digits; none when absent.
+        null_values: Texts that mean null, besides empty cells.
+        true_values: Texts that mean true, besides `true`, `yes`, `on` and `1`, in any case of ASCII letters.
+        false_values: Texts that mean false, besides `false`, `no`, `off` and `0`, likewise.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
@@ -80,10 +80,10 @@ class FixedWidthWrite(_FixedWidthOptions):
     """`options:` of a fixed-width output.
 
     Args:
-        line_separator: What stands between records.
-        on_unwritable: Whether a value that the format cannot hold ends the run, or is a dead letter.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        line_separator: The line end between records.
+        on_unwritable: Whether a value that the format cannot hold ends the run, or makes its record a dead letter.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF

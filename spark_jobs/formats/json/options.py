@@ -28,10 +28,10 @@ class JsonRead(Options):
     """`options:` of a JSON source.
 
     Args:
-        format: How records stand in the file; found out from its first character when absent.
-        record_path: Where the array of records is, as `$.a.b`, `a.b` or `/a/b`.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        format: How records are arranged in the file; when absent, its first character decides.
+        record_path: The path to the array of records, as `$.a.b`, `a.b` or `/a/b`.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     format: JsonLayout | None = None
@@ -57,10 +57,10 @@ class JsonWrite(Options):
     """`options:` of a JSON output.
 
     Args:
-        format: One array, or one object per line; an array when absent.
+        format: One array (the default), or one object per line.
         pretty: Whether objects are written over several lines.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     format: Annotated[JsonLayout | None, Words(among=("array", "ndjson"))] = None

@@ -34,11 +34,11 @@ class XmlRead(Options):
     """`options:` of an XML source.
 
     Args:
-        record_path: The element of a record: `/a/b` or `a/b` from the root on, `//b` anywhere; the root when absent.
-        attribute_prefix: What stands before the names of attributes.
-        namespace_handling: Whether prefixes of namespaces are cut off.
-        encoding: An encoding by its Python name; the file's own when absent.
-        compression: How files are compressed; as their names end when absent.
+        record_path: The elements that are records: `/a/b` or `a/b` from the root, `//b` anywhere; the root when absent.
+        attribute_prefix: The prefix of the names of attributes.
+        namespace_handling: Whether namespace prefixes are removed.
+        encoding: The encoding, by its Python name; when absent, the one that the file declares.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     record_path: str | None = None
@@ -83,8 +83,8 @@ class XmlWrite(Options):
     Args:
         root_element: The name of the element around all records.
         record_element: The name of a record's element.
-        encoding: An encoding by its Python name.
-        compression: How files are compressed; as their names end when absent.
+        encoding: The encoding, by its Python name.
+        compression: How files are compressed; when absent, the end of their names decides.
     """
 
     root_element: Name = "Root"

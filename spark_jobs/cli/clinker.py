@@ -119,6 +119,12 @@ def _init(arguments: argparse.Namespace) -> int:
     return init.main(arguments)
 
 
+def _guess(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli.guess import command
+
+    return command.main(arguments)
+
+
 def _lineage(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import lineage
 
@@ -156,6 +162,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "metrics": _metrics,
     "schema": _schema,
     "init": _init,
+    "guess": _guess,
     "lineage": _lineage,
     "dlq": _dlq,
     "test": _test,
@@ -188,6 +195,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_metrics(commands)
     _add_schema(commands)
     _add_init(commands)
+    _add_guess(commands)
     _add_lineage(commands)
     _add_doctor(commands)
     _add_dlq(commands)
@@ -356,6 +364,21 @@ def _add_init(commands: Any) -> None:
     command = _command(commands, "init", "make a folder with a small working pipeline and its data")
     command.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to create")
     command.add_argument("--force", action="store_true", help="write into an existing folder")
+    command.add_argument(
+        "--from",
+        dest="files",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="a pipeline that reads these files, as `clinker guess` understands them",
+    )
+
+
+def _add_guess(commands: Any) -> None:
+    command = _command(commands, "guess", "print the source that reads a file, and tell what does not fit")
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON or fixed-width files")
+    command.add_argument("--text", action="store_true", help="declare every column as `string`")
 
 
 def _add_doctor(commands: Any) -> None:

@@ -1,7 +1,9 @@
-"""`clinker init`: a folder with a small pipeline that runs, and its data."""
+"""`clinker init`: a folder with a small pipeline that runs, and its data; or with one that reads given files."""
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,10 @@ from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from spark_jobs.cli.guess.command import Answer
 
 _PIPELINE = """\
 # Sorts orders into large and small ones. Try:
@@ -109,6 +114,33 @@ order_id,customer,quantity,price
 """
 
 
+#: Larger files are not copied.
+_MOST_COPIED_BYTES = 1 << 30
+_FROM = """\
+# Reads {files} as `clinker guess` understood {them}. Look at the types, then try:
+#   clinker run pipeline.yaml -n 5
+#   clinker run pipeline.yaml
+pipeline:
+  name: {name}
+
+nodes:
+{nodes}
+error_handling:
+  strategy: continue
+  dlq:
+    path: output/rejected.csv
+"""
+_OUTPUT = """\
+  - type: output
+    name: {output}
+    input: {source}
+    config:
+      type: csv
+      path: output/{source}.csv
+
+"""
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Make the folder; refuses one that has a pipeline already."""
     folder = arguments.folder
@@ -117,6 +149,8 @@ def main(arguments: argparse.Namespace) -> int:
         sys.stderr.write(f"clinker init error: {pipeline} exists already; use --force to replace it\n")
         return ExitCode.CONFIG
     name = "".join(c if c.isalnum() else "_" for c in folder.resolve().name) or "pipeline"
+    if arguments.files:
+        return _from_files(folder, name, arguments.files)
     try:
         write(folder, name)
     except OSError as error:
@@ -127,6 +161,67 @@ def main(arguments: argparse.Namespace) -> int:
         f"next: clinker run {pipeline}; clinker test {folder}\n"
     )
     return ExitCode.SUCCESS
+
+
+def _from_files(folder: Path, name: str, paths: Sequence[Path]) -> int:
+    from spark_jobs.cli.guess import command
+    from spark_jobs.scan.files import FormatError
+
+    for path in paths:
+        if not path.is_file():
+            sys.stderr.write(f"clinker init error: {path}: {'is no file' if path.exists() else 'no such file'}\n")
+            return ExitCode.IO
+    try:
+        (folder / "data").mkdir(parents=True, exist_ok=True)
+        places = [_placed(folder, path) for path in paths]
+        answers = command.guessed(places, [os.path.relpath(place, folder) for place in places])
+        (folder / "pipeline.yaml").write_text(_pipeline(name, answers), encoding="utf-8")
+    except (FormatError, command.NotGuessed, _TooLarge) as error:
+        sys.stderr.write(f"clinker init error: {error}\n")
+        return ExitCode.IO
+    except OSError as error:
+        sys.stderr.write(f"clinker init error: {error.filename}: {error.strerror}\n")
+        return ExitCode.IO
+    for path, answer in zip(paths, answers, strict=True):
+        sys.stderr.write("".join(f"{path}: {line}\n" for line in command.told(answer)))
+    refused = any(answer.read is not None and answer.read.refusal for answer in answers)
+    pipeline = folder / "pipeline.yaml"
+    sys.stdout.write(f"made {pipeline}\nnext: clinker run {pipeline} -n 5; clinker run {pipeline}\n")
+    return ExitCode.IO if refused else ExitCode.SUCCESS
+
+
+class _TooLarge(Exception):
+    """A file is too large to be copied; the message says what to do."""
+
+
+def _placed(folder: Path, path: Path) -> Path:
+    """A file as it is in the pipeline's folder, where it is copied unless it is there."""
+    inside = folder.resolve()
+    real = path.resolve()
+    if real.is_relative_to(inside):
+        return folder / real.relative_to(inside)
+    size = real.stat().st_size
+    if size > _MOST_COPIED_BYTES:
+        text = f"{path}: it has {size:,} bytes, which are not copied: move it into {folder / 'data'}, and name it there"
+        raise _TooLarge(text)
+    place = folder / "data" / path.name
+    if not place.exists() or place.resolve() != real:
+        shutil.copyfile(real, place)
+    return place
+
+
+def _pipeline(name: str, answers: Sequence[Answer]) -> str:
+    from spark_jobs.cli.guess import source
+
+    nodes = "".join(
+        source.node(answer.guess, "  ")
+        + "\n"
+        + _OUTPUT.format(output=f"{answer.guess.name}_out", source=answer.guess.name)
+        for answer in answers
+    )
+    files = ", ".join(path for answer in answers for path in answer.guess.paths)
+    them = "them" if len(answers) > 1 else "it"
+    return _FROM.format(name=source.scalar(name), nodes=nodes, files=files.replace("\n", " "), them=them)
 
 
 def write(folder: Path, name: str) -> None:

@@ -1,0 +1,168 @@
+"""The encoding of a file's texts, by its bytes alone."""
+
+from __future__ import annotations
+
+import codecs
+import unicodedata
+from dataclasses import dataclass
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+#: Encodings whose bytes have an order of their own, so that most other files do not decode as them.
+_DOUBLE = ("shift_jis", "gb18030", "euc_jp", "big5", "euc_kr")
+#: Of two that fit as well as each other, the one that comes first.
+_SINGLE = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "koi8-r", "iso8859-2", "iso8859-5", "cp850", "cp866",
+           "mac-roman")  # fmt: skip
+#: The letters that texts of a script's languages have most, beyond ASCII.
+_WESTERN = set("äöüßéèêàâçñóíáúôîûëïœæøåãõìòùÄÖÜÉÈÀÂÇÑÓÍÁÚØÅÆ")
+_CENTRAL = set("ąćęłńóśźżĄĆĘŁŃÓŚŹŻáčďéěíňřšťúůýžÁČĎÉĚÍŇŘŠŤÚŮÝŽőűŐŰăâîșțöüäß")
+_TURKISH = set("ğışİçöüâîĞŞÇÖÜ")
+_SIGNS = set("€£§°«»„“”‘’–—…·©®™²³¼½¿¡ªº%‰\u00a0")
+_SAMPLE_LETTERS = 20_000
+
+
+@dataclass(frozen=True)
+class Charset:
+    """An encoding, and how sure it is.
+
+    Args:
+        name: its Python name.
+        is_certain: whether the bytes can hardly be anything else.
+        rival: another encoding that reads the bytes as other letters, and nearly as well.
+    """
+
+    name: str
+    is_certain: bool = True
+    rival: str | None = None
+
+
+def guess(head: bytes, pieces: tuple[bytes, ...] = ()) -> Charset:
+    """The encoding of a file.
+
+    Args:
+        head: its first bytes.
+        pieces: others, which may begin and end within a character.
+    """
+    for mark, name in _MARKS:
+        if head.startswith(mark):
+            return Charset(name)
+    order = _order_of_zeros(head[:4096])
+    if order:
+        return Charset(order)
+    if all(_is_utf8(data, is_cut=number > 0 or bool(pieces)) for number, data in enumerate((head, *pieces))):
+        return Charset("utf-8")
+    return _of_letters(b"".join((head, *pieces)))
+
+
+def decoded(data: bytes, charset: str) -> str:
+    """Bytes as text, without a byte order mark; what is no text is U+FFFD."""
+    return data.decode(charset, errors="replace").removeprefix("\ufeff")
+
+
+def _order_of_zeros(data: bytes) -> str | None:
+    """UTF-16 without a mark has a zero in every other byte, where most letters are of ASCII."""
+    if len(data) < 4 or not data.count(0):
+        return None
+    even, odd = data[::2].count(0), data[1::2].count(0)
+    half = len(data) // 2
+    if odd > 0.7 * half and even < 0.1 * half:
+        return "utf-16-le"
+    if even > 0.7 * half and odd < 0.1 * half:
+        return "utf-16-be"
+    return None
+
+
+def _is_utf8(data: bytes, *, is_cut: bool) -> bool:
+    if data.isascii():
+        return True
+    if is_cut:  # up to three bytes of a character at either end are missing
+        while data and data[0] & 0xC0 == 0x80:
+            data = data[1:]
+        for back in range(1, min(4, len(data) + 1)):
+            if data[-back] >= 0xC0:
+                data = data[:-back]
+                break
+            if data[-back] < 0x80:
+                break
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return is_cut and error.end >= len(data) - 4 and error.start >= len(data) - 4
+    return True
+
+
+def _of_letters(data: bytes) -> Charset:
+    """The encoding whose letters look most like those of a language."""
+    beyond = _around_others(data)
+    scores = []
+    for place, name in enumerate((*_DOUBLE, *_SINGLE)):
+        try:
+            text = beyond.decode(name, errors="strict" if name in _DOUBLE else "replace")
+        except UnicodeDecodeError:
+            continue
+        scores.append((_likeness(text, name), -place, name))
+    scores.sort(reverse=True)
+    if not scores:
+        return Charset("cp1252", is_certain=False)
+    best = scores[0]
+    if best[0] < 0.3:
+        return Charset("cp1252", is_certain=False)
+    text = beyond.decode(best[2], errors="replace")
+    rivals = [
+        name
+        for score, _, name in scores[1:]
+        if score >= best[0] - 0.05 and beyond.decode(name, errors="replace") != text
+    ]
+    return Charset(best[2], is_certain=not rivals, rival=rivals[0] if rivals else None)
+
+
+def _around_others(data: bytes) -> bytes:
+    """The lines that have bytes beyond ASCII, as far as they are needed."""
+    found, size = [], 0
+    for line in data.replace(b"\r", b"\n").split(b"\n"):
+        if not line.isascii():
+            found.append(line)
+            size += sum(byte > 127 for byte in line)
+            if size > _SAMPLE_LETTERS:
+                break
+    return b"\n".join(found)
+
+
+def _likeness(text: str, name: str) -> float:
+    """How much the characters beyond ASCII look like texts, from -1 to 1."""
+    points, count = 0.0, 0
+    before = " "
+    for letter in text:
+        if not letter.isascii():
+            count += 1
+            points += _point(letter, before, name)
+        before = letter
+    return points / count if count else 0.0
+
+
+def _point(letter: str, before: str, name: str) -> float:
+    category = unicodedata.category(letter)
+    if letter == "\ufffd" or category in ("Cc", "Cn", "Co", "Cf"):
+        return -1.0
+    if name in _DOUBLE:
+        is_kana = "\u3040" <= letter <= "\u30ff"
+        if is_kana and name not in ("shift_jis", "euc_jp"):
+            return 0.3
+        is_common = is_kana or "\u4e00" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7a3"
+        return 0.9 if is_common or "\u3000" <= letter <= "\u303f" or "\uff00" <= letter <= "\uffef" else -0.5
+    if letter in _SIGNS:
+        return 0.5
+    if not category.startswith("L"):
+        return -0.7
+    if category == "Lu" and before.isalpha() and before.islower():
+        return -0.8
+    if "\u0400" <= letter <= "\u04ff" or "\u0370" <= letter <= "\u03ff":
+        # Words of these scripts have no letters of ASCII among them.
+        return 0.95 if not (before.isascii() and before.isalpha()) else -0.5
+    usual = _TURKISH if name == "cp1254" else _CENTRAL if name in ("cp1250", "iso8859-2") else _WESTERN
+    return 1.0 if letter in usual else 0.1

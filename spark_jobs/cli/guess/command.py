@@ -1,0 +1,208 @@
+"""`clinker guess FILE…`: files looked at, the source printed, and what does not fit told beside it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli.guess import charset, checking, delimited, fixed, records, sampling, source, values
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics.printable import printable
+from spark_jobs.formats import misread
+from spark_jobs.scan.compression import Compression
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from spark_jobs.cli.guess.charset import Charset
+    from spark_jobs.cli.guess.sampling import Sample
+    from spark_jobs.cli.guess.source import Guess
+
+#: Whole files of so many bytes are read again, by the engine's readers.
+_TYPED = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"ORC": "ORC"}
+_MOST_REASONS = 20
+
+
+class NotGuessed(Exception):
+    """A file is nothing that a source could be guessed for; the message says what it is."""
+
+
+@dataclass
+class Answer:
+    """A source that was guessed, and what reading its files with it gave.
+
+    Args:
+        guess: the source.
+        read: what came of reading the files; None where they were not read whole.
+    """
+
+    guess: Guess
+    read: checking.Read | None
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print a source for each file; exit 4 where one cannot be read."""
+    code = ExitCode.SUCCESS
+    taken: set[str] = set()
+    for path in arguments.files:
+        try:
+            answer = look(path, str(path), taken, as_text=arguments.text)
+        except (FormatError, NotGuessed) as error:
+            sys.stderr.write(f"clinker guess error: {_said(path, error)}\n")
+            code = ExitCode.IO
+            continue
+        taken.add(answer.guess.name)
+        sys.stdout.write(f"# {printable(str(path))}: {answer.guess.about}\n")
+        sys.stdout.write(source.node(answer.guess))
+        sys.stdout.flush()
+        for line in told(answer):
+            sys.stderr.write(f"{path}: {line}\n")
+        if answer.read is not None and answer.read.refusal:
+            code = ExitCode.IO
+    return code
+
+
+def _said(path: Path, error: Exception) -> str:
+    text = printable(str(error))
+    return text if text.startswith(str(path)) else f"{path}: {text}"
+
+
+def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> Answer:
+    """Guess the source of a file.
+
+    Args:
+        path: the file.
+        name: how the source names it.
+        taken: names that other sources have.
+        as_text: whether all columns are to be texts.
+
+    Raises:
+        FormatError: the file cannot be read.
+        NotGuessed: it has no records, or is in a format that is not guessed.
+    """
+    sample = sampling.read(path, str(path))
+    _refuse_others(sample)
+    encoding = charset.guess(sample.head, tuple(data for _, data in sample.pieces))
+    text = charset.decoded(sample.head, encoding.name)
+    if not text.strip():
+        raise NotGuessed("it is empty")
+    guess, count = _guess(text, sample, encoding, as_text=as_text)
+    guess.name, guess.paths = _name(path, taken), [name]
+    if encoding.name != "utf-8":
+        guess.options["encoding"] = encoding.name
+    if not sample.is_named:
+        guess.options["compression"] = str(sample.compression)
+    read = checking.read(guess, [path]) if sample.is_whole else None
+    guess.about = _about(sample, encoding, read.records if read is not None and read.records else count)
+    if encoding.rival:
+        guess.doubts.insert(0, f"its encoding may also be `{encoding.rival}`: look at letters beyond ASCII")
+    return Answer(guess, read)
+
+
+def _refuse_others(sample: Sample) -> None:
+    """Formats that are not texts.
+
+    Raises:
+        NotGuessed: the file is in one.
+    """
+    for magic, known in _TYPED.items():
+        if sample.head.startswith(magic):
+            raise NotGuessed(f"it is a {known} file, which says itself what it has: `type: {known.lower()}`")
+    problem = misread.of_bytes(sample.head[:8192])
+    if problem is not None:
+        raise NotGuessed(problem)
+    start = sample.head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if re.match(rb"<(?:\?xml|!DOCTYPE|[A-Za-z])", start):
+        raise NotGuessed("it looks like XML: write `type: xml` with `options.record_path`, the path of its records")
+    if start.startswith(b"ISA") and len(start) > 106:
+        raise NotGuessed("it looks like an X12 interchange: `type: x12`")
+    if start.startswith((b"UNA", b"UNB+")):
+        raise NotGuessed("it looks like an EDIFACT interchange: `type: edifact`")
+    if sample.head[:4096].count(b"\0") and charset.guess(sample.head[:4096]).name in ("utf-8", "cp1252"):
+        raise NotGuessed("it has zero bytes: it is no text")
+
+
+def _guess(text: str, sample: Sample, encoding: Charset, *, as_text: bool) -> tuple[Guess, int]:
+    if records.seems_json(text):
+        try:
+            others = [charset.decoded(data, encoding.name) for _, data in sample.pieces]
+            return records.guess(text, others, is_whole=sample.is_whole)
+        except records.NoRecords as error:
+            if text.lstrip("\ufeff \t\r\n").startswith("{"):
+                raise NotGuessed(str(error)) from None
+    found = delimited.find(text, sample, encoding)
+    is_doubtful = found is None or found.score <= delimited.LEAST or found.table.signs.delimiter == " "
+    if is_doubtful and (places := fixed.guess(text, as_text=as_text)) is not None:
+        return places
+    if found is None:
+        raise NotGuessed("no table was found: a quote is never closed, or it has no records")
+    names, _ = delimited.names_of(found.table)
+    return delimited.guess(found, names, encoding, sample, as_text=as_text), len(found.rows)
+
+
+def _name(path: Path, taken: set[str]) -> str:
+    """A name for a source, from that of its file."""
+    stem = path.name.split(".")[0] or path.name.strip(".")
+    name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "source"
+    name = name if not name[0].isdigit() else f"source_{name}"
+    number, given = 1, name
+    while given in taken:
+        number += 1
+        given = f"{name}_{number}"
+    return given
+
+
+def _about(sample: Sample, encoding: Charset, count: int) -> str:
+    """What was looked at."""
+    packed = "" if sample.compression is Compression.NONE else f", {sample.compression}"
+    if sample.is_whole:
+        what = f"read whole, {count:,} record{'s' if count != 1 else ''}"
+    else:
+        share = 100 * sample.looked_at / sample.size
+        what = f"{count:,} records looked at, {share:.0f}% of {sample.size:,} bytes, from all over the file"
+    return f"{what}, {encoding.name}{packed}"
+
+
+def told(answer: Answer) -> list[str]:
+    """What a person should know of a source that was guessed: doubts first, then what does not fit, then the rest."""
+    lines = [f"decide: {doubt}" for doubt in answer.guess.doubts]
+    if answer.read is not None:
+        lines += _misfits(answer.read)
+    else:
+        lines.append("the file is large, so records further on may not fit: a run tells them")
+    return [printable(line) for line in (*lines, *answer.guess.remarks)]
+
+
+def _misfits(read: checking.Read) -> list[str]:
+    if read.refusal is not None:
+        return [f"does not fit: {read.refusal}"]
+    lines = []
+    for misfit in sorted(read.misfits.values(), key=lambda one: -one.count)[:_MOST_REASONS]:
+        shown = ", ".join(f"row {row}: {values.shown(value)}" for _, row, value in misfit.examples[:3] if value)
+        more = ", …" if misfit.count > 3 else ""
+        where = f"column {values.shown(misfit.column)}: " if misfit.column else ""
+        many = f"{misfit.count} record{'s do' if misfit.count > 1 else ' does'} not fit"
+        lines.append(f"{where}{many}, {misfit.reason} ({shown}{more})")
+    if read.bad:
+        lines.append(f"{read.bad} of {read.records} records would be dead letters")
+    return lines
+
+
+def guessed(paths: Sequence[Path], names: Sequence[str]) -> list[Answer]:
+    """The sources of some files.
+
+    Raises:
+        FormatError: a file cannot be read.
+        NotGuessed: a file has no records, or is in a format that is not guessed.
+    """
+    taken: set[str] = set()
+    found = []
+    for path, name in zip(paths, names, strict=True):
+        found.append(look(path, name, taken))
+        taken.add(found[-1].guess.name)
+    return found

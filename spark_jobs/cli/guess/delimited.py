@@ -1,0 +1,281 @@
+"""The source that would read a text with fields between delimiters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli.guess import charset, dialect, table, values
+from spark_jobs.cli.guess.source import Guess
+
+if TYPE_CHECKING:
+    from spark_jobs.cli.guess.charset import Charset
+    from spark_jobs.cli.guess.dialect import Row, Signs
+    from spark_jobs.cli.guess.sampling import Sample
+    from spark_jobs.cli.guess.table import Table
+    from spark_jobs.cli.guess.values import Column
+
+#: With this score or less fields may have places in a text as well as signs between them.
+LEAST = 0.35
+_LEAST_OF_ALL = 0.25
+_SHOWN_ROWS = 5
+
+
+@dataclass
+class Found:
+    """A text with fields, as it was found.
+
+    Args:
+        table: its table.
+        rows: its records, with those of stretches further on.
+        score: how well its signs fit.
+    """
+
+    table: Table
+    rows: list[Row] = field(default_factory=list)
+    score: float = 0.0
+
+
+def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
+    """The table of a text; None where it has no record.
+
+    Args:
+        text: the beginning of the file, or all of it.
+        sample: the file's bytes.
+        encoding: how they are texts.
+    """
+    signs, score = dialect.guess(text)
+    if score <= _LEAST_OF_ALL:
+        signs = dialect.Signs(separator=signs.separator)  # a single column
+    given = table.excels_delimiter(text)
+    if given is not None:
+        rest = text.split("\n", 1)[-1]
+        signs, score = dialect.Signs(given, dialect.guess(rest)[0].quote or '"'), 1.0
+    try:
+        found = table.find(text, signs, is_end=sample.is_whole)
+    except dialect.TooLong:
+        return None
+    if found is None:
+        return None
+    rows = list(found.body)
+    for _, data in sample.pieces:
+        rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
+    return Found(found, rows, score)
+
+
+def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
+    """The records of a stretch from the middle of a file; those at its edges are cut, and left out."""
+    end = signs.separator or "\n"
+    first = text.find(end)
+    try:
+        rows = list(dialect.rows(text[first + len(end) :], signs))[:-1]
+    except dialect.TooLong:
+        return []
+    if sum(len(row.cells) == found.width for row in rows) < 0.5 * len(rows):
+        return []  # it began within quotes
+    return rows
+
+
+def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sample, *, as_text: bool) -> Guess:
+    """The source that reads a table.
+
+    Args:
+        found: the table.
+        names: the names of its columns, as its source knows them.
+        encoding: the encoding of its texts.
+        sample: the bytes that were looked at.
+        as_text: whether all columns are to be texts.
+    """
+    options = options_of(found, names, encoding, sample)
+    columns = columns_of(found.rows, names, as_text=as_text)
+    made = Guess("", [], "csv", options, columns)
+    made.remarks += _remarks(found, names, sample)
+    made.doubts += [
+        f"column {values.shown(column.name)}: {remark.text}"
+        for column in columns
+        for remark in column.remarks
+        if remark.is_doubt
+    ]
+    return made
+
+
+def names_of(found: Table) -> tuple[tuple[str, ...], int]:
+    """The names that the columns of a table get, and how many of them the source has to say itself.
+
+    Those of the header stay, unless one is empty, or no column may be called so: all names up to the last such one
+    stand under `columns:`.
+    """
+    if found.names is None or found.has_row_names:
+        given = found.names or tuple(f"col_{place}" for place in range(found.width))
+        return tuple(_usable(name, place) for place, name in enumerate(given)), 0
+    names = [_usable(name, place) for place, name in enumerate(found.names)]
+    changed = [place for place, name in enumerate(found.names) if names[place] != name]
+    said = changed[-1] + 1 if changed else 0
+    if said:
+        names[:said] = _numbered(names)[:said]
+    return tuple(_numbered(names)), said
+
+
+def _usable(name: str, place: int) -> str:
+    name = name.lstrip("$")
+    return name if name.strip() else f"col_{place}"
+
+
+def _numbered(names: list[str]) -> list[str]:
+    """The names, each once, as `duplicate_columns: number` has them."""
+    taken, counts, given = set(names), dict.fromkeys(names, 1), []
+    for name in names:
+        numbered = name
+        while numbered in given:
+            counts[name] += 1
+            numbered = f"{name}_{counts[name]}"
+            while numbered in taken and numbered not in given:
+                counts[name] += 1
+                numbered = f"{name}_{counts[name]}"
+        taken.add(numbered)
+        given.append(numbered)
+    return given
+
+
+def options_of(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sample) -> dict[str, Any]:
+    """What is said under `options:`, as far as it is not the default."""
+    one, signs = found.table, found.table.signs
+    options: dict[str, Any] = {}
+    if signs.delimiter != ",":
+        options["delimiter"] = signs.delimiter
+    if signs.quote != '"':
+        options["quote_char"] = signs.quote
+    if signs.escape:
+        options["escape_char"] = signs.escape
+    if signs.separator:
+        options["record_separator"] = signs.separator
+    if signs.trims or _has_padded_numbers(found.rows):
+        options["trim"] = True
+    if one.comment:
+        options["comment"] = one.comment
+    options |= _of_header(one, names)
+    if one.footer:
+        options["skip_footer"] = one.footer
+    if ragged := _ragged(found):
+        options["ragged"] = ragged
+    if encoding.name != "utf-8":
+        options["encoding"] = encoding.name
+    if not sample.is_named:
+        options["compression"] = str(sample.compression)
+    return options
+
+
+def _of_header(one: Table, names: tuple[str, ...]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    skipped = one.skipped
+    if one.names is None:
+        options["has_header"] = False
+    elif one.has_row_names:
+        options["has_header"] = False
+        skipped += 1
+    else:
+        if one.header_rows > 1:
+            options["header_rows"] = one.header_rows
+        said = names_of(one)[1]
+        if said:
+            options["columns"] = list(names[:said])
+        if len(set(one.names[said:]) | set(names[:said])) < len(one.names):
+            options["duplicate_columns"] = "number"
+        if one.repeats_header:
+            options["skip_repeated_header"] = True
+    if skipped:
+        options["skip_rows"] = skipped
+    return options
+
+
+def _has_padded_numbers(rows: list[Row]) -> bool:
+    """Whether blanks stand around numbers, so that these are none."""
+    padded = 0
+    for row in rows[:5000]:
+        padded += any(cell != cell.strip() and cell.strip()[:1].isdigit() for cell in row.cells)
+    return padded > 0.5 * min(len(rows), 5000) > 0
+
+
+def _ragged(found: Found) -> str:
+    """What becomes of records that are too short, or too long by empty cells: none of them loses a value."""
+    width = found.table.width
+    short = [row for row in found.rows if len(row.cells) < width]
+    long = [row for row in found.rows if len(row.cells) > width]
+    cuts = bool(long) and all(not cell.strip() for row in long for cell in row.cells[width:])
+    return "both" if short and cuts else "pad" if short else "cut" if cuts else ""
+
+
+def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool) -> list[Column]:
+    """The columns of a table with their types."""
+    cells: list[Counter[str]] = [Counter() for _ in names]
+    width = len(names)
+    for row in rows:
+        if len(row.cells) > width and any(cell.strip() for cell in row.cells[width:]):
+            continue
+        for counts, cell in zip(cells, row.cells, strict=False):
+            if cell:
+                counts[cell] += 1
+    guessed = values.guess([(name, counts, len(rows)) for name, counts in zip(names, cells, strict=True)])
+    return [values.Column(column.name, is_unique=column.is_unique) for column in guessed] if as_text else guessed
+
+
+def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
+    """What there is to know of a table beside its options."""
+    one = found.table
+    said = []
+    before = one.titles[: len(one.titles) - one.behind]
+    if one.skipped:
+        said.append(f"{_lines(one.skipped)} before the table left out (`skip_rows`): {_listed(before)}")
+    if one.footer:
+        said.append(
+            f"{_lines(one.footer)} behind the table left out (`skip_footer`): {_listed(one.titles[len(before) :])}"
+        )
+    if one.names is not None and not one.has_row_names and (said_names := names_of(one)[1]):
+        named = [name for name, old in zip(names[:said_names], one.names, strict=False) if name != old]
+        said.append(f"names were made for columns whose header is empty, or stands twice: {', '.join(named)}")
+    if one.has_row_names:
+        said.append("the header has one name too few: the first column is called `row`")
+    if one.repeats_header:
+        said.append("records that are the header again are left out (`skip_repeated_header`)")
+    said += _of_widths(found, is_whole=sample.is_whole)
+    return said
+
+
+def _of_widths(found: Found, *, is_whole: bool) -> list[str]:
+    one, width = found.table, found.table.width
+    short = [row for row in found.rows if len(row.cells) < width]
+    long = [row for row in found.rows if len(row.cells) > width]
+    total = len(found.rows)
+    said = []
+    if short:
+        places = _places(one, short, is_whole=is_whole)
+        text = f"{len(short)} of {total} records have fewer than {width} cells{places}"
+        said.append(f"{text}: they get empty ones at their end (`ragged`)")
+    filled = [row for row in long if any(cell.strip() for cell in row.cells[width:])]
+    if long and not filled:
+        said.append(
+            f"{len(long)} of {total} records have empty cells behind their last column, which are cut (`ragged`)"
+        )
+    elif filled:
+        places = _places(one, filled, is_whole=is_whole)
+        said.append(f"{len(filled)} of {total} records have more than {width} cells{places}: they become dead letters")
+    return said
+
+
+def _places(one: Table, rows: list[Row], *, is_whole: bool) -> str:
+    """Where some records stand, by their numbers among the records."""
+    if not is_whole:
+        return ""
+    numbers = {id(row): place for place, row in enumerate(one.body, 1)}
+    shown = [str(numbers[id(row)]) for row in rows[:_SHOWN_ROWS] if id(row) in numbers]
+    more = ", …" if len(rows) > _SHOWN_ROWS else ""
+    return f" (row{'s' if len(rows) > 1 else ''} {', '.join(shown)}{more})" if shown else ""
+
+
+def _lines(count: int) -> str:
+    return f"{count} line" if count == 1 else f"{count} lines"
+
+
+def _listed(texts: list[str]) -> str:
+    return ", ".join(values.shown(text) for text in texts[:3] if text) + (", …" if len(texts) > 3 else "")

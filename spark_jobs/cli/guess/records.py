@@ -1,0 +1,215 @@
+"""The source that would read JSON: where its records are, and the types of their members."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli.guess import values
+from spark_jobs.cli.guess.source import Guess
+from spark_jobs.cxl import values as cxl_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Objects within objects become dotted columns, so far down.
+_MOST_LEVELS = 4
+_MOST_RECORDS = 200_000
+
+
+@dataclass
+class _Member:
+    """What was seen of a member.
+
+    Args:
+        kinds: the kinds of its values with their counts.
+        texts: its texts with their counts.
+        others: its numbers, to tell keys.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    texts: Counter[str] = field(default_factory=Counter)
+    others: Counter[str] = field(default_factory=Counter)
+
+
+class NoRecords(Exception):
+    """A text is no JSON, or has no records that a source could read; the message says why."""
+
+
+def seems_json(text: str) -> bool:
+    """Whether a text begins as JSON does."""
+    return text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and bool(text.strip())
+
+
+def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, int]:
+    """The source that reads a text, and how many records were looked at.
+
+    Args:
+        text: the beginning of the file, or all of it.
+        pieces: stretches from the rest of it.
+        is_whole: whether the text is all of the file.
+
+    Raises:
+        NoRecords: it has no records.
+    """
+    options, records, remarks = _records(text, list(pieces), is_whole=is_whole)
+    members: dict[str, _Member] = {}
+    count = 0
+    for record in records[:_MOST_RECORDS]:
+        count += 1
+        _note(record, members, "", 1)
+    if not count:
+        raise NoRecords("it has no records")
+    columns = [_column(name, member, count) for name, member in members.items()]
+    made = Guess("", [], "json", options, columns)
+    made.remarks += remarks
+    for column in columns:
+        made.doubts += [f"column {values.shown(column.name)}: {one.text}" for one in column.remarks if one.is_doubt]
+    return made, count
+
+
+def _records(text: str, pieces: list[str], *, is_whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+    """What is said under `options:`, the records, and what to know of them."""
+    start = text.lstrip("\ufeff \t\r\n")
+    by_line = list(_of_lines([start], is_whole=is_whole))
+    if start[0] == "{" and by_line and (len(by_line) > 1 or not _path(by_line[0][1])):
+        by_line += list(_of_lines(pieces, is_whole=False))
+        broken = [number for number, record in by_line if record is None]
+        remarks = [f"{len(broken)} lines are no JSON object, such as line {broken[0]}"] if broken else []
+        records = [record for _, record in by_line if record is not None]
+        if records:
+            return {"format": "ndjson"}, records, remarks
+    if not is_whole:
+        return _of_large_array(start)
+    try:
+        value = json.loads(start)
+    except ValueError as error:
+        raise NoRecords(f"it is no JSON: {error}") from None
+    if isinstance(value, list):
+        return {"format": "array"}, _objects(value), []
+    path = _path(value)
+    if path is None:
+        return {}, [value], []
+    found = value
+    for key in path:
+        found = found[key]
+    options = {"format": "object", "record_path": "$." + ".".join(path)}
+    return options, _objects(found), [f"what stands beside `{options['record_path']}` is not read"] * (len(value) > 1)
+
+
+def _objects(found: list[Any]) -> list[dict[str, Any]]:
+    objects = [one for one in found if isinstance(one, dict)]
+    if not objects:
+        raise NoRecords("its array has no objects")
+    return objects
+
+
+def _of_lines(texts: Iterable[str], *, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The objects of lines; None for a line that is none. The first line and the last of a stretch may be cut."""
+    for text in texts:
+        lines = text.split("\n")
+        if not is_whole:
+            lines = lines[:-1]
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line)
+            except ValueError:
+                if number == 1 and not line.startswith("{"):
+                    continue
+                value = None
+            if number <= 3 and value is None and len(lines) > number:
+                return  # an object over several lines
+            yield number, value if isinstance(value, dict) else None
+
+
+def _of_large_array(start: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+    """The first elements of an array that was not read whole."""
+    if not start.startswith("["):
+        raise NoRecords("it is one object of more than 16 MiB; say `record_path` yourself")
+    decoder, at, records = json.JSONDecoder(), 1, []
+    while True:
+        while at < len(start) and start[at] in ", \t\r\n":
+            at += 1
+        try:
+            value, at = decoder.raw_decode(start, at)
+        except ValueError:
+            break
+        if isinstance(value, dict):
+            records.append(value)
+    if not records:
+        raise NoRecords("its array has no objects")
+    return {"format": "array"}, records, ["an array: its first records were looked at alone"]
+
+
+def _path(value: Any, before: tuple[str, ...] = ()) -> tuple[str, ...] | None:
+    """Where the longest array of objects is within an object."""
+    best: tuple[int, tuple[str, ...]] | None = None
+    waiting = [(before, value)]
+    while waiting:
+        path, one = waiting.pop()
+        if not isinstance(one, dict) or len(path) > 3:
+            continue
+        for key, member in one.items():
+            if isinstance(member, list) and member and isinstance(member[0], dict) and "." not in key:
+                if best is None or len(member) > best[0]:
+                    best = len(member), (*path, key)
+            elif isinstance(member, dict) and "." not in key:
+                waiting.append(((*path, key), member))
+    return best[1] if best else None
+
+
+def _note(record: dict[str, Any], members: dict[str, _Member], before: str, level: int) -> None:
+    for key, value in record.items():
+        name = before + key
+        if isinstance(value, dict) and value and level < _MOST_LEVELS and "." not in key:
+            _note(value, members, name + ".", level + 1)
+            continue
+        member = members.setdefault(name, _Member())
+        kind = _kind(value)
+        member.kinds[kind] += 1
+        if kind == "string":
+            member.texts[value] += 1
+        elif kind == "int":
+            member.others[str(value)] += 1
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int():
+            return "int" if cxl_values.MIN_INT <= value <= cxl_values.MAX_INT else "large"
+        case float():
+            return "float"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "map"
+
+
+def _column(name: str, member: _Member, records: int) -> values.Column:
+    kinds = set(member.kinds) - {"null"}
+    column = values.Column(name)
+    if not kinds:
+        column.remarks.append(values.Remark("null everywhere"))
+    elif kinds == {"string"}:
+        column = values.moments_or_days(name, member.texts)
+    elif kinds <= {"int", "float"}:
+        column.type = "float" if "float" in kinds else "int"
+    elif "large" in kinds and kinds <= {"int", "float", "large", "string"}:
+        column.remarks.append(values.Remark("text: some numbers are beyond 64 bits"))
+    elif len(kinds) == 1:
+        column.type = kinds.pop()
+    else:
+        column.type = "any"
+        column.remarks.append(values.Remark("values of several kinds: " + ", ".join(sorted(kinds))))
+    found = member.texts if member.texts else member.others
+    column.is_unique = records > 1 and len(found) == found.total() == records
+    return column

@@ -1,0 +1,279 @@
+"""Where the table of a text begins and ends, what its columns are called, and how wide its records are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.cli.guess import dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_jobs.cli.guess.dialect import Row, Signs
+
+_VALUE = re.compile(
+    r"[+-]?[0-9][0-9.,'’ \u00a0]*(?:[eE][+-]?[0-9]+)?\s?%?|[$€£¥]\s?[0-9].*"
+    r"|[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}.*|[0-9]{1,2}:[0-9]{2}.*|true|false",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"[^\W\d_][\w .\-/()%#&'°€$:+]{0,60}", re.UNICODE)
+_SUMMARY = re.compile(
+    r"\W*(?:grand |sub)?(?:totals?|sums?|summe|gesamt|count|records?|rows?|quelle|source|end of|eof|notes?|footnotes?"
+    r"|generated|\(c\)|©)\b",
+    re.IGNORECASE,
+)
+_EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
+_COMMENTS = ("#", "//", "%", "--", "!")
+#: So many records tell what a header is.
+_BODY_RECORDS = 2000
+_MOST_HEADER_ROWS = 4
+
+
+@dataclass
+class Table:
+    """A table within a text.
+
+    Args:
+        signs: the signs of its text.
+        width: how many columns it has.
+        names: what they are called; none where it has no header.
+        header_rows: how many records the header has.
+        skipped: how many lines of the text stand before the table.
+        footer: how many lines stand behind it.
+        comment: what begins lines that are no records.
+        body: its records.
+        titles: the records before the table, as texts, and those behind it.
+        behind: how many of these stand behind it.
+        repeats_header: whether records are the header again.
+        has_row_names: whether the first column has no name in the header, and the others stand one place too far left.
+    """
+
+    signs: Signs
+    width: int
+    names: tuple[str, ...] | None
+    header_rows: int
+    skipped: int
+    footer: int
+    comment: str
+    body: list[Row]
+    titles: list[str] = field(default_factory=list)
+    behind: int = 0
+    repeats_header: bool = False
+    has_row_names: bool = False
+
+
+def excels_delimiter(text: str) -> str | None:
+    """The delimiter that the line names which Excel writes before a header."""
+    first = text[:40].lstrip("\ufeff").splitlines()[:1]
+    found = _EXCELS_LINE.fullmatch(first[0].strip()) if first else None
+    return found[1] if found else None
+
+
+def find(text: str, signs: Signs, *, is_end: bool = True) -> Table | None:
+    """The table of a text; None where it has no record.
+
+    Args:
+        text: from the beginning of a file on.
+        signs: what its signs are.
+        is_end: whether the text ends where the file does.
+
+    Raises:
+        TooLong: a quote is never closed.
+    """
+    found = list(dialect.rows(text, signs))
+    if not is_end:
+        found = found[:-1]
+    if not found:
+        return None
+    comment = _comment(found)
+    if comment:
+        found = [row for row in found if not _is_comment(row, comment)]
+        if not found:
+            return None
+    width = _width(found)
+    first = _first_of_table(found, width, signs)
+    last = _behind_table(found, first, width) if is_end else len(found)
+    lines = found[-1].behind
+    inside = found[first:last]
+    header_rows = _header_rows(inside)
+    header = inside[:header_rows]
+    table = Table(
+        signs=signs,
+        width=width,
+        names=_names(header) if header_rows else None,
+        header_rows=header_rows,
+        skipped=inside[0].first if first else 0,
+        footer=lines - inside[-1].behind if last < len(found) else 0,
+        comment=comment,
+        body=inside[header_rows:],
+        titles=[" ".join(filter(None, row.cells)) for row in (*found[:first], *found[last:])],
+        behind=len(found) - last,
+    )
+    _settle_width(table)
+    if table.names is not None and header_rows == 1:
+        table.repeats_header = any(row.cells == header[0].cells for row in table.body)
+    return table
+
+
+def _comment(found: Sequence[Row]) -> str:
+    """What begins lines that are no records; empty where none do."""
+    width = Counter(len(row.cells) for row in found).most_common(1)[0][0]
+    for sign in _COMMENTS:
+        lines = [row for row in found if row.cells[0].startswith(sign)]
+        odd = [row for row in lines if len(row.cells) != width]
+        begins = found[0].cells[0].startswith(sign) and (len(lines) > 1 or odd)
+        if lines and len(lines) < len(found) / 2 and len(odd) >= 0.5 * len(lines) and (begins or len(odd) > 1):
+            return sign
+    return ""
+
+
+def _is_comment(row: Row, sign: str) -> bool:
+    return row.cells[0].startswith(sign)
+
+
+def _width(found: Sequence[Row]) -> int:
+    """The width that most records have; of those that are about as frequent, the one that comes first."""
+    widths = Counter(len(row.cells) for row in found)
+    scores = {one: count * (one - 1 if one > 1 else 0.5) / one for one, count in widths.items()}
+    best = max(scores.values())
+    # The widths are in the order in which they come.
+    return next(one for one, score in scores.items() if score >= 0.9 * best)
+
+
+def _first_of_table(found: Sequence[Row], width: int, signs: Signs) -> int:
+    """Which record the table begins with; what comes before it are titles and remarks."""
+    least = int(len(found) > 1 and bool(_EXCELS_LINE.fullmatch(signs.delimiter.join(found[0].cells).strip())))
+    if width == 1:
+        return least
+    for number, row in enumerate(found[: min(len(found), 200)]):
+        if (
+            number >= least
+            and _belongs(row, width)
+            and (number + 1 == len(found) or _is_followed(found, number, width))
+        ):
+            return number
+    return least
+
+
+def _belongs(row: Row, width: int) -> bool:
+    """Whether a record may be one of a table, by how many of its cells are filled."""
+    least = 1 if width == 2 and len(row.cells) == 2 else max(2, (width + 1) // 2)
+    return row.filled >= least and len(row.cells) >= least
+
+
+def _is_followed(found: Sequence[Row], number: int, width: int) -> bool:
+    following = found[number + 1 : number + 4]
+    near = sum(width // 2 < len(row.cells) <= width + 1 and row.filled > 0 for row in following)
+    return near * 2 >= len(following)
+
+
+def _behind_table(found: Sequence[Row], first: int, width: int) -> int:
+    """Behind which record the table ends; what follows are sums and remarks."""
+    last = len(found)
+    if width == 1:
+        return last
+    usual = sorted(row.filled for row in found[first:])[len(found[first:]) // 2]
+    other = found[(first + last) // 2].cells[0]
+    while last > first + 2:
+        row = found[last - 1]
+        is_narrow = len(row.cells) < width and row.filled <= max(1, width // 3)
+        is_empty = not row.filled
+        is_sum = bool(_SUMMARY.match(row.cells[0] or next(filter(None, row.cells), "")))
+        is_text = row.filled == 1 and usual > 2 and len(row.cells[0].strip()) > 1
+        is_like_others = bool(_VALUE.fullmatch(row.cells[0].strip())) and bool(_VALUE.fullmatch(other.strip()))
+        if is_like_others or not (is_narrow or is_empty or (is_sum and row.filled < usual) or is_text):
+            break
+        last -= 1
+    return last if len(found) - last <= max(10, len(found) // 10) else len(found)
+
+
+# ---- the header ------------------------------------------------------------------------------------
+
+
+def _header_rows(inside: Sequence[Row]) -> int:
+    """How many records name the columns."""
+    body = [row for row in inside[1 : _BODY_RECORDS + 1] if row.cells != inside[0].cells]
+    if not _is_header(inside[0], body):
+        return 0
+    count = 1
+    while count < min(_MOST_HEADER_ROWS, len(inside) - 1):
+        row = inside[count]
+        below = inside[count + 1 : count + 1 + _BODY_RECORDS]
+        is_same = row.cells == inside[0].cells and inside[count - 1].cells == row.cells
+        if not is_same and not _continues(row, inside[0], below):
+            break
+        count += 1
+    return count
+
+
+def _is_header(row: Row, body: Sequence[Row]) -> bool:
+    """Whether a record names columns, by how it differs from those below."""
+    cells = row.cells
+    if not body:
+        return all(_NAME.fullmatch(cell.strip()) for cell in cells if cell) and any(cells)
+    points = 0.0
+    for place, cell in enumerate(cells):
+        column = [other.cells[place] for other in body if place < len(other.cells) and other.cells[place].strip()]
+        points += _points(cell.strip(), column)
+    return points > 0
+
+
+def _points(cell: str, column: list[str]) -> float:
+    """How much a cell looks like the name of a column, negative where it looks like one of its values."""
+    if not cell:
+        return -0.1
+    is_value = bool(_VALUE.fullmatch(cell))
+    if not column:
+        return -0.3 if is_value else 0.2
+    values = sum(bool(_VALUE.fullmatch(text)) for text in column) / len(column)
+    if values > 0.8:
+        return -1.0 if is_value else 1.0
+    if is_value:
+        return -0.7
+    if cell in column:
+        return -0.6
+    points = 0.15 if _NAME.fullmatch(cell) else 0.0
+    lengths = [len(text) for text in column[:200]]
+    if len(column) > 2 and not min(lengths) <= len(cell) <= max(lengths):
+        points += 0.3
+    return points
+
+
+def _continues(row: Row, first: Row, below: Sequence[Row]) -> bool:
+    """Whether a record goes on with the header above it: texts where the columns below have other values."""
+    if len(below) < 3 or len(row.cells) < len(first.cells) - 1:
+        return False
+    typed = texts = 0
+    for place, cell in enumerate(row.cells):
+        column = [other.cells[place] for other in below if place < len(other.cells) and other.cells[place].strip()]
+        if column and sum(bool(_VALUE.fullmatch(text)) for text in column) / len(column) > 0.9:
+            typed += 1
+            texts += bool(cell.strip()) and not _VALUE.fullmatch(cell.strip())
+    return typed >= 2 and texts == typed
+
+
+def _names(header: Sequence[Row]) -> tuple[str, ...]:
+    """The names of a header, as the reader of CSV sources joins those of several records."""
+    if len(header) == 1:
+        return header[0].cells
+    width = max(len(row.cells) for row in header)
+    parts = [[row.cells[place].strip() if place < len(row.cells) else "" for row in header] for place in range(width)]
+    return tuple("_".join(filter(None, column)) for column in parts)
+
+
+def _settle_width(table: Table) -> None:
+    """Let the header say how many columns there are, where the records do not say otherwise."""
+    if table.names is None:
+        return
+    named = len(table.names)
+    longer = [row for row in table.body if len(row.cells) > named]
+    spare = [row.cells[-1].strip() for row in longer if len(row.cells) == named + 1]
+    if longer and len(longer) == len(spare) == len(table.body) and all(spare) and len(longer) > 1:
+        # As R writes tables: the first column has the names of the rows, and no name itself.
+        table.names = ("row", *table.names)
+        table.has_row_names = True
+        named += 1
+    table.width = named

@@ -1,0 +1,507 @@
+"""The type of a column and the spelling of its values, by all of them.
+
+What is guessed fits by the rules that sources have: a number is one by `formats/spelling.py`, a date by
+`formats/date_forms.py`. Where two readings give different values and nothing in the file tells which is right, the
+column stays text, and a remark says so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import values
+from spark_jobs.cxl.dates import strftime
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import hints
+from spark_jobs.formats.spelling import USUAL, Spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: Of a column's values so many may be of another kind: they are told, and become dead letters.
+_ODD_SHARE = 0.05
+#: So many distinct values are looked at.
+_MOST_DISTINCT = 50_000
+_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "#N/A!", "NaT", "nan", "---", "..", "...", "*"})
+_TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
+_NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
+_SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
+_SPELLINGS = (
+    USUAL,
+    Spelling(",", ""),
+    Spelling(".", ","),
+    Spelling(",", "."),
+    Spelling(".", " "),
+    Spelling(",", " "),
+    Spelling(".", "'"),
+    Spelling(",", "'"),
+    Spelling(".", "_"),
+)
+_DATE_NAME = re.compile(r"date|datum|day|tag|fecha|data|jour|_on$|_at$|^dt|_dt$", re.IGNORECASE)
+
+
+@dataclass
+class Remark:
+    """Something to know about a column; `is_doubt` where a person has to decide."""
+
+    text: str
+    is_doubt: bool = False
+
+
+@dataclass
+class Column:
+    """What is guessed of a column.
+
+    Args:
+        name: its name.
+        type: its declared type.
+        keys: further keys of it in `schema:`.
+        remarks: what a person should know.
+        is_unique: whether each record has a value of its own.
+    """
+
+    name: str
+    type: str = "string"
+    keys: dict[str, Any] = field(default_factory=dict)
+    remarks: list[Remark] = field(default_factory=list)
+    is_unique: bool = False
+
+
+@dataclass
+class Evidence:
+    """What columns whose spelling is certain say about the others.
+
+    Args:
+        decimals: the separators of fractions that are certain.
+        groups: those of groups of digits.
+        day_first: whether days come before months, where it is certain.
+        month_first: whether months come before days, where it is certain.
+    """
+
+    decimals: set[str] = field(default_factory=set)
+    groups: set[str] = field(default_factory=set)
+    day_first: bool = False
+    month_first: bool = False
+
+
+def guess(columns: Sequence[tuple[str, Counter[str], int]]) -> list[Column]:
+    """The types of columns.
+
+    Args:
+        columns: of each its name, its values with their counts (the empty ones left out), and how many records there
+            are.
+    """
+    trimmed = [_most_common(found) for _, found, _ in columns]
+    evidence = Evidence()
+    for found in trimmed:
+        _collect(found, evidence)
+    guessed = []
+    for (name, found, records), some in zip(columns, trimmed, strict=True):
+        column = _guess(name, some, evidence)
+        column.is_unique = (
+            records > 1 and len(found) == records == found.total() and column.type in ("int", "string", "date")
+        )
+        guessed.append(column)
+    return guessed
+
+
+def _most_common(found: Counter[str]) -> Counter[str]:
+    return found if len(found) <= _MOST_DISTINCT else Counter(dict(itertools.islice(found.items(), _MOST_DISTINCT)))
+
+
+def _collect(found: Counter[str], evidence: Evidence) -> None:
+    """Note what a column says beyond doubt."""
+    core = _without_nulls(found)
+    if not core:
+        return
+    fitting = _fitting_spellings(core, share=1 - _ODD_SHARE)
+    if fitting and USUAL not in fitting:
+        decimals = {one.decimal_separator for one in fitting}
+        if len(decimals) == 1:
+            evidence.decimals |= decimals
+        groups = {one.thousands_separator for one in fitting}
+        if len(groups) == 1:
+            evidence.groups |= groups
+    order = _order_of_days(core)
+    if order is not None:
+        evidence.day_first |= order
+        evidence.month_first |= not order
+
+
+def _without_nulls(found: Counter[str]) -> Counter[str]:
+    return Counter({text: count for text, count in found.items() if text not in _NULL_WORDS})
+
+
+def _guess(name: str, found: Counter[str], evidence: Evidence) -> Column:
+    nulls = [text for text in found if text in _NULL_WORDS]
+    core = _without_nulls(found)
+    if not core:
+        column = Column(name)
+        if not found:
+            column.remarks.append(Remark("no value"))
+        return column
+    column = (
+        _truths(name, core) or _numbers(name, core, evidence) or _dates(name, core, evidence) or _texts(name, found)
+    )
+    if column.type != "string" and nulls:
+        column.keys["null_values"] = sorted(nulls)
+    return column
+
+
+def _texts(name: str, found: Counter[str]) -> Column:
+    column = Column(name)
+    total = found.total()
+    numbers = sum(count for text, count in found.items() if _NUMBERISH.fullmatch(text))
+    signed = next((text for text in found if _SIGNED.search(text) and any(map(str.isdigit, text))), None)
+    with_sign = sum(count for text, count in found.items() if _SIGNED.search(text) and any(map(str.isdigit, text)))
+    if signed is not None and with_sign > 0.9 * total:
+        column.remarks.append(Remark(f"numbers with a sign, like {shown(signed)}: `.replace()` and `.to_float()`"))
+    elif numbers >= 0.5 * total and numbers < total:
+        odd = next(text for text in found if not _NUMBERISH.fullmatch(text))
+        share = f"{numbers} of {total}"
+        column.remarks.append(Remark(f"text: {share} values are numbers, others are like {shown(odd)}"))
+    return column
+
+
+def shown(text: str) -> str:
+    """A value as messages show it."""
+    from spark_jobs.diagnostics.printable import printable
+
+    return f"`{printable(text if len(text) <= 40 else text[:39] + '…')}`"
+
+
+def _is_odd(odd: int, total: int) -> bool:
+    """Whether too many values do not fit."""
+    return odd > max(1, _ODD_SHARE * total) or total - odd < 3 * odd
+
+
+# ---- truth values ----------------------------------------------------------------------------------
+
+
+def _truths(name: str, core: Counter[str]) -> Column | None:
+    words = {text.lower() if text.isascii() else text for text in core}
+    if words <= _TRUTHS:
+        return Column(name, "bool")
+    for true, false in hints.TRUTHS:
+        if words == {true, false} and false != "-":
+            usual = {"true_values": [true], "false_values": [false]}
+            return Column(name, "bool", {key: given for key, given in usual.items() if given[0] not in _TRUTHS})
+    return None
+
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+
+@cache
+def _pattern(spelling: Spelling) -> re.Pattern[str]:
+    return re.compile(spelling.number, re.ASCII)
+
+
+def _fits(text: str, spelling: Spelling) -> bool:
+    return bool(_pattern(spelling).fullmatch(text)) and text[-1] not in "ny"  # inf and nan are words here
+
+
+def _fitting_spellings(core: Counter[str], share: float) -> list[Spelling]:
+    total = core.total()
+    numbers = {text: count for text, count in core.items() if _NUMBERISH.fullmatch(text)}
+    if not numbers or sum(numbers.values()) < share * total or all(map(_WHOLE.fullmatch, numbers)):
+        return []
+    counts = {
+        one: sum(count for text, count in numbers.items() if _fits(text, one))
+        for one in _SPELLINGS
+        if one is USUAL or any(mark in text for text in numbers for mark in one.grouping + one.decimal_separator)
+    }
+    best = max(counts.values())
+    if best < share * total or not best:
+        return []
+    return [one for one, count in counts.items() if count == best]
+
+
+def _value(text: str, spelling: Spelling) -> float | None:
+    try:
+        return float(spelling.usual(text, Kind.FLOAT) or "nan")
+    except ValueError:
+        return None
+
+
+def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None:
+    total = core.total()
+    whole = sum(count for text, count in core.items() if _WHOLE.fullmatch(text))
+    if not _is_odd(total - whole, total):
+        return _whole(name, core)
+    share = max(0.0, 1 - max(1, _ODD_SHARE * total) / total)
+    fitting = _fitting_spellings(core, share)
+    if not fitting:
+        return None
+    odd = total - sum(count for text, count in core.items() if _fits(text, fitting[0]))
+    if _is_odd(odd, total):
+        return None
+    chosen, doubt = _chosen(core, fitting, evidence)
+    if chosen is None:
+        return Column(name, remarks=[Remark(doubt or "", is_doubt=True)])
+    fits = [text for text in core if _fits(text, chosen)]
+    if any(_LEADING_ZERO.fullmatch(text) for text in fits):
+        return Column(name, remarks=[Remark("text: some numbers begin with a zero")])
+    is_whole = all(chosen.decimal_separator not in text and "e" not in text.lower() for text in fits)
+    column = Column(name, "int" if is_whole else "float", remarks=[Remark(doubt)] if doubt else [])
+    if chosen.decimal_separator != ".":
+        column.keys["decimal_separator"] = chosen.decimal_separator
+    if chosen.thousands_separator:
+        column.keys["thousands_separator"] = chosen.thousands_separator
+    return column
+
+
+def _whole(name: str, core: Counter[str]) -> Column:
+    numbers = [text for text in core if _WHOLE.fullmatch(text)]
+    if any(map(_LEADING_ZERO.fullmatch, numbers)):
+        return Column(name, remarks=[Remark("text: some numbers begin with a zero")])
+    if any(not values.MIN_INT <= int(text) <= values.MAX_INT for text in numbers if len(text) > 18):
+        return Column(name, remarks=[Remark("text: some numbers are beyond 64 bits")])
+    if all(text.startswith("+") and len(text) > 7 for text in numbers):
+        return Column(name)  # telephone numbers
+    if len(numbers) == len(core) and _DATE_NAME.search(name) and all(_compact_day(text) for text in numbers):
+        return Column(name, "date", {"format": "%Y%m%d"})
+    return Column(name, "int")
+
+
+def _compact_day(text: str) -> bool:
+    if len(text) != 8 or not "1900" <= text[:4] <= "2100":
+        return False
+    return strftime.parse_date(text, "%Y%m%d") is not None
+
+
+def _chosen(core: Counter[str], fitting: list[Spelling], evidence: Evidence) -> tuple[Spelling | None, str | None]:
+    """The spelling that counts, or why none does."""
+    readings: dict[tuple[float | None, ...], Spelling] = {}
+    for spelling in fitting:
+        readings.setdefault(tuple(_value(text, spelling) for text in core), spelling)
+    if len(readings) == 1:
+        # Those with fewer marks stand first.
+        return fitting[0], None
+    candidates = list(readings.values())
+    by_file = [
+        one
+        for one in candidates
+        if one.decimal_separator in evidence.decimals or (one.thousands_separator or None) in evidence.groups
+    ]
+    if evidence.decimals and len(by_file) == 1:
+        example = next(text for text in core if len({_value(text, one) for one in candidates}) > 1)
+        return by_file[0], f"{shown(example)} is read as other columns are written"
+    example = next(text for text in core if len({_value(text, one) for one in candidates}) > 1)
+    if USUAL in candidates and not evidence.decimals:
+        # A point before three digits is a fraction, unless something else in the file has a decimal comma.
+        if not all(re.fullmatch(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+", text) for text in core):
+            return USUAL, None
+        return USUAL, f"{shown(example)} is taken for a fraction; else `thousands_separator: '.'`"
+    said = " or ".join(f"`{_value(example, one):.10g}`" for one in candidates[:2])
+    return None, (
+        f"text: {shown(example)} may be {said}, and nothing in the file tells: say `decimal_separator` or "
+        "`thousands_separator`"
+    )
+
+
+# ---- dates -----------------------------------------------------------------------------------------
+
+_NUMERIC_DAY = re.compile(r"([0-9]{1,4})([-./])([0-9]{1,2})\2([0-9]{1,4})(.*)", re.DOTALL)
+_NAMED_DAY = re.compile(
+    r"(?:([0-9]{1,2})([- .]{1,2})([A-Za-z]{3,9})\.?([-, ]{1,2})([0-9]{4}|[0-9]{2})"
+    r"|([A-Za-z]{3,9})\.? ([0-9]{1,2}), ?([0-9]{4}))(.*)",
+    re.DOTALL,
+)
+_TIME = re.compile(
+    r"(T|, | )([0-9]{1,2}):([0-9]{2})(:[0-9]{2})?([.,][0-9]{1,9})?( ?[AaPp][Mm])?"
+    r"( ?(?:Z|[+-][0-9]{2}:?[0-9]{2}|UTC|GMT))?"
+)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """The forms that a text may be a date or a date-time of, the usual one first."""
+    numeric = _NUMERIC_DAY.fullmatch(text)
+    if numeric is not None:
+        first, mark, _, last, rest = numeric.groups()
+        days = _numeric_days(first, mark, last)
+    elif (named := _NAMED_DAY.fullmatch(text)) is not None:
+        rest = named[9]
+        days = _named_days(named)
+    else:
+        return
+    time = _time_form(rest)
+    if time is not None:
+        yield from (day + time for day in days)
+
+
+def _numeric_days(first: str, mark: str, last: str) -> list[str]:
+    if len(first) == 4:
+        return [f"%Y{mark}%m{mark}%d"]
+    year = "%Y" if len(last) == 4 else "%y" if len(last) == 2 else None
+    if year is None or len(first) > 2:
+        return []
+    days = [f"%d{mark}%m{mark}{year}", f"%m{mark}%d{mark}{year}"]
+    return [*days, f"%y{mark}%m{mark}%d"] if year == "%y" and len(first) == 2 else days
+
+
+def _named_days(found: re.Match[str]) -> list[str]:
+    name = found[3] or found[6]
+    month = "%b" if len(name) == 3 else "%B"
+    if found[6]:
+        between = ", " if ", " in found[0] else ","
+        return [f"{month} %d{between}%Y", *([f"%B %d{between}%Y"] if month == "%b" else [])]
+    year = "%Y" if len(found[5]) == 4 else "%y"
+    return [f"%d{found[2]}{one}{found[4]}{year}" for one in dict.fromkeys((month, "%B"))]
+
+
+def _time_form(rest: str) -> str | None:
+    if not rest:
+        return ""
+    found = _TIME.fullmatch(rest)
+    if found is None:
+        return None
+    before, _, _, seconds, fraction, half, zone = found.groups()
+    if fraction and (not seconds or fraction[0] == "," or len(fraction) > 7):
+        return None
+    form = before + ("%I" if half else "%H") + ":%M" + (":%S" if seconds else "") + ("%.f" if fraction else "")
+    form += (" %p" if half.startswith(" ") else "%p") if half else ""
+    if zone:
+        if zone.strip() in ("UTC", "GMT"):
+            return None
+        form += " %z" if zone.startswith(" ") else "%z"
+    return form
+
+
+def _reads(text: str, form: str) -> bool:
+    return _day(text, form) is not None
+
+
+def _order_of_days(core: Counter[str]) -> bool | None:
+    """Whether days stand before months in dates of digits; None where nothing tells, or both."""
+    first = second = False
+    for text in core:
+        numeric = _NUMERIC_DAY.fullmatch(text)
+        if numeric is None or len(numeric[1]) > 2:
+            continue
+        first |= 12 < int(numeric[1]) <= 31 and int(numeric[3]) <= 12
+        second |= 12 < int(numeric[3]) <= 31 and int(numeric[1]) <= 12
+        if numeric[2] == "." and len(numeric[1]) <= 2 and not second:
+            first = first or int(numeric[1]) <= 31
+    return None if first == second else first
+
+
+def _dates(name: str, core: Counter[str], evidence: Evidence) -> Column | None:
+    counts: Counter[str] = Counter()
+    of_text: dict[str, list[str]] = {}
+    total, left = core.total(), core.total()
+    for text, count in core.items():
+        of_text[text] = [form for form in _forms(text) if _reads(text, form)]
+        left -= count
+        for form in of_text[text]:
+            counts[form] += count
+        if not counts and left < total / 2:
+            return None
+    dated = sum(count for text, count in core.items() if of_text[text])
+    if not counts or _is_odd(total - dated, total):
+        return None
+    return _dated(name, core, of_text, evidence)
+
+
+def _dated(name: str, core: Counter[str], of_text: dict[str, list[str]], evidence: Evidence) -> Column | None:
+    texts = {text: forms for text, forms in of_text.items() if forms}
+    timed = sum(core[text] for text, forms in texts.items() if _has_time(forms[0]))
+    whole = sum(core[text] for text in texts)
+    is_timed = timed > whole - timed
+    if _is_odd(core.total() - timed, core.total()) if is_timed else _is_odd(timed, whole):
+        return Column(name, remarks=[Remark("text: dates with and without a time of day")])
+    day_first = _is_day_first(core, texts, evidence)
+    if isinstance(day_first, Column):
+        day_first.name = name
+        return day_first
+    chosen = _covering(
+        {text: forms for text, forms in texts.items() if _has_time(forms[0]) == is_timed}, core, day_first=day_first
+    )
+    kind, usual = ("date_time", _usual_moments()) if is_timed else ("date", ("%Y-%m-%d",))
+    column = Column(name, kind)
+    zoned = [form for form in chosen if "%z" in form]
+    if zoned:
+        if len(zoned) < len(chosen):
+            return Column(name, remarks=[Remark("text: moments with and without an offset")])
+        column.keys["timezone"] = "UTC"
+        column.remarks.append(Remark("moments become local times of the `timezone`"))
+        usual = _usual_zoned()
+    written = [form for form in chosen if form not in usual]
+    if len(written) == 1:
+        column.keys["format"] = written[0]
+    elif written:
+        column.keys["format"] = written
+    return column
+
+
+def _usual_moments() -> tuple[str, ...]:
+    return tuple(f"%Y-%m-%d{mark}%H:%M:%S{end}" for mark in "T " for end in ("", "%.f"))
+
+
+def _usual_zoned() -> tuple[str, ...]:
+    return tuple(
+        f"%Y-%m-%d{mark}%H:%M{end}{blank}%z" for mark in "T " for end in ("", ":%S", ":%S%.f") for blank in ("", " ")
+    )
+
+
+def _covering(texts: dict[str, list[str]], core: Counter[str], *, day_first: bool) -> list[str]:
+    """As few forms as read all texts, the most frequent first; days and months stand as is said."""
+    allowed = {
+        text: [form for form in forms if form[:2] != ("%m" if day_first else "%d") or len(forms) == 1] or forms
+        for text, forms in texts.items()
+    }
+    chosen: list[str] = []
+    while allowed:
+        counts: Counter[str] = Counter()
+        for text, forms in allowed.items():
+            for form in forms:
+                counts[form] += core[text]
+        chosen.append(max(counts, key=lambda form: counts[form]))
+        allowed = {text: forms for text, forms in allowed.items() if chosen[-1] not in forms}
+    return chosen
+
+
+def _has_time(form: str) -> bool:
+    return "%H" in form or "%I" in form
+
+
+def _is_day_first(core: Counter[str], texts: dict[str, list[str]], evidence: Evidence) -> bool | Column:
+    """Whether days stand before months; a text column where that cannot be told."""
+    either = [text for text, forms in texts.items() if any(f.startswith("%d") for f in forms)
+              and any(f.startswith("%m") for f in forms)]  # fmt: skip
+    days = any(forms[0].startswith("%d") and not any(f.startswith("%m") for f in forms) and forms[0][2] in "-./"
+               for forms in texts.values())  # fmt: skip
+    months = any(all(f.startswith("%m") for f in forms) for forms in texts.values())
+    months = months and any(_NUMERIC_DAY.fullmatch(text) for text, forms in texts.items() if forms[0][:2] == "%m")
+    if days and months:
+        return Column("", remarks=[Remark("text: days stand first in some dates, months in others", is_doubt=True)])
+    if days or months:
+        return days
+    unequal = [text for text in either if len({_day(text, form) for form in texts[text]}) > 1]
+    if not unequal or unequal[0][1:3].find(".") >= 0:
+        return True
+    if evidence.day_first != evidence.month_first:
+        return evidence.day_first
+    forms = texts[unequal[0]]
+    said = " or ".join(f"`format: '{form}'`" for form in forms[:2])
+    doubt = f"text: {shown(unequal[0])} may be {said}, and nothing in the file tells"
+    return Column("", remarks=[Remark(doubt, is_doubt=True)])
+
+
+def _day(text: str, form: str) -> Any:
+    read = strftime.parse_datetime if _has_time(form) else strftime.parse_date
+    return read(text, form)
+
+
+def moments_or_days(name: str, found: Iterable[str]) -> Column:
+    """A column of JSON texts: dates where all of them are, texts else."""
+    core = Counter(found)
+    column = _dates(name, core, Evidence()) if core else None
+    return column if column is not None else Column(name)

@@ -1,0 +1,351 @@
+"""`clinker guess`: the source that is printed, what is told beside it, and that both are true."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from spark_jobs.cli import clinker
+from spark_jobs.cli.guess import charset, checking, command, sampling
+from spark_jobs.cli.guess.command import NotGuessed
+from tests.execute import without_spark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_jobs.cli.guess.command import Answer
+
+    Captured = pytest.CaptureFixture[str]
+
+EXPORT = """Bericht Mai
+
+Nr;Datum;Kunde;Menge;Menge;Preis;Bezahlt
+1;01.02.2026;Müller;3;1;1.234,50;ja
+2;03.02.2026;"Groß; KG";n/a;2;5,25;nein
+3;31.03.2026;Ärzte;4;3;12,00;ja
+4;31.02.2026;Öl;4;3;12,00;ja
+Summe;;;;;1.263,75;
+"""
+
+
+def look(folder: Path, content: str | bytes, name: str = "orders.csv") -> Answer:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return command.look(path, name, set())
+
+
+def config(answer: Answer) -> dict[str, Any]:
+    (node,) = yaml.safe_load(command.source.node(answer.guess))
+    found: dict[str, Any] = node["config"]
+    return found
+
+
+def columns(answer: Answer) -> dict[str, dict[str, Any]]:
+    return {column.pop("name"): column for column in config(answer)["schema"]}
+
+
+def test_an_export_of_excel_is_read(tmp_path: Path) -> None:
+    answer = look(tmp_path, EXPORT.replace("\n", "\r\n").encode("cp1252"))
+    assert config(answer)["options"] == {
+        "delimiter": ";",
+        "duplicate_columns": "number",
+        "skip_rows": 2,
+        "skip_footer": 1,
+        "encoding": "cp1252",
+    }
+    assert columns(answer) == {
+        "Nr": {"type": "int"},
+        "Datum": {"type": "date", "format": "%d.%m.%Y"},
+        "Kunde": {"type": "string"},
+        "Menge": {"type": "int", "null_values": ["n/a"]},
+        "Menge_2": {"type": "int"},
+        "Preis": {"type": "float", "decimal_separator": ",", "thousands_separator": "."},
+        "Bezahlt": {"type": "bool", "true_values": ["ja"], "false_values": ["nein"]},
+    }
+    assert command.told(answer) == [
+        "column `Datum`: 1 record does not fit, conversion failed: cannot convert … to Date (row 4: `31.02.2026`)",
+        "1 of 4 records would be dead letters",
+        "2 lines before the table left out (`skip_rows`): `Bericht Mai`",
+        "1 line behind the table left out (`skip_footer`): `Summe 1.263,75`",
+    ]
+
+
+def test_what_is_printed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    without_spark.install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "export.csv").write_bytes(EXPORT.encode("cp1252"))
+    (tmp_path / "events.ndjson").write_text('{"id": 1, "at": "2026-03-02T10:15:00Z"}\n{"id": 2, "at": null}\n')
+    assert clinker.main(["init", "shop", "--from", "export.csv", "events.ndjson"]) == 0
+    assert clinker.main(["validate", "shop/pipeline.yaml"]) == 0
+    assert clinker.main(["run", "shop/pipeline.yaml", "--quiet"]) == 2
+    with (tmp_path / "shop/output/export.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["Kunde"] for row in rows] == ["Müller", "Groß; KG", "Ärzte"]
+    assert [(row["Datum"], row["Menge"], row["Preis"], row["Bezahlt"]) for row in rows] == [
+        ("2026-02-01", "3", "1234.5", "true"),
+        ("2026-02-03", "", "5.25", "false"),
+        ("2026-03-31", "4", "12", "true"),
+    ]
+    assert (tmp_path / "shop/output/events.csv").read_text().splitlines()[1:] == ["1,2026-03-02T10:15:00", "2,"]
+    assert "31.02.2026" in (tmp_path / "shop/output/rejected.csv").read_text("utf-8")
+    assert "1 of 4 records would be dead letters" in capsys.readouterr().err
+
+
+def test_a_folder_with_a_pipeline_is_not_overwritten(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "pipeline.yaml").write_text("mine")
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    assert clinker.main(["init", str(tmp_path), "--from", str(tmp_path / "a.csv")]) == 1
+    assert (tmp_path / "pipeline.yaml").read_text() == "mine"
+    assert "use --force" in capsys.readouterr().err
+
+
+def test_a_file_within_the_folder_is_not_copied(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.csv").write_text("a,b\n1,2\n")
+    assert clinker.main(["init", str(tmp_path), "--from", str(tmp_path / "in/a.csv")]) == 0
+    assert "path: in/a.csv" in (tmp_path / "pipeline.yaml").read_text()
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_several_files_get_names_of_their_own(tmp_path: Path, capsys: Captured) -> None:
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "1 Sales.csv").write_text("a,b\n1,2\n")
+    assert clinker.main(["guess", str(tmp_path / "x/1 Sales.csv"), str(tmp_path / "y/1 Sales.csv")]) == 0
+    nodes = yaml.safe_load(capsys.readouterr().out)
+    assert [node["name"] for node in nodes] == ["source_1_sales", "source_1_sales_2"]
+
+
+def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "a.csv").write_text("id,day\n1,2026-01-02\n")
+    assert clinker.main(["guess", "--text", str(tmp_path / "a.csv")]) == 0
+    (node,) = yaml.safe_load(capsys.readouterr().out)
+    assert {column["type"] for column in node["config"]["schema"]} == {"string"}
+
+
+# ---- tables ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names"),
+    [
+        ("a,b\n1,2\n3,4\n", {}, ["a", "b"]),
+        ("a\tb\n1\t2\n3\t4\n", {"delimiter": "\t"}, ["a", "b"]),
+        ("a||b\n1||x|y\n3||4\n", {"delimiter": "||"}, ["a", "b"]),
+        ('a, b\n1, "x, y"\n3, "z"\n', {"trim": True}, ["a", "b"]),
+        ("a,b\n1,'x, y'\n3,'z, w'\n", {"quote_char": "'"}, ["a", "b"]),
+        ('a,b\n1,"x \\"y\\", z"\n3,"w"\n', {"escape_char": "\\"}, ["a", "b"]),
+        ("id,name~1,Ada~2,Bob~3,Eve~", {"record_separator": "~"}, ["id", "name"]),
+        ("sep=;\na;b\n1;2\n", {"delimiter": ";", "skip_rows": 1}, ["a", "b"]),
+        ("# by hand\na,b,c\n1,2,3\n# more, later\n3,4,5\n4,5,6\n", {"comment": "#"}, ["a", "b", "c"]),
+        ("1,x,2026-01-02\n2,y,2026-01-03\n", {"has_header": False}, ["col_0", "col_1", "col_2"]),
+        ("a,b\n1,2\na,b\n3,4\n", {"skip_repeated_header": True}, ["a", "b"]),
+        (",May,May\nid,net,gross\n1,2,3\n2,3,4\n3,4,5\n", {"header_rows": 2}, ["id", "May_net", "May_gross"]),
+        ("a,,c\n1,2,3\n2,3,4\n", {"columns": ["a", "col_1"]}, ["a", "col_1", "c"]),
+        ("a,b,c\n1,2,3,\n2,3,4,\n", {"ragged": "cut"}, ["a", "b", "c"]),
+        ("a,b,c\n1,2,3\n2,3\n5,6,7\n", {"ragged": "pad"}, ["a", "b", "c"]),
+        ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
+        ("name\nAda\nBob Smith\n", {}, ["name"]),
+    ],
+)
+def test_signs_and_headers_are_found(text: str, options: dict[str, Any], names: list[str], tmp_path: Path) -> None:
+    answer = look(tmp_path, text)
+    assert config(answer).get("options", {}) == options
+    assert list(columns(answer)) == names
+    assert answer.read is not None
+    assert (answer.read.bad, answer.read.refusal) == (0, None)
+
+
+def test_records_that_lose_a_cell_are_never_cut(tmp_path: Path) -> None:
+    answer = look(tmp_path, "a,b\n1,2\n3,4\n5,6,7\n8,9\n")
+    assert "options" not in config(answer)
+    assert command.told(answer)[-2:] == [
+        "1 of 4 records would be dead letters",
+        "1 of 4 records have more than 2 cells (row 3): they become dead letters",
+    ]
+
+
+_WORDS = ["Ada", "x, y", "a;b", 'say "hi"', "it's", "Groß", "two words", "", "10:15", "line\nend", "tab\there"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_table_that_was_written_is_read_again(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    delimiter, quote, end = chance.choice(",;\t|"), chance.choice('""\''), chance.choice(["\n", "\r\n"])
+    names = ["id", "name", "city", "amount", "note"][: chance.randint(2, 5)]
+    rows = [
+        [str(number), *(chance.choice(_WORDS) for _ in names[1:3]), *(f"{chance.random():.3f}" for _ in names[3:4]),
+         *(chance.choice(_WORDS) for _ in names[4:])]
+        for number in range(chance.randint(4, 40))
+    ]  # fmt: skip
+    path = tmp_path / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=delimiter, quotechar=quote, lineterminator=end).writerows([names, *rows])
+    guess = command.look(path, "t.csv", set(), as_text=True).guess
+    guess.paths = ["t.csv"]
+    assert [column.name for column in guess.columns] == names
+    step = checking.bound(guess)
+    assert not isinstance(step, str)
+    found = checking.read(guess, [path])
+    assert (found.records, found.bad, found.refusal) == (len(rows), 0, None)
+    assert (step.options.delimiter, step.options.has_header) == (delimiter, True)
+
+
+# ---- encodings -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Müller;Straße;Größe;10 €", "cp1252"),
+        ("Müller;Straße;Größe", "cp850"),
+        ("Müller;Straße;Größe", "mac-roman"),
+        ("Łódź;Wałęsa;zażółć gęślą jaźń", "cp1250"),
+        ("Łódź;Wałęsa;zażółć gęślą", "iso8859-2"),
+        ("Иванов;Москва;привет мир", "cp1251"),
+        ("Иванов;Москва;привет мир", "koi8-r"),
+        ("日本語;テスト;東京です", "shift_jis"),
+        ("Müller;日本", "utf-8"),
+        ("Müller;日本", "utf-16"),
+        ("Mueller;Strasse", "utf-16-le"),
+        ("Mueller;Strasse", "utf-16-be"),
+    ],
+)
+def test_encodings_are_told_by_their_letters(text: str, encoding: str) -> None:
+    assert charset.guess(f"{text}\n{text}\n".encode(encoding)).name == encoding
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_a_file_of_an_encoding_is_read_in_it(encoding: str, tmp_path: Path) -> None:
+    answer = look(tmp_path, "id;stadt\n1;Köln\n2;Gießen\n".encode(encoding))
+    assert config(answer).get("options", {}).get("encoding", "utf-8") == encoding
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (2, 0)
+
+
+def test_a_character_that_is_cut_is_no_reason_to_doubt_utf8() -> None:
+    data = ("Köln;" * 3000).encode()
+    for cut in range(6):
+        assert charset.guess(data[: len(data) - cut], (data[cut : -cut or None],)).name == "utf-8"
+
+
+# ---- other formats ---------------------------------------------------------------------------------
+
+
+def test_json_lines_are_read(tmp_path: Path) -> None:
+    lines = [
+        {"id": 1, "user": {"name": "Ada", "tags": ["x"]}, "at": "2026-01-02", "n": 1, "big": 12345678901234567890},
+        {"id": 2, "user": {"name": None}, "at": "2026-02-03", "n": 1.5, "big": 3},
+    ]
+    answer = look(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "a.ndjson")
+    assert config(answer)["options"] == {"format": "ndjson"}
+    assert columns(answer) == {
+        "id": {"type": "int"},
+        "user.name": {"type": "string"},
+        "user.tags": {"type": "array"},
+        "at": {"type": "date"},
+        "n": {"type": "float"},
+        "big": {"type": "string"},
+    }
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('[{"a": 1}, {"a": 2}]', {"format": "array"}),
+        (
+            '{"meta": {"n": 2}, "data": {"rows": [{"a": 1}, {"a": 2}]}}',
+            {"format": "object", "record_path": "$.data.rows"},
+        ),
+    ],
+)
+def test_records_within_json_are_found(text: str, options: dict[str, str], tmp_path: Path) -> None:
+    answer = look(tmp_path, text, "a.json")
+    assert config(answer)["options"] == options
+    assert columns(answer) == {"a": {"type": "int"}}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (2, 0)
+
+
+def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
+    answer = look(
+        tmp_path, "0001Ada       12.50\n0002Bob Bell   3.00\n0003Cleo     100.25\n0004Dora       1.00\n", "a.txt"
+    )
+    assert config(answer)["type"] == "fixed_width"
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is empty"),
+        (b" \n\n", "it is empty"),
+        (b"PK\x03\x04" + bytes(30) + b"xl/workbook.xml", "save the sheet as `CSV UTF-8`"),
+        (b"PAR1abc", "`type: parquet`"),
+        (b"<?xml version='1.0'?><a/>", "`type: xml`"),
+        (b'{"a": 1', "it is no JSON"),
+        (b"\x00\x01\x02\x03" * 20, "it is no text"),
+    ],
+)
+def test_what_is_no_table_is_told(data: bytes, said: str, tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    assert clinker.main(["guess", str(path)]) == 4
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert said in printed.err
+
+
+def test_a_file_that_is_missing_is_told(tmp_path: Path, capsys: Captured) -> None:
+    assert clinker.main(["guess", str(tmp_path / "nope.csv")]) == 4
+    assert capsys.readouterr().err == f"clinker guess error: {tmp_path / 'nope.csv'}: file not found\n"
+
+
+# ---- large and compressed files --------------------------------------------------------------------
+
+
+def _large(rows: int) -> bytes:
+    lines = ["id;name;amount", *(f"{n};customer {n};{n},5" for n in range(rows)), f"{rows};last;some"]
+    return "\n".join(lines).encode() + b"\n"
+
+
+def test_a_large_file_is_looked_at_all_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "WHOLE_BYTES", 100_000)
+    monkeypatch.setattr(sampling, "_HEAD_BYTES", 20_000)
+    monkeypatch.setattr(sampling, "_PIECE_BYTES", 4_000)
+    answer = look(tmp_path, _large(50_000))
+    assert columns(answer)["amount"] == {"type": "float", "decimal_separator": ","}
+    assert "from all over the file" in answer.guess.about
+    assert answer.read is None
+    assert "the file is large" in command.told(answer)[0]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_compressed_file_is_unpacked(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not whole:
+        monkeypatch.setattr(sampling, "WHOLE_BYTES", 100_000)
+        monkeypatch.setattr(sampling, "_HEAD_BYTES", 20_000)
+        monkeypatch.setattr(sampling, "_PIECE_BYTES", 4_000)
+    data = _large(50_000)
+    answer = look(tmp_path, gzip.compress(data), "a.csv.gz")
+    assert "compression" not in config(answer)["options"]
+    assert "gzip" in answer.guess.about
+    assert config(look(tmp_path, gzip.compress(data), "a.csv"))["options"]["compression"] == "gzip"
+    sample = sampling.read(tmp_path / "a.csv.gz", "a")
+    assert sample.size == len(data)
+    assert sample.is_whole == whole
+    assert sample.tail.endswith(b"last;some\n")
+
+
+def test_what_is_not_guessed_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(NotGuessed):
+        look(tmp_path, "")

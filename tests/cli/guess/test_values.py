@@ -1,0 +1,98 @@
+"""Types and spellings of columns, by all their values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.cli.guess import values
+
+if TYPE_CHECKING:
+    from spark_jobs.cli.guess.values import Column
+
+
+def guess(*columns: list[str]) -> list[Column]:
+    return values.guess([(f"c{place}", Counter(column), len(column)) for place, column in enumerate(columns)])
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "keys"),
+    [
+        (["1", "2", "-3"], "int", {}),
+        (["1", "2.5"], "float", {}),
+        (["1e3", "2.5E-2", "7"], "float", {}),
+        (["1,5", "2,25", "3"], "float", {"decimal_separator": ","}),
+        (["1.234,50", "2"], "float", {"decimal_separator": ",", "thousands_separator": "."}),
+        (["1,234.50", "2"], "float", {"thousands_separator": ","}),
+        (["1,234,567", "2"], "int", {"thousands_separator": ","}),
+        (["1 234,5", "2 000,0"], "float", {"decimal_separator": ",", "thousands_separator": " "}),
+        (["1'234.50", "3"], "float", {"thousands_separator": "'"}),
+        (["001", "02"], "string", {}),
+        (["12345678901234567890", "2"], "string", {}),
+        (["3", "n/a", "5", "7", "NA"], "int", {"null_values": ["NA", "n/a"]}),
+        (["2", "10", "0", "three", "1"], "int", {}),
+        (["2", "many", "few", "three"], "string", {}),
+        (["nan", "1.5", "2"], "float", {"null_values": ["nan"]}),
+        (["yes", "no", "YES"], "bool", {}),
+        (["J", "N", "j"], "bool", {"true_values": ["j"], "false_values": ["n"]}),
+        (["wahr", "falsch"], "bool", {"true_values": ["wahr"], "false_values": ["falsch"]}),
+        (["0", "1"], "int", {}),
+        (["2026-01-02", "2026-02-03"], "date", {}),
+        (["03.04.26", "05.12.26"], "date", {"format": "%d.%m.%y"}),
+        (["3.4.2026", "25.12.2026"], "date", {"format": "%d.%m.%Y"}),
+        (["03/04/2026", "25/06/2026"], "date", {"format": "%d/%m/%Y"}),
+        (["03/04/2026", "06/25/2026"], "date", {"format": "%m/%d/%Y"}),
+        (["12-Jan-2026", "13-Feb-2026"], "date", {"format": "%d-%b-%Y"}),
+        (["12 January 2026", "13 May 2026"], "date", {"format": "%d %B %Y"}),
+        (["Jan 5, 2026", "May 6, 2026"], "date", {"format": "%b %d, %Y"}),
+        (["31.01.2026", "2026-02-01", "1.2.2026"], "date", {"format": "%d.%m.%Y"}),
+        (["2026-01-02 10:00:00", "2026-01-03T11:00:00.25"], "date_time", {}),
+        (["2026-01-02 10:00", "2026-01-03 11:00"], "date_time", {"format": "%Y-%m-%d %H:%M"}),
+        (["25.02.2026 10:15", "03.04.2026 11:20"], "date_time", {"format": "%d.%m.%Y %H:%M"}),
+        (["1/25/2026 3:15 PM", "11/12/2026 4:00 AM"], "date_time", {"format": "%m/%d/%Y %I:%M %p"}),
+        (["2026-01-02T10:00:00Z", "2026-01-02T10:00:00.5+02:00"], "date_time", {"timezone": "UTC"}),
+        (["10:15", "11:20"], "string", {}),
+        ([], "string", {}),
+    ],
+)
+def test_a_column_is_what_its_values_are(column: list[str], kind: str, keys: dict[str, Any]) -> None:
+    (found,) = guess(column)
+    assert (found.type, found.keys) == (kind, keys)
+
+
+def test_days_as_digits_need_a_name_that_says_so() -> None:
+    days = Counter(["20260131", "20260201"])
+    assert [one.type for one in values.guess([("id", days, 2), ("order_date", days, 2)])] == ["int", "date"]
+
+
+def test_what_cannot_be_told_stays_text_and_is_asked() -> None:
+    (number,) = guess(["1,234", "5,678"])
+    assert number.type == "string"
+    assert [(one.is_doubt, one.text) for one in number.remarks] == [
+        (
+            True,
+            "text: `1,234` may be `1.234` or `1234`, and nothing in the file tells: say `decimal_separator` or "
+            "`thousands_separator`",
+        )
+    ]
+    (day,) = guess(["03/04/2026", "05/06/2026"])
+    assert (day.type, day.remarks[0].is_doubt) == ("string", True)
+    (mixed,) = guess(["13/04/2026", "05/26/2026"])
+    assert (mixed.type, mixed.remarks[0].text) == (
+        "string", "text: days stand first in some dates, months in others",
+    )  # fmt: skip
+
+
+def test_other_columns_tell_how_a_column_is_written() -> None:
+    first, second, third = guess(["1,5", "2,25"], ["1,234", "5,678"], ["1.234", "2.345"])
+    assert first.keys == second.keys == {"decimal_separator": ","}
+    assert third.keys == {"decimal_separator": ",", "thousands_separator": "."}
+    day, other = guess(["25/06/2026"], ["03/04/2026"])
+    assert day.keys == other.keys == {"format": "%d/%m/%Y"}
+
+
+def test_columns_whose_values_differ_are_keys() -> None:
+    first, second, third = guess(["1", "2"], ["x", "x"], ["1.5", "2.5"])
+    assert [one.is_unique for one in (first, second, third)] == [True, False, False]

@@ -193,6 +193,21 @@ def test_the_page_on_object_stores_is_true(tmp_path: Path, s3: Bucket, monkeypat
     assert Path("out/large_orders.csv").read_text() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
 
 
+def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    page = (ROOT / "docs/messy-files.md").read_text("utf-8")
+    for language, name, text in FENCE.findall(page):
+        if language == "csv":
+            Path(name).write_text(text, encoding="cp1252", newline="\r\n")
+        elif name == "changes.yaml":
+            pipeline = Path("sales/pipeline.yaml")
+            before, _, after = pipeline.read_text("utf-8").partition("  - type: output\n")
+            pipeline.write_text(before + text + "\n" + after[after.index("error_handling:") :], encoding="utf-8")
+        elif language == "console":
+            check_console(text)
+
+
 def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)

@@ -41,6 +41,7 @@ FREE = {
     "spool",
     "credentials",
     "reasons",
+    "tuning",
 }
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.terms.needs import Need, Rows
+    from spark_jobs.tuning import Tuning
 
 #: The text of a log line, or the pieces of one between which the row of its record is to stand.
 Text: TypeAlias = "str | tuple[str, ...]"
@@ -50,6 +51,8 @@ class Context(Protocol):
     guards: Mapping[str, guarded.Guard]
     #: The branches of all routes of the plan; the first is none.
     branches: Sequence[str]
+    #: How much is worked on at once.
+    tuning: Tuning
 
     @property
     def correlation(self) -> CorrelationHook:

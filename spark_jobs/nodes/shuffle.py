@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Ranks are few if each of them has at least this many range partitions.
 _FEW = 4
-#: Records that a task sends at once.
-WRITE_ROWS = 262_144
 
 
 @dataclass
@@ -103,7 +101,7 @@ class ShuffleWriter(operator.Operator):
         waiting.rows += batch.count
         waiting.bytes += data.nbytes
         self._reservation.add(data.nbytes)
-        if waiting.rows >= WRITE_ROWS or 2 * waiting.bytes > self._reservation.room:
+        if waiting.rows >= self.context.tuning.write_rows or 2 * waiting.bytes > self._reservation.room:
             self._send(batch.merge_path, waiting)
 
     @cached_property

@@ -1,10 +1,12 @@
-"""What a command line (or the Airflow operator) may ask for beside the pipeline file; standard library only."""
+"""What a command line (or the Airflow operator) may ask for beside the pipeline file."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from spark_jobs.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,6 +71,7 @@ class RunOptions(PlanOptions):
         master: a Spark master; None leaves it to the session that is there, or `local[threads]`.
         in_process: whether all tasks run in this process, one after the other, without Spark.
         diagnostics: how problems are printed: `full`, `concise`, `json` or `sarif`.
+        tuning: how much is worked on at once; no flag sets it.
     """
 
     memory_limit_bytes: int | None = None
@@ -92,5 +95,6 @@ class RunOptions(PlanOptions):
     master: str | None = None
     in_process: bool = False
     diagnostics: str = "full"
+    tuning: Tuning = field(default_factory=Tuning)
     #: Arguments that this version of the command line does not know but a Spark session takes, as `key=value`.
     spark_conf: Mapping[str, str] = field(default_factory=dict)

@@ -33,14 +33,13 @@ from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
 from spark_jobs.formats.json import uniform
 from spark_jobs.formats.json.texts import portions
-from spark_jobs.nodes import memory, shuffle, spill
-from spark_jobs.nodes.aggregate import partial
-from spark_jobs.nodes.combine import joining
+from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.combine import run as combine
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.records import batches
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.tuning import Tuning
 from tests.attack import generated_pipelines, rounds
 from tests.execute import pipelines, without_spark
 
@@ -57,15 +56,18 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (dlq_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
     (name_search, "_SAMPLE_BYTES", 0),
     (name_search, "_SAMPLE_RECORDS", 2),
-    (combine, "PROBE_ROWS", 3), (combine, "_CHUNK", 200),
+    (combine, "_CHUNK", 200),
     (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),
-    (joining, "PAIR_ROWS", 5), (shuffle, "WRITE_ROWS", 4), (partial, "GROUP_ROWS", 4),
-    (partial, "MERGE_ROWS", 5), (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
+    (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (buffer, "BLOCK_ROWS", 2),
     (buffer, "_SLICE_ROWS", 3), (buffer, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
     (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
 ]  # fmt: skip
+_SMALL_TUNING = Tuning(
+    group_rows=4, merge_rows=5, write_rows=4, probe_rows=3, pair_rows=5, many_candidates=2, crowded_rows=4,
+    strip_rows=3, frame_pairs=5,
+)  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",
     "records_dlq", "dlq_count",
@@ -134,7 +136,7 @@ def run(chance: random.Random, folder: Path, way: Way) -> dict[str, Any]:
             for module, name, value in _SMALL:
                 patch.setattr(module, name, value)
             patch.setattr(batches.Batch.slices, "__defaults__", (5,))
-        options = RunOptions(threads=2)
+        options = RunOptions(threads=2, tuning=_SMALL_TUNING if way.is_small else Tuning())
         loaded = planning.load(folder / "pipeline.yaml", options)
         if way.memory_bytes:
             loaded = replace(loaded, memory_limit_bytes=way.memory_bytes)

@@ -75,6 +75,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         pack_bytes=min(_PACK_BYTES, splits.configured_bytes()),
         correlation=correlation.of(plan),
         guards=guards.of(plan),
+        tuning=options.tuning,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.execute.correlation.state import PassState
+from spark_jobs.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ class RunSpec:
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
         correlation: which correlation groups rows belong to; None where no source has a key.
         guards: what nobody may see at nodes into which credentials have gone.
+        tuning: how much is worked on at once.
     """
 
     steps: Mapping[str, SourceStep]
@@ -65,6 +67,7 @@ class RunSpec:
     pack_bytes: int
     correlation: CorrelationPlan | None = None
     guards: Mapping[str, guarded.Guard] = field(default_factory=dict)
+    tuning: Tuning = field(default_factory=Tuning)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ class Task(failing.Failing):
         self.attempt = attempt
         self.values = dict(spec.values)
         self.branches: Sequence[str] = spec.run.branches
+        self.tuning = spec.run.tuning
         self.memory_pool = memory.MemoryPool(spec.run.memory_share)
         #: What this task makes, and what it only passes on to later stages.
         self.shuffle_buffer = ShuffleBuffer(spec.job, stage, self.memory_pool, lambda: self._disk)

@@ -20,12 +20,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
-#: Raw records that a task groups at once; fewer make more partial groups, more cost memory.
-GROUP_ROWS = 1_048_576
 #: One of so many records tells how many groups there are.
 _SAMPLED = 16
-#: Partial groups are merged when there are this many more than after the last merge.
-MERGE_ROWS = 1_048_576
 
 
 class Grouping:
@@ -154,7 +150,7 @@ class Partial(operator.Operator):
         size = sum(column.nbytes for column in prepared.values())
         state.raw_bytes += size
         self.reservation.add(size)
-        if state.raw_rows >= GROUP_ROWS or self._fills_room(state):
+        if state.raw_rows >= self.context.tuning.group_rows or self._fills_room(state):
             self._group(state)
             self._merge_where_many(state)
 
@@ -260,7 +256,7 @@ class Partial(operator.Operator):
         self.reservation.set(sum(state.bytes for state in self.found.values()))
 
     def _merge_where_many(self, state: _Grouped) -> None:
-        if state.partial_rows - state.merged_rows > MERGE_ROWS:
+        if state.partial_rows - state.merged_rows > self.context.tuning.merge_rows:
             self._merge(state)
 
     def _release(self) -> None:

@@ -146,10 +146,6 @@ def firsts(pairs: Pairs, drivers: int) -> Pairs:
     return Pairs(np.arange(drivers), found)
 
 
-#: Candidate pairs that are held at once.
-PAIR_ROWS = 1_048_576
-#: A driver with more candidates is tried with the first of them before all are, where ranges may fail.
-_MANY = 64
 #: A pair's columns: read by the body, left by it, as records, and in the nodes behind; and its places.
 _PAIR_FORMS, _PAIR_BYTES = 4, 32
 
@@ -193,7 +189,8 @@ class Joining(operator.Operator):
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         if self.step.match is Match.COLLECT:
             width += sum(collecting.width(self.step.collected(qualifier)) for qualifier in self.step.builds)
-        return int(max(1, min(PAIR_ROWS, self.reservation.room // (_PAIR_FORMS * (width + _PAIR_BYTES)))))
+        fitting = self.reservation.room // (_PAIR_FORMS * (width + _PAIR_BYTES))
+        return int(max(1, min(self.context.tuning.pair_rows, fitting)))
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The batch without the records whose key fails, and the driver's side of the keys."""
@@ -299,7 +296,8 @@ class Joining(operator.Operator):
         """The chains so far and the candidates among a later build side's records."""
         table, count = self.tables[qualifier], len(pairs.driver)
         located = table.find(count, keys, self.compared(batch, pairs, qualifier))
-        found = [(chosen + start, rows) for start, _, chosen, rows in table.candidates(located, PAIR_ROWS)]
+        most = self.context.tuning.pair_rows
+        found = [(chosen + start, rows) for start, _, chosen, rows in table.candidates(located, most)]
         if not found:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         return np.concatenate([chosen for chosen, _ in found]), np.concatenate([rows for _, rows in found])
@@ -355,7 +353,7 @@ class Joining(operator.Operator):
         A driver whose side of a range fails has all build records for candidates, and mostly fails with the first.
         """
         first = np.flatnonzero(np.diff(pairs.driver, prepend=-1))
-        many = first[np.diff(first, append=len(pairs.driver)) > _MANY]
+        many = first[np.diff(first, append=len(pairs.driver)) > self.context.tuning.many_candidates]
         if not len(many) or not any(each.may_fail for each in self.step.ranges):
             return self._evaluated(batch, pairs, qualifier)
         _, failed = self._evaluated(batch, pairs.take(many), qualifier)

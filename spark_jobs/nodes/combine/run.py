@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records import batches
 
-#: Driver records that are looked up at once: Arrow hashes the build keys anew for each lookup.
-PROBE_ROWS = 524_288
 #: Of a task's share, what a build side leaves to the records that meet it.
 _PROBED = 4
 #: Of a task's share, a chunk of a build side that does not fit.
@@ -56,7 +54,8 @@ class Combine(Joining):
         self.waiting.append(batch)
         self.waiting_rows += batch.count
         self.reservation.add(batch.data.nbytes)
-        if self.waiting_rows >= PROBE_ROWS or self.reservation.bytes > self.context.memory_pool.limit // self.sharing:
+        room = self.context.memory_pool.limit // self.sharing
+        if self.waiting_rows >= self.context.tuning.probe_rows or self.reservation.bytes > room:
             self._probe()
 
     def finish(self) -> None:

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.combine.step import CombineStep
 
 
-#: Records of a partition are spread when it gets so many times its share of what is sent at once, and so many.
+#: Records of a partition are spread when it gets so many times its share of what is sent at once.
 _CROWDED = 1.5
-CROWDED_ROWS = 4_096
-#: Of a task's share, the build records of all partitions that it looks records up in at the same time.
-HOSTS = 2
 #: The number of the partition that a guest belongs to.
 _HOST = columns.MATCHED.of("partition")
 
@@ -65,7 +62,7 @@ class Spread(shuffle.ShuffleWriter, Combine):
         """The records of each partition, and guests where one would get too many."""
         for number, part in super().split(table):
             is_crowded = part.num_rows * self.partitions > _CROWDED * table.num_rows
-            if not is_crowded or part.num_rows < CROWDED_ROWS:
+            if not is_crowded or part.num_rows < self.context.tuning.crowded_rows:
                 yield number, part
                 continue
             size = -(-part.num_rows // self.partitions)
@@ -112,7 +109,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         """Whether records of another partition are looked up as they come."""
         if number not in self.hosts and number not in self.guests:
             together = [self._side_bytes(each) for each in (self.number_of_partition, *self.hosts, number)]
-            if sum(together) <= self.context.memory_pool.share // HOSTS:
+            if sum(together) <= self.context.memory_pool.share // self.context.tuning.guest_share:
                 host = self.hosts[number] = replace(self)
                 host.partition = number
                 for each in (self, *self.hosts.values()):

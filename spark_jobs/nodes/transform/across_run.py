@@ -38,7 +38,7 @@ class Across(operator.Operator):
 
     def open(self) -> None:
         """The rows are opened with the first record."""
-        self.evaluator = Evaluator(self._run)
+        self.evaluator = Evaluator(self._run, self.context.tuning)
         self.state = engine.Surroundings()
 
     def process(self, batch: batches.Batch, port: int) -> None:

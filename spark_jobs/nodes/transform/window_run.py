@@ -68,7 +68,7 @@ class Ranged(shuffle.ShuffleReader):
         kinds = [types.STRING if static.is_dynamic else static for _, static in step.keys]
         order = Order(tuple(zip(_key_columns(step), kinds, strict=True)), step.fields)
         ahead, whole = max((call.ahead for call in calls), default=0), any(call.needs_partition for call in calls)
-        self.rows = Rows(self.context, step.name, order, ahead, whole)
+        self.rows = Rows(self.context, step.name, order, ahead, whole, self.context.tuning.strip_rows)
         self.dropping = [field.name for field in step.fields if field.drops_nulls]
         self.state = engine.Surroundings()
         if self.exchange is None:
@@ -87,7 +87,9 @@ class Ranged(shuffle.ShuffleReader):
 
     def finish(self) -> None:
         """Compute the results for all rows, then send the rows to the range exchange or push them on in order."""
-        running = Running(self.step.calls, Evaluator(self._run), self.step.name, self.context.memory_pool.share)
+        running = Running(
+            self.step.calls, Evaluator(self._run, self.context.tuning), self.step.name, self.context.memory_pool.share
+        )
         for strip in self.rows.strips():
             for found in running.all_columns(strip):
                 self._give(pa.table(found))

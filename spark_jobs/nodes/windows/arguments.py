@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.windows.call import Call
+    from spark_jobs.tuning import Tuning
 
 
 class Evaluator:
@@ -26,10 +27,14 @@ class Evaluator:
 
     Args:
         run: runs a program on rows.
+        tuning: how many rows and pairs of rows are evaluated at once.
     """
 
-    def __init__(self, run: Callable[[engine.BatchProgram, pa.RecordBatch], engine.BatchResult]) -> None:
+    def __init__(
+        self, run: Callable[[engine.BatchProgram, pa.RecordBatch], engine.BatchResult], tuning: Tuning
+    ) -> None:
         self._run = run
+        self.tuning = tuning
 
     def given(self, call: Call, rows: pa.RecordBatch) -> Given:
         """The arguments of a call, row by row; one that takes numbers gets nothing else."""

@@ -13,7 +13,7 @@ from spark_jobs.nodes.combine import build, index
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import arguments, codes, pairs
 from spark_jobs.nodes.windows.kernels import choice
-from spark_jobs.nodes.windows.rows import STRIP_ROWS, Order, Strip
+from spark_jobs.nodes.windows.rows import Order, Strip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,8 +90,9 @@ class Groups:
         begun = np.zeros(self.frame.num_rows, dtype=bool)
         begun[self.bounds[:-1]] = True
         last = self.bounds[1:] - 1
-        for start in range(0, self.frame.num_rows, STRIP_ROWS):
-            rows = self.frame.slice(start, STRIP_ROWS)
+        size = evaluator.tuning.strip_rows
+        for start in range(0, self.frame.num_rows, size):
+            rows = self.frame.slice(start, size)
             starts = begun[start : start + rows.num_rows]
             ended = last[(last >= start) & (last < start + rows.num_rows)] - start
             result = function.ended(Strip(rows, starts, starts, rows.num_rows), evaluator.given(call, rows), ended)

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
 
-#: Pairs that are looked at at once.
-PAIRS = 131_072
-
 
 def results(
     call: Call,
@@ -50,7 +47,7 @@ def results(
     function = choice.begin(call)
     found: list[pa.Array] = []
     problems: list[pa.Array] = []
-    for record, row, starts, last in _pairs(begins, ends):
+    for record, row, starts, last in _pairs(begins, ends, evaluator.tuning.frame_pairs):
         laid = [column.take(pa.array(record)) for column in own.values()]
         columns = [frame.column(name).take(pa.array(row)) for name in read]
         rows = pa.RecordBatch.from_arrays([*columns, *laid], names=[*read, *own])
@@ -67,13 +64,15 @@ def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
     return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
 
 
-def _pairs(begins: np.ndarray, ends: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Pairs in pieces: records, rows of their frames, where a record is new, and which pairs are a record's last."""
+def _pairs(
+    begins: np.ndarray, ends: np.ndarray, most: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Pairs, `most` at a time: records, rows of their frames, where a record is new, and the last pairs of records."""
     sizes = ends - begins
     after = np.cumsum(sizes)
     total = int(after[-1]) if len(after) else 0
-    for start in range(0, total, PAIRS):
-        pair = np.arange(start, min(start + PAIRS, total))
+    for start in range(0, total, most):
+        pair = np.arange(start, min(start + most, total))
         record = np.searchsorted(after, pair, side="right")
         position = pair - (after - sizes)[record]
         yield record, begins[record] + position, position == 0, np.flatnonzero(pair == after[record] - 1)

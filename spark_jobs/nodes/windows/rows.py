@@ -100,10 +100,6 @@ class Strip:
         return Strip(rows, self.starts[start:end], self.peers[start:end], count)
 
 
-#: Rows of a strip.
-STRIP_ROWS = 131_072
-
-
 @dataclass(frozen=True)
 class Order:
     """The order of rows: partitions in any, in them by the fields, and else as the records stand.
@@ -176,6 +172,7 @@ class Rows:
         order: theirs.
         ahead: how many rows behind a strip have to be at hand with it.
         whole: whether a strip has to end with a partition.
+        strip_rows: how many rows a strip has at most, unless a partition is longer and has to be whole.
     """
 
     room: spill.Room
@@ -183,6 +180,7 @@ class Rows:
     order: Order
     ahead: int
     whole: bool
+    strip_rows: int
     _held: spill.Ordered = field(init=False)
 
     def __post_init__(self) -> None:
@@ -231,7 +229,7 @@ class Rows:
 
     def _block_rows(self, rows: pa.RecordBatch) -> int:
         most = memory.step_bytes(self.room.memory_pool.share)
-        return max(1, min(STRIP_ROWS, rows.num_rows * most // max(rows.nbytes, 1)))
+        return max(1, min(self.strip_rows, rows.num_rows * most // max(rows.nbytes, 1)))
 
     # ---- on disk ---------------------------------------------------------------------------------------------------
 

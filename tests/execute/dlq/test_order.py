@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl.kernels import each
-from spark_jobs.nodes import shuffle
-from spark_jobs.nodes.combine import run as combine_run
 from spark_jobs.nodes.records import batches
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -109,15 +108,14 @@ def test_letters_come_in_the_order_of_children(
     without_spark.install(monkeypatch)
     pipelines.cut_by(monkeypatch, split_bytes)
     monkeypatch.setattr(batches.Batch.slices, "__defaults__", (rows,))
-    monkeypatch.setattr(combine_run, "PROBE_ROWS", rows)
-    monkeypatch.setattr(shuffle, "WRITE_ROWS", rows)
     if not is_native:
         monkeypatch.setattr(each, "is_native", lambda program: False)
     above = between.partition(" ")[0]
     strategy = "grace_hash" if "partitions" in between else "auto"
     text = HEAD + BETWEEN[above].replace("STRATEGY", strategy) + CHECKED.format(above=above)
     pipelines.write(tmp_path, {"in/a.csv": ROWS, "pipeline.yaml": text})
-    assert pipelines.run(tmp_path).result.exit_code == 2
+    tuning = Tuning(probe_rows=rows, write_rows=rows)
+    assert pipelines.run(tmp_path, tuning=tuning).result.exit_code == 2
     assert failed(tmp_path) == expected(2 if between == "joined" else 1, is_distinct=between == "keep")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.run import partitions
-from spark_jobs.nodes.combine import joining
+from spark_jobs.tuning import Tuning
 from tests.execute import combines, pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def test_results_are_those_of_whole_arrays(
         exclude = "path: out/o.csv, include_unmapped: false"
         pipeline.write_text(pipeline.read_text().replace("path: out/o.csv", exclude) + more.removeprefix("    "))
         monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, str(size))
-        monkeypatch.setattr(joining, "PAIR_ROWS", 50)
-        outcome = pipelines.run(folder)
+        outcome = pipelines.run(folder, tuning=Tuning(pair_rows=50))
         assert outcome.result.error is None
         written = pipelines.outputs(folder)
         found.append((written["o.csv"], combines.dead(written.get("dead.csv", b""))))

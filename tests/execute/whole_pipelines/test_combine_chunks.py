@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.execute.run import partitions
-from spark_jobs.nodes.combine import joining
 from spark_jobs.nodes.combine import run as combining
+from spark_jobs.tuning import Tuning
 from tests.execute import combines, pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -45,10 +45,9 @@ def test_a_build_side_meets_its_drivers_in_chunks(
 
     monkeypatch.setattr(combining.Combine, "is_large", lambda *_: True)
     monkeypatch.setattr(combining.Combine, "cut", chunked)
-    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
     for partition_bytes in ("600", str(10**9)):
         monkeypatch.setenv(partitions.PARTITION_BYTES_VARIABLE, partition_bytes)
-        found = pipelines.run(tmp_path, force=True)
+        found = pipelines.run(tmp_path, force=True, tuning=Tuning(pair_rows=7))
         assert found.result.error == whole.result.error
         if whole.result.error is None:
             now = pipelines.outputs(tmp_path)

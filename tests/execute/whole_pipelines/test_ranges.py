@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark_jobs.nodes.combine import joining, predicate
+from spark_jobs.nodes.combine import predicate
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -180,8 +181,8 @@ def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
         },
     )
 
-    def run() -> tuple[Any, ...]:
-        outcome = pipelines.run(tmp_path, force=True)
+    def run(**tuning: int) -> tuple[Any, ...]:
+        outcome = pipelines.run(tmp_path, force=True, tuning=Tuning(**tuning))
         assert outcome.result.error is None
         found = pipelines.outputs(tmp_path)
         letters = [line.split(",")[2:] for line in found.get("dead.csv", b"").decode().splitlines()]
@@ -192,11 +193,9 @@ def test_ranges_whose_sides_fail_are_those_of_a_loop_over_all_pairs(
         wanted = run()
     assert wanted[1] or dirt == "none" or "d.t <= b.high" in where
     assert run() == wanted
-    monkeypatch.setattr(joining, "_MANY", 1)
-    assert run() == wanted
-    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
+    assert run(many_candidates=1) == wanted
     pipelines.cut_by(monkeypatch, 200)
-    assert run() == wanted
+    assert run(many_candidates=1, pair_rows=7) == wanted
 
 
 def _may_fail(conjunct: Any) -> bool:

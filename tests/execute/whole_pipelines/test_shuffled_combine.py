@@ -11,10 +11,10 @@ import pytest
 from spark_jobs.execute.run import partitions, passes
 from spark_jobs.execute.spark import chain
 from spark_jobs.nodes import spill
-from spark_jobs.nodes.combine import build, collecting, joining
-from spark_jobs.nodes.combine import shuffled as shuffled_combine
+from spark_jobs.nodes.combine import build, collecting
 from spark_jobs.nodes.combine.shuffled import Probe
 from spark_jobs.nodes.shuffle import RestoreOrder
+from spark_jobs.tuning import Tuning
 from tests.execute import combines, pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -78,8 +78,7 @@ def test_a_record_with_more_matches_than_fit_gives_them_in_pieces(
     at_once = pipelines.run(tmp_path)
     assert at_once.result.error is None
     wanted = pipelines.outputs(tmp_path)
-    monkeypatch.setattr(joining, "PAIR_ROWS", 7)
-    pieces = pipelines.run(tmp_path, force=True)
+    pieces = pipelines.run(tmp_path, force=True, tuning=Tuning(pair_rows=7))
     assert pieces.result.error is None
     found = pipelines.outputs(tmp_path)
     assert found["o.csv"] == wanted["o.csv"]
@@ -96,10 +95,9 @@ def test_so_many_matches_are_collected_and_the_log_says_so(
     wanted = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
     for most in (None, 1):
         monkeypatch.setattr(collecting, "LIMIT", 2)
-        if most is not None:
-            monkeypatch.setattr(joining, "PAIR_ROWS", most)
+        tuning = Tuning() if most is None else Tuning(pair_rows=most)
         caplog.clear()
-        assert pipelines.run(tmp_path, force=True).result.error is None
+        assert pipelines.run(tmp_path, force=True, tuning=tuning).result.error is None
         found = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
         assert found == [min(count, 2) for count in wanted]
         assert 'combine "c" match: collect truncated at 2 matches' in caplog.text
@@ -127,13 +125,12 @@ def _skewed(folder: Path, body: str) -> None:
     (folder / "orders.csv").write_text("id,key,amount,extra\n" + "\n".join(orders) + "\n")
 
 
-@pytest.mark.parametrize("hosts", [2, 1 << 60], ids=["as they come", "when the task is done"])
+@pytest.mark.parametrize("guest_share", [2, 1 << 60], ids=["as they come", "when the task is done"])
 @pytest.mark.parametrize("shape", ["all", "first", "a range beside the key", "collect", "three inputs"])
 def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
-    shape: str, hosts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: str, guest_share: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guests are looked up at once where the build records of their partition fit beside others, or have to wait."""
-    monkeypatch.setattr(shuffled_combine, "HOSTS", hosts)
     without_spark.install(monkeypatch)
     _skewed(tmp_path, combines.SHAPES[shape])
     small = pipelines.run(tmp_path)
@@ -159,9 +156,8 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
     pipelines.cut_by(monkeypatch, 4000, 600)
     targets = []
     for rows in (10**9, 50):
-        monkeypatch.setattr(shuffled_combine, "CROWDED_ROWS", rows)
         taken.clear()
-        large = pipelines.run(tmp_path, force=True)
+        large = pipelines.run(tmp_path, force=True, tuning=Tuning(crowded_rows=rows, guest_share=guest_share))
         assert large.result.error is None
         targets.append(len(taken))
         found = pipelines.outputs(tmp_path)
@@ -169,7 +165,7 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
         assert combines.dead(found.get("dead.csv", b"")) == combines.dead(wanted.get("dead.csv", b""))
         assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
     assert targets[1] > 2 * targets[0], "records of the one key go to all tasks"
-    assert bool(waited) == (hosts > 2)
+    assert bool(waited) == (guest_share > 2)
 
 
 def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

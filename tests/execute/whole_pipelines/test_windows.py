@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from spark_jobs.nodes.windows import pairs, rows
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, window_model, without_spark
 from tests.execute.window_model import Failed, Frame
 
@@ -148,10 +148,9 @@ def test_windows_are_what_the_model_says(seed: int, tmp_path: Path, monkeypatch:
     alike(told(tmp_path), setting.expected())
     whole = (tmp_path / "out/o.ndjson").read_bytes()
     for splits, strip in ((1, 1), (5, 7), (40, 3)):
-        monkeypatch.setattr(rows, "STRIP_ROWS", strip)
-        monkeypatch.setattr(pairs, "PAIRS", 5)
         pipelines.with_splits(monkeypatch, tmp_path, "in.ndjson", splits)
-        assert pipelines.run(tmp_path, force=True).result.error is None
+        tuning = Tuning(strip_rows=strip, frame_pairs=5)
+        assert pipelines.run(tmp_path, force=True, tuning=tuning).result.error is None
         assert (tmp_path / "out/o.ndjson").read_bytes() == whole
 
 

@@ -1,0 +1,42 @@
+"""The sizes at which the engine divides its work: one value, handed to the driver and to tasks.
+
+None of them changes an output: whatever the sizes are, the same files are written. So tests run with sizes that are so
+small that a few records cross every border, by `RunOptions.tuning`. Users do not set them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How much is worked on at once.
+
+    Args:
+        group_rows: records that an aggregate gathers before it groups them. Grouping some thousand at a time costs as
+            much as grouping a million.
+        merge_rows: groups that an aggregate holds for one input path before it merges the states of equal keys.
+        write_rows: records that a shuffle writer gathers before it sends them.
+        probe_rows: driver records that a combine gathers before it looks them up.
+        pair_rows: candidate pairs of a combine that are held at once.
+        many_candidates: a driver record with more candidates is tried with the first of them before all are, where
+            ranges may fail.
+        crowded_rows: records of a partition are spread over all partitions only if it gets so many at once.
+        guest_share: of a task's memory, one part in so many is for the build records of all partitions in which it
+            looks records up at the same time.
+        strip_rows: sorted rows that window functions work on at once.
+        frame_pairs: pairs of a record and a row of its frame that are looked at at once, where each record compares
+            with values of its own.
+    """
+
+    group_rows: int = 1_048_576
+    merge_rows: int = 1_048_576
+    write_rows: int = 262_144
+    probe_rows: int = 524_288
+    pair_rows: int = 1_048_576
+    many_candidates: int = 64
+    crowded_rows: int = 4_096
+    guest_share: int = 2
+    strip_rows: int = 131_072
+    frame_pairs: int = 131_072

@@ -144,10 +144,9 @@ def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
 
     options = subject.options()
     if arguments:
-        from spark_jobs.cli import clinker, pipeline
+        from spark_jobs.cli import clinker
 
-        given = pipeline.run_options(clinker.parsed(["run", *arguments]))
-        options = replace(given, variables=options.variables)
+        options = replace(clinker.run_options(arguments), variables=options.variables)
     return str(plan.explain_text(subject.pipeline, options))
 
 
@@ -182,7 +181,7 @@ def wrong_arguments(arguments: Sequence[str]) -> str | None:
     from spark_jobs.cli import clinker, command_line
 
     try:
-        clinker.parsed(["run", *arguments])
+        clinker.run_options(arguments)
     except command_line.WrongCommandLine as error:
         return f"`clinker run` does not take what it would be given: {error}"
     return None

@@ -71,7 +71,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
 
 def cli() -> str:
     """The commands with their arguments."""
-    sections = [*_commands(clinker._parser(), "clinker"), *_commands(cxl_command._arguments(), "cxl")]
+    sections = [*_commands(clinker._parser(), "clinker"), *_commands(cxl_command._parser(), "cxl")]
     return "\n\n".join([_CLI.strip(), *sections]) + "\n"
 
 

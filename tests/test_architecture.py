@@ -346,6 +346,15 @@ value.kind == "date"
     assert asks_for_kinds(ast.parse(asking)) == [3, 3, 4, 6, 8, 9]
 
 
+#: What declares flags, and turns what argparse found into options that have types.
+KNOW_ARGPARSE = {"cli/clinker.py", "cli/command_line.py", "cli/completion.py", "cli/cxl/command.py"}
+
+
+def test_commands_get_options_and_not_what_argparse_found() -> None:
+    found = {str(path.relative_to(ROOT / "spark_jobs")) for path in FILES if "argparse" in imports(path)}
+    assert found == KNOW_ARGPARSE
+
+
 def test_stores_are_loaded_for_uris_alone() -> None:
     statement = "import spark_jobs.plan.planner, spark_jobs.plan.physical.inputs, spark_jobs.execute.tasks.task"
     assert loaded(statement, "botocore", "spark_jobs.stores.s3", "spark_jobs.stores.reading") == set()

@@ -8,6 +8,7 @@ command line is exit 1, since 2 means dead letters.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from spark_jobs.execute import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from spark_jobs.plan.options import PlanOptions, RunOptions
 
 _LEVELS = ("error", "warn", "info", "debug", "trace")
 _DIAGNOSTICS = ("full", "concise", "json", "sarif")
@@ -44,15 +47,15 @@ def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
     return int(standard_streams.completed("clinker", lambda: _main(argv, to_the_end), ExitCode.IO))
 
 
-def parsed(argv: Sequence[str]) -> argparse.Namespace:
-    """A command line as it is understood, without doing what it says, for those who build one.
+def run_options(argv: Sequence[str]) -> RunOptions:
+    """The options of `clinker run` with these arguments, without running anything, for those who build a command line.
 
     Raises:
         WrongCommandLine: when `main` would refuse it.
     """
     parser = _parser()
     try:
-        return parser.parse_args(_with_format(list(argv)))
+        return _run_options(parser.parse_args(_with_format(["run", *argv])))
     except SystemExit:
         raise WrongCommandLine(parser, "--help and --version do nothing else") from None
 
@@ -83,76 +86,187 @@ def _with_format(argv: list[str]) -> list[str]:
     return argv
 
 
+# ---- from arguments to options: what a command gets has a type, and no command sees what argparse found
+
+
+def _planning(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "base_dir": arguments.base_dir,
+        "allow_absolute_paths": arguments.allow_absolute_paths or bool(os.environ.get("CLINKER_ALLOW_ABSOLUTE_PATHS")),
+        "rules_path": arguments.rules_path,
+        "channel": arguments.channel,
+        "environment": arguments.env or os.environ.get("CLINKER_ENV") or None,
+        "given": dict(arguments.var),
+    }
+
+
+def _plan_options(arguments: argparse.Namespace) -> PlanOptions:
+    """The options of a command that plans a pipeline."""
+    from spark_jobs.plan.options import PlanOptions
+
+    return PlanOptions(**_planning(arguments))
+
+
+def _run_options(arguments: argparse.Namespace) -> RunOptions:
+    """The options of `clinker run`."""
+    from spark_jobs.plan.options import RunOptions
+
+    preview = arguments.dry_run_n
+    return RunOptions(
+        **_planning(arguments),
+        memory_limit_bytes=arguments.memory_limit,
+        threads=arguments.threads,
+        error_threshold=arguments.error_threshold or None,
+        batch_id=arguments.batch_id,
+        execution_id=arguments.execution_id,
+        once=tuple(arguments.once) if arguments.once else None,
+        is_retry=arguments.retry,
+        work_dir=arguments.work_dir,
+        explain=arguments.explain,
+        dry_run=arguments.dry_run or preview is not None,
+        preview=preview,
+        dry_run_output=arguments.dry_run_output,
+        force=arguments.force,
+        quiet=arguments.quiet,
+        log_level=arguments.log_level,
+        log_format=arguments.log_format,
+        metrics_spool_dir=arguments.metrics_spool_dir,
+        remote=arguments.remote or _endpoint(arguments.master),
+        master=arguments.master,
+        diagnostics=arguments.diagnostics,
+        spark_conf=dict(arguments.conf),
+    )
+
+
+def _endpoint(master: str | None) -> str | None:
+    """The endpoint that Spark's own variable names, where the command line names neither one nor a master.
+
+    An address with a token in it is out of everybody's sight there; arguments are shown by `ps`.
+    """
+    named = os.environ.get("SPARK_REMOTE", "")
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    return named if named.startswith("sc://") and not master and not is_submitted else None
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import pipeline
 
-    return pipeline.run(arguments)
+    return pipeline.run(arguments.pipeline, _run_options(arguments), to_the_end=arguments.to_the_end)
 
 
 def _validate(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import validate
 
-    return validate.main(arguments)
+    return validate.main(
+        arguments.pipeline,
+        _plan_options(arguments),
+        diagnostics=arguments.diagnostics,
+        look_for_inputs=not arguments.no_inputs,
+    )
 
 
 def _explain(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import explain
 
-    return explain.main(arguments)
+    return explain.main(
+        arguments.pipeline,
+        _plan_options(arguments),
+        diagnostics=arguments.diagnostics,
+        code=arguments.code,
+        field=arguments.field,
+        form=arguments.format or "text",
+    )
 
 
 def _metrics(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import metrics
 
-    return metrics.main(arguments)
+    return metrics.main(
+        arguments.spool_dir,
+        arguments.output_file,
+        delete=arguments.delete_after_collect,
+        dry_run=arguments.dry_run,
+    )
 
 
 def _schema(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import schema
 
-    return schema.main(arguments)
+    return schema.main(of_cases=arguments.cases, output=arguments.output)
 
 
 def _init(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import init
 
-    return init.main(arguments)
+    return init.main(arguments.folder, arguments.files, force=arguments.force)
 
 
 def _guess(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli.guess import command
 
-    return command.main(arguments)
+    return command.main(arguments.files, as_text=arguments.text)
 
 
 def _lineage(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import lineage
 
-    return lineage.main(arguments)
+    return lineage.main(
+        arguments.pipeline,
+        _plan_options(arguments),
+        diagnostics=arguments.diagnostics,
+        as_json=arguments.format == "json",
+    )
 
 
 def _dlq(arguments: argparse.Namespace) -> int:
-    from importlib import import_module
+    from spark_jobs.execute.dlq.work_list import Wanted
 
-    return int(import_module(f"spark_jobs.cli.dlq.{arguments.action}").main(arguments))
+    wanted = Wanted(frozenset(arguments.id or ()), arguments.stage, arguments.field, arguments.category)
+    if arguments.action == "show":
+        from spark_jobs.cli.dlq import show
+
+        return show.main(arguments.file, wanted, samples=arguments.samples, as_json=arguments.json)
+    if arguments.action == "discard":
+        from spark_jobs.cli.dlq import discard
+
+        return discard.main(arguments.file, wanted, reason=arguments.reason, all_entries=arguments.all)
+    from spark_jobs.cli.dlq import replay
+    from spark_jobs.plan.options import RunOptions
+
+    options = RunOptions(
+        **_planning(arguments),
+        force=arguments.force,
+        quiet=True,
+        dry_run=arguments.dry_run,
+        diagnostics=arguments.diagnostics,
+    )
+    return replay.main(arguments.pipeline, arguments.file, wanted, options, into=arguments.into)
 
 
 def _test(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli.cases import command
 
-    return command.main(arguments)
+    paths = tuple(arguments.paths)
+    if arguments.record:
+        return command.record(paths, arguments.record, rows=arguments.rows, dead_letters=arguments.dead_letters)
+    return command.main(command.Options(paths, arguments.only, arguments.update, arguments.coverage, arguments.junit))
 
 
 def _completion(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import completion
 
-    return completion.main(arguments, _parser())
+    return completion.main(arguments.shell, _parser())
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import doctor
 
-    return doctor.main(arguments)
+    return doctor.main(
+        arguments.base_dir,
+        spark_master=arguments.master,
+        runs=arguments.run,
+        as_json=arguments.format == "json",
+    )
 
 
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {

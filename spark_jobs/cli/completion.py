@@ -29,12 +29,12 @@ complete -o filenames -F _clinker clinker
 """
 
 
-def main(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
-    """Print the script."""
+def main(shell: str, parser: argparse.ArgumentParser) -> int:
+    """Print the script for a shell."""
     options = dict(_options(parser))
     cases = "\n".join(f'        {name}) words="{" ".join(words)}" ;;' for name, words in options.items())
     script = _BASH.format(cases=cases, commands=" ".join([*options, "--help", "--version"]))
-    if arguments.shell == "zsh":
+    if shell == "zsh":
         script = "autoload -U +X bashcompinit && bashcompinit\n" + script
     sys.stdout.write(script)
     return ExitCode.SUCCESS

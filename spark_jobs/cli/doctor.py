@@ -21,7 +21,6 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 #: The Python versions that the engine runs on, as (major, minor).
@@ -61,15 +60,22 @@ class Finding:
     remedy: str = ""
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Print all findings; exit 1 when one of them is a problem."""
+def main(base_dir: Path | None, *, spark_master: str | None, runs: bool, as_json: bool) -> int:
+    """Print all findings; exit 1 when one of them is a problem.
+
+    Args:
+        base_dir: a pipeline's folder, whose workspace counts; None: the working directory.
+        spark_master: a Spark master to reach.
+        runs: whether a small pipeline is run, too.
+        as_json: how they are shown.
+    """
     found = []
-    for finding in _findings(arguments):
+    for finding in _findings(base_dir, spark_master, runs=runs):
         found.append(finding)
-        if arguments.format == "text":
+        if not as_json:
             sys.stdout.write(_line(finding))
             sys.stdout.flush()
-    if arguments.format == "json":
+    if as_json:
         document = {"schema_version": 1, "findings": [asdict(finding) for finding in found]}
         sys.stdout.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
     return ExitCode.CONFIG if any(finding.state is State.PROBLEM for finding in found) else ExitCode.SUCCESS
@@ -81,18 +87,17 @@ def _line(finding: Finding) -> str:
     return f"{mark:9}{finding.check}: {printable(finding.detail)}{remedy}\n"
 
 
-def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    base_dir = (arguments.base_dir or Path()).absolute()
+def _findings(base_dir: Path | None, spark_master: str | None, *, runs: bool) -> Iterator[Finding]:
     yield python(sys.version_info[:2])
     yield from packages()
     yield java()
     yield cores_and_memory()
-    yield from _workspace(base_dir)
+    yield from _workspace((base_dir or Path()).absolute())
     yield archive()
-    if arguments.master:
-        yield master(arguments.master)
-    if arguments.run:
-        yield run(arguments.master, arguments.base_dir)
+    if spark_master:
+        yield master(spark_master)
+    if runs:
+        yield run(spark_master, base_dir)
 
 
 def python(version: tuple[int, ...]) -> Finding:

@@ -12,8 +12,9 @@ from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
 
+    from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
 
 _USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node.name | --format text]"
@@ -21,22 +22,32 @@ _USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node
 _CODE = re.compile(r"[EW][A-Z-]*[0-9][A-Z0-9]*", re.IGNORECASE)
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Explain what was asked for."""
-    if arguments.code is not None:
-        return _code(arguments.code)
-    if arguments.pipeline is None:
+def main(
+    subject: Path | None, options: PlanOptions, *, diagnostics: str, code: str | None, field: str | None, form: str
+) -> int:
+    """Explain what was asked for.
+
+    Args:
+        subject: the pipeline file, or a code of a diagnostic.
+        options: how the pipeline is planned.
+        diagnostics: how problems are shown.
+        code: a code of a diagnostic.
+        field: a parameter or column of the pipeline, `node.name`.
+        form: how the plan is shown.
+    """
+    if code is not None:
+        return _code(code)
+    if subject is None:
         return _wrong(f"say a code or a pipeline ({_USAGE})")
-    if _CODE.fullmatch(str(arguments.pipeline)) and not arguments.pipeline.exists():
-        return _code(_spelled(str(arguments.pipeline)))
-    options = pipeline.plan_options(arguments)
-    with report.opened(arguments.diagnostics) as told:
-        plan = pipeline.planned(arguments.pipeline, options, told)
+    if _CODE.fullmatch(str(subject)) and not subject.exists():
+        return _code(_spelled(str(subject)))
+    with report.opened(diagnostics) as told:
+        plan = pipeline.planned(subject, options, told)
     if plan is None:
         return ExitCode.CONFIG
-    if arguments.field is not None:
-        return _field(plan, arguments.field)
-    return pipeline.show(plan, arguments.format or "text", allow_outside=options.allow_absolute_paths)
+    if field is not None:
+        return _field(plan, field)
+    return pipeline.show(plan, form, allow_outside=options.allow_absolute_paths)
 
 
 def _wrong(*lines: str) -> int:

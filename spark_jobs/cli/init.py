@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -141,16 +140,21 @@ _OUTPUT = """\
 """
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Make the folder; refuses one that has a pipeline already."""
-    folder = arguments.folder
+def main(folder: Path, files: Sequence[Path], *, force: bool) -> int:
+    """Make the folder; refuses one that has a pipeline already, unless `force` says so.
+
+    Args:
+        folder: the folder to make.
+        files: what the pipeline reads; none: an example of its own.
+        force: whether a pipeline that is there is replaced.
+    """
     pipeline = folder / "pipeline.yaml"
-    if pipeline.exists() and not arguments.force:
+    if pipeline.exists() and not force:
         sys.stderr.write(f"clinker init error: {pipeline} exists already; use --force to replace it\n")
         return ExitCode.CONFIG
     name = "".join(c if c.isalnum() else "_" for c in folder.resolve().name) or "pipeline"
-    if arguments.files:
-        return _from_files(folder, name, arguments.files)
+    if files:
+        return _from_files(folder, name, files)
     try:
         write(folder, name)
     except OSError as error:

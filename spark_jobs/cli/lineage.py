@@ -11,19 +11,21 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
+
+    from spark_jobs.plan.options import PlanOptions
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Print the lineage of a pipeline's outputs."""
+def main(path: Path, options: PlanOptions, *, diagnostics: str, as_json: bool) -> int:
+    """Print the lineage of a pipeline's outputs; `diagnostics` is how its problems are shown."""
     from spark_jobs.plan.explain import lineage
 
-    with report.opened(arguments.diagnostics) as told:
-        plan = pipeline.planned(arguments.pipeline, pipeline.plan_options(arguments), told)
+    with report.opened(diagnostics) as told:
+        plan = pipeline.planned(path, options, told)
     if plan is None:
         return ExitCode.CONFIG
     origins = lineage.of_outputs(plan)
-    if arguments.format == "json":
+    if as_json:
         columns = [
             {
                 "output": one.node,

@@ -10,20 +10,22 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Collect; exit 1 when the folder or the archive cannot be used."""
+def main(spool_dir: Path, output_file: Path, *, delete: bool, dry_run: bool) -> int:
+    """Collect; exit 1 when the folder or the archive cannot be used.
+
+    Args:
+        spool_dir: the folder to sweep.
+        output_file: the archive to append to.
+        delete: whether what has been archived is removed.
+        dry_run: show what would be collected.
+    """
     try:
-        collected = spool.collect(
-            arguments.spool_dir,
-            arguments.output_file,
-            delete=arguments.delete_after_collect,
-            dry_run=arguments.dry_run,
-        )
+        collected = spool.collect(spool_dir, output_file, delete=delete, dry_run=dry_run)
     except OSError as error:
-        place = error.filename or arguments.output_file
+        place = error.filename or output_file
         sys.stderr.write(f"clinker metrics error: {place}: {error.strerror or error}\n")
         return ExitCode.CONFIG
     for path, reason in collected.skipped:
@@ -31,10 +33,10 @@ def main(arguments: argparse.Namespace) -> int:
     for path, reason in collected.kept:
         sys.stderr.write(f"warning: {printable(str(path))} could not be removed: {reason}\n")
     count = len(collected.documents)
-    if arguments.dry_run:
-        sys.stdout.write(f"Would collect {count} file(s) from {arguments.spool_dir}\n")
+    if dry_run:
+        sys.stdout.write(f"Would collect {count} file(s) from {spool_dir}\n")
         for document in collected.documents:
             sys.stdout.write(f"  {printable(f'{document.path} ({document.pipeline_name})')}\n")
     else:
-        sys.stdout.write(f"Collected {count} file(s) → {arguments.output_file}\n")
+        sys.stdout.write(f"Collected {count} file(s) → {output_file}\n")
     return ExitCode.SUCCESS

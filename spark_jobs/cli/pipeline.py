@@ -1,4 +1,4 @@
-"""What commands on pipelines share: options from arguments, plans with their problems told, and `clinker run`."""
+"""What commands on pipelines share: plans with their problems told; and `clinker run`."""
 
 from __future__ import annotations
 
@@ -6,79 +6,19 @@ import os
 import sys
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
 from spark_jobs.result import RunError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.options import PlanOptions, RunOptions
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan
-
-
-def plan_options(arguments: argparse.Namespace) -> PlanOptions:
-    """The planning options of a command line."""
-    from spark_jobs.plan.options import PlanOptions
-
-    return PlanOptions(**_planning(arguments))
-
-
-def _planning(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "base_dir": arguments.base_dir,
-        "allow_absolute_paths": arguments.allow_absolute_paths or bool(os.environ.get("CLINKER_ALLOW_ABSOLUTE_PATHS")),
-        "rules_path": arguments.rules_path,
-        "channel": arguments.channel,
-        "environment": arguments.env or os.environ.get("CLINKER_ENV") or None,
-        "given": dict(arguments.var),
-    }
-
-
-def run_options(arguments: argparse.Namespace) -> RunOptions:
-    """The options of `clinker run`."""
-    from spark_jobs.plan.options import RunOptions
-
-    preview = arguments.dry_run_n
-    return RunOptions(
-        **_planning(arguments),
-        memory_limit_bytes=arguments.memory_limit,
-        threads=arguments.threads,
-        error_threshold=arguments.error_threshold or None,
-        batch_id=arguments.batch_id,
-        execution_id=arguments.execution_id,
-        once=tuple(arguments.once) if arguments.once else None,
-        is_retry=arguments.retry,
-        work_dir=arguments.work_dir,
-        explain=arguments.explain,
-        dry_run=arguments.dry_run or preview is not None,
-        preview=preview,
-        dry_run_output=arguments.dry_run_output,
-        force=arguments.force,
-        quiet=arguments.quiet,
-        log_level=arguments.log_level,
-        log_format=arguments.log_format,
-        metrics_spool_dir=arguments.metrics_spool_dir,
-        remote=arguments.remote or _endpoint(arguments),
-        master=arguments.master,
-        diagnostics=arguments.diagnostics,
-        spark_conf=dict(arguments.conf),
-    )
-
-
-def _endpoint(arguments: argparse.Namespace) -> str | None:
-    """The endpoint that Spark's own variable names, where the command line names neither one nor a master.
-
-    An address with a token in it is out of everybody's sight there; arguments are shown by `ps`.
-    """
-    named = os.environ.get("SPARK_REMOTE", "")
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    return named if named.startswith("sc://") and not arguments.master and not is_submitted else None
 
 
 def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool = False) -> Plan | None:
@@ -109,30 +49,27 @@ def _first(found: Sequence[Diagnostic]) -> RunError:
     return RunError(first.code.id, first.message + others, str(first.span) if first.span else None)
 
 
-def _ended(
-    arguments: argparse.Namespace, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None
-) -> int:
+def _ended(path: Path, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None) -> int:
     """End a run that has not begun; its metrics tell of it, and who submitted it trusts the record it leaves."""
     if options.explain or (options.dry_run and options.preview is None):
         return code
     from spark_jobs.cli import run as execution
 
-    execution.leave(Path(arguments.pipeline), options, code, error, plan)
+    execution.leave(path, options, code, error, plan)
     return code
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """`clinker run`: plan, then explain, check, preview or execute."""
-    options = run_options(arguments)
-    if arguments.to_the_end:
-        _begin(Path(arguments.pipeline), options)
+def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
+    """`clinker run`: plan, then explain, check, preview or execute. `to_the_end`: the process ends with it."""
+    if to_the_end:
+        _begin(path, options)
     with report.opened(options.diagnostics, options.log_format, options.batch_id) as told:
         try:
-            return _run(arguments, options, told)
+            return _run(path, options, told)
         except KeyboardInterrupt:
             error = RunError("interrupted", "the run was interrupted before it began")
             told.tell([report.of_run(error)])
-            return _ended(arguments, options, ExitCode.INTERRUPTED, error)
+            return _ended(path, options, ExitCode.INTERRUPTED, error)
 
 
 def _begin(path: Path, options: RunOptions) -> None:
@@ -155,10 +92,10 @@ def _begin(path: Path, options: RunOptions) -> None:
     session.begin(options)
 
 
-def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report) -> int:
-    plan, found = _planned(arguments.pipeline, options, told, quiet=options.quiet)
+def _run(path: Path, options: RunOptions, told: report.Report) -> int:
+    plan, found = _planned(path, options, told, quiet=options.quiet)
     if plan is None:
-        return _ended(arguments, options, ExitCode.CONFIG, _first(found))
+        return _ended(path, options, ExitCode.CONFIG, _first(found))
     if options.explain:
         return show(plan, options.explain, allow_outside=options.allow_absolute_paths)
     from spark_jobs.plan import pending
@@ -171,7 +108,7 @@ def _run(arguments: argparse.Namespace, options: RunOptions, told: report.Report
     if failed or not options.quiet:
         told.tell(problems)
     if failed:
-        return _ended(arguments, options, ExitCode.CONFIG, _first(problems), plan)
+        return _ended(path, options, ExitCode.CONFIG, _first(problems), plan)
     if is_check:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 from spark_jobs.contract import ExitCode
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Print the schema, or write it to a file."""
+def main(*, of_cases: bool, output: Path | None) -> int:
+    """Print the schema of pipelines, or of files of cases; or write it to a file."""
     from spark_jobs.plan.reading import json_schema
 
-    if arguments.cases:
+    if of_cases:
         from spark_jobs.cli.cases import model
 
         found = {"$schema": json_schema.DIALECT, "title": "Clinker cases", **model.CaseFile.model_json_schema()}
     else:
         found = json_schema.schema()
     text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-    if arguments.output is None:
+    if output is None:
         sys.stdout.write(text)
         return ExitCode.SUCCESS
     try:
-        arguments.output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     except OSError as error:
-        sys.stderr.write(f"clinker schema error: {arguments.output}: {error.strerror}\n")
+        sys.stderr.write(f"clinker schema error: {output}: {error.strerror}\n")
         return ExitCode.IO
     return ExitCode.SUCCESS

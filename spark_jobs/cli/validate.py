@@ -10,24 +10,30 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import render
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Sequence
     from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.options import PlanOptions
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Check each pipeline; exit 1 when any has an error."""
-    options = pipeline.plan_options(arguments)
+def main(paths: Sequence[Path], options: PlanOptions, *, diagnostics: str, look_for_inputs: bool) -> int:
+    """Check each pipeline; exit 1 when any has an error.
+
+    Args:
+        paths: the pipeline files.
+        options: how they are planned.
+        diagnostics: how problems are shown.
+        look_for_inputs: whether input files have to exist.
+    """
     found: list[Diagnostic] = []
-    for path in arguments.pipeline:
-        found += _problems(path, options, look_for_inputs=not arguments.no_inputs)
-    with report.opened(arguments.diagnostics) as told:
+    for path in paths:
+        found += _problems(path, options, look_for_inputs=look_for_inputs)
+    with report.opened(diagnostics) as told:
         told.tell(found)
     failed = any(item.is_error for item in found)
-    if not failed and not render.Style(arguments.diagnostics).is_document:
-        files = ", ".join(str(path) for path in arguments.pipeline)
+    if not failed and not render.Style(diagnostics).is_document:
+        files = ", ".join(str(path) for path in paths)
         sys.stdout.write(f"{files}: valid\n")
     return ExitCode.CONFIG if failed else ExitCode.SUCCESS
 

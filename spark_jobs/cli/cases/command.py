@@ -18,7 +18,6 @@ from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.spark import cores
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from spark_jobs.cli.cases.comparing import Difference
@@ -107,12 +106,29 @@ def _run_taken(number: int) -> tuple[list[Difference], Ran | None, float]:
     return result.differences, result.ran, result.seconds
 
 
-def main(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Options:
+    """Which cases are run, and what becomes of their results.
+
+    Args:
+        paths: files of cases, or folders with some; none: the working directory.
+        only: cases with this text in their names.
+        update: whether what came is written into the cases that fail.
+        coverage: whether nodes and branches are told that no case reaches.
+        junit: the file that gets the results as JUnit XML.
+    """
+
+    paths: tuple[Path, ...]
+    only: str | None
+    update: bool
+    coverage: bool
+    junit: Path | None
+
+
+def main(options: Options) -> int:
     """Run the cases; exit 1 when one fails, or when there is none."""
-    if arguments.record:
-        return _record(arguments)
     try:
-        files = list(dict.fromkeys(reading.files(arguments.paths or [Path()])))
+        files = list(dict.fromkeys(reading.files(options.paths or [Path()])))
     except FileNotFoundError as error:
         sys.stderr.write(f"clinker test error: {printable(error.filename)}: {error.strerror}\n")
         return ExitCode.CONFIG
@@ -120,25 +136,25 @@ def main(arguments: argparse.Namespace) -> int:
     results: list[Result] = []
     problems = Diagnostics()
     reached: dict[Path, _Reached] = {}
-    wanted = [case for path in files for case in reading.read(path, problems) if _is_wanted(case, arguments.only)]
-    for result in _run_all(wanted, with_branches=arguments.coverage):
+    wanted = [case for path in files for case in reading.read(path, problems) if _is_wanted(case, options.only)]
+    for result in _run_all(wanted, with_branches=options.coverage):
         results.append(result)
         if result.ran is not None:
             reached.setdefault(result.case.pipeline.resolve(), _Reached()).add(result.ran)
-        if result.differences and not arguments.update:
+        if result.differences and not options.update:
             sys.stdout.write("".join(f"{line}\n" for line in told(result)))
     sys.stderr.write(render.render(problems.sorted(), render.Style.FULL, colour=render.wants_colour(sys.stderr)))
-    if arguments.update:
+    if options.update:
         results = _updated(results)
-    if arguments.junit:
-        arguments.junit.write_text(junit.document(results), encoding="utf-8")
-    if arguments.coverage:
+    if options.junit:
+        options.junit.write_text(junit.document(results), encoding="utf-8")
+    if options.coverage:
         sys.stdout.write("".join(f"{line}\n" for line in _coverage(reached)))
     failed = sum(bool(result.differences) for result in results)
     seconds = time.perf_counter() - started
     sys.stdout.write(f"{_cases(len(results))}: {len(results) - failed} passed, {failed} failed in {seconds:.2f} s\n")
     if not results and not problems.has_errors:
-        where = ", ".join(map(str, arguments.paths)) or "this folder"
+        where = ", ".join(map(str, options.paths)) or "this folder"
         sys.stderr.write(
             f"clinker test error: {printable(where)} has no cases; they stand in files *{reading.ENDING} "
             "(docs/testing.md), and `clinker test --record NAME PIPELINE` makes one\n"
@@ -188,22 +204,28 @@ def _cases(count: int) -> str:
     return "1 case" if count == 1 else f"{count} cases"
 
 
-def _record(arguments: argparse.Namespace) -> int:
+def record(paths: Sequence[Path], name: str, *, rows: int, dead_letters: Path | None) -> int:
+    """Make a case of a pipeline's first records, or of dead letters.
+
+    Args:
+        paths: the pipeline file.
+        name: the name of the case.
+        rows: records of each source.
+        dead_letters: the file of dead letters whose records it is made of.
+    """
     from spark_jobs.cli.cases import recording
     from spark_jobs.execute.dlq.work_list import NotDeadLetters
 
-    if len(arguments.paths) != 1:
+    if len(paths) != 1:
         sys.stderr.write("clinker test error: --record NAME wants one pipeline file\n")
         return ExitCode.CONFIG
     try:
-        path = recording.record(arguments.paths[0], arguments.record, arguments.rows, arguments.dead_letters)
+        path = recording.record(paths[0], name, rows, dead_letters)
     except (recording.NotRecorded, NotDeadLetters) as error:
         sys.stderr.write(f"clinker test error: {printable(str(error))}\n")
         return ExitCode.CONFIG
     except OSError as error:
         sys.stderr.write(f"clinker test error: {printable(str(error.filename))}: {error.strerror or error}\n")
         return ExitCode.IO
-    sys.stdout.write(
-        f"recorded '{printable(arguments.record)}' in {printable(str(path))}: look whether it is what you expect\n"
-    )
+    sys.stdout.write(f"recorded '{printable(name)}' in {printable(str(path))}: look whether it is what you expect\n")
     return ExitCode.SUCCESS

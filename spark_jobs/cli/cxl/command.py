@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -45,8 +45,8 @@ def main(argv: Sequence[str]) -> int:
 def _main(argv: Sequence[str]) -> int:
     commands = {"check": _check, "eval": _eval, "fmt": _format, "repl": _repl}
     try:
-        options = _arguments().parse_args(list(argv))
-        return commands[options.command](options)
+        arguments = _parser().parse_args(list(argv))
+        return commands[arguments.command](arguments)
     except WrongCommandLine as error:
         sys.stderr.write(error.shown)
         return WRONG
@@ -57,7 +57,7 @@ def _main(argv: Sequence[str]) -> int:
         return UNREADABLE
 
 
-def _arguments() -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="cxl", description="Check, evaluate and format CXL programs.")
     parser.add_argument("--version", action="version", version=f"cxl {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -90,11 +90,12 @@ def _arguments() -> argparse.ArgumentParser:
     form = commands.add_parser("fmt", help="print a file in canonical format", description="Format CXL files.")
     form.add_argument("files", nargs="+", metavar="FILE", help="the program; - reads standard input")
     how = form.add_mutually_exclusive_group()
-    how.add_argument(
-        "--check", action="store_true", help="print the names of files that would change; exit status 1 if any"
-    )
-    how.add_argument("--diff", action="store_true", help="print what would change; exit status 1 if anything")
-    how.add_argument("--write", action="store_true", help="rewrite the files in place")
+    for name, does in (
+        ("check", "print the names of files that would change; exit status 1 if any"),
+        ("diff", "print what would change; exit status 1 if anything"),
+        ("write", "rewrite the files in place"),
+    ):
+        how.add_argument(f"--{name}", dest="how", action="store_const", const=name, help=does)
 
     repl = commands.add_parser("repl", help="try expressions interactively", description="Try CXL interactively.")
     repl.add_argument("--record", metavar="JSON", help="the record, as a JSON object")
@@ -113,26 +114,102 @@ def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _check(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Program:
+    """A program and what it reads.
+
+    Args:
+        file: its file, `-` is standard input; None where it is given in `lines`.
+        lines: the program.
+        schema: the types of columns, as JSON.
+        rules_path: where `use` finds modules.
+        group_by: the keys, where it is that of an aggregate node.
+        record: the record, as JSON.
+        fields: its fields, as `NAME=VALUE`.
+        as_json: whether the outcome is printed as JSON, errors included.
+        engine: what runs it, `interpreter` or `arrow`.
+    """
+
+    file: str | None
+    lines: tuple[str, ...] = ()
+    schema: str | None = None
+    rules_path: Path = Path("rules")
+    group_by: tuple[str, ...] = ()
+    record: str | None = None
+    fields: tuple[str, ...] = ()
+    as_json: bool = False
+    engine: str = "interpreter"
+
+
+# ---- from arguments to options: what a command gets has a type, and no command sees what argparse found
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    return check(
+        Program(
+            arguments.file,
+            schema=arguments.schema,
+            rules_path=arguments.rules_path,
+            group_by=tuple(arguments.group_by or ()),
+        )
+    )
+
+
+def _eval(arguments: argparse.Namespace) -> int:
+    if arguments.expr and arguments.file:
+        arguments.parser.error(f"two programs: give the FILE '{arguments.file}' or -e CXL")
+    if not (arguments.expr or arguments.file):
+        arguments.parser.error("nothing to evaluate: give a FILE or -e CXL")
+    return evaluate(
+        Program(
+            arguments.file or None,
+            lines=tuple(arguments.expr or ()),
+            schema=arguments.schema,
+            rules_path=arguments.rules_path,
+            record=arguments.record,
+            fields=tuple(arguments.field or ()),
+            as_json=arguments.json,
+            engine=arguments.engine,
+        )
+    )
+
+
+def _format(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli.cxl import format
+
+    return format.run(arguments.files, arguments.how)
+
+
+def _repl(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli.cxl import interactive
+
+    return interactive.run(arguments.record, arguments.schema, arguments.rules_path)
+
+
+# ---- the commands
+
+
+def check(program: Program) -> int:
+    """`cxl check`: what is wrong with a program."""
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.cxl.checking.scope import Mode, Scope, WindowScope
     from spark_jobs.cxl.schema import Schema
 
-    text = read_program(options.file)
-    row = input.declared(options.schema) if options.schema else Schema()
+    text = read_program(program.file or "-")
+    row = input.declared(program.schema) if program.schema else Schema()
     scope = Scope(
         row=row,
         window=WindowScope(row),
-        library=Library(options.rules_path),
-        is_open=not options.schema,
-        group_by=tuple(options.group_by or ()),
+        library=Library(program.rules_path),
+        is_open=not program.schema,
+        group_by=program.group_by,
     )
-    if options.group_by:
+    if program.group_by:
         from spark_jobs.cxl import types
         from spark_jobs.cxl.schema import Column
 
-        keys = [Column(name, types.ANY) for name in options.group_by if name not in row]
+        keys = [Column(name, types.ANY) for name in program.group_by if name not in row]
         scope = replace(scope, mode=Mode.AGGREGATE, row=row.with_columns(*keys))
     analysis = front.analyse(text.value, scope)
     say_findings(analysis.findings, text)
@@ -142,43 +219,37 @@ def _check(options: argparse.Namespace) -> int:
     return OK
 
 
-def _eval(options: argparse.Namespace) -> int:
+def evaluate(program: Program) -> int:
+    """`cxl eval`: run a program on one record."""
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.cxl.checking.scope import Scope
     from spark_jobs.diagnostics.source import Text
 
-    if options.expr and options.file:
-        options.parser.error(f"two programs: give the FILE '{options.file}' or -e CXL")
-    if options.expr:
-        text = Text.whole("\n".join(options.expr), INLINE)
-    elif options.file:
-        text = read_program(options.file)
-    else:
-        options.parser.error("nothing to evaluate: give a FILE or -e CXL")
-    given = input.record(options.record) if options.record else input.fields(options.field or ())
-    row = input.declared(options.schema) if options.schema else input.row_of(given)
-    analysis = front.analyse(text.value, Scope(row=row, library=Library(options.rules_path), is_alone=True))
+    text = read_program(program.file) if program.file else Text.whole("\n".join(program.lines), INLINE)
+    given = input.record(program.record) if program.record else input.fields(program.fields)
+    row = input.declared(program.schema) if program.schema else input.row_of(given)
+    analysis = front.analyse(text.value, Scope(row=row, library=Library(program.rules_path), is_alone=True))
     if analysis.program is None:
-        if options.json:
+        if program.as_json:
             _say(_rejection(analysis, text))
         else:
             say_findings(analysis.findings, text)
         return WRONG
-    say_findings([*analysis.findings, *_of_values(text, given, options)], text)
-    return _evaluate(analysis, given, row, text, options)
+    say_findings([*analysis.findings, *_of_values(text, given, program)], text)
+    return _evaluate(analysis, given, row, text, program)
 
 
-def _of_values(text: Text, given: dict[str, object], options: argparse.Namespace) -> list[Finding]:
+def _of_values(text: Text, given: dict[str, object], program: Program) -> list[Finding]:
     """Indices that never find an element of the values that are given, where no schema says what they are."""
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.cxl.checking.scope import Scope
     from spark_jobs.diagnostics import codes
 
-    if options.schema:
+    if program.schema:
         return []
-    scope = Scope(row=input.row_by_values(given), library=Library(options.rules_path), is_alone=True)
+    scope = Scope(row=input.row_by_values(given), library=Library(program.rules_path), is_alone=True)
     return [found for found in front.analyse(text.value, scope).findings if found.code is codes.W205]
 
 
@@ -192,23 +263,21 @@ def _rejection(analysis: Analysis, text: Text) -> str:
     return json.dumps({"status": "rejected", "diagnostics": diagnostics}, ensure_ascii=False)
 
 
-def _evaluate(
-    analysis: Analysis, given: dict[str, object], row: Schema, text: Text, options: argparse.Namespace
-) -> int:
+def _evaluate(analysis: Analysis, given: dict[str, object], row: Schema, text: Text, program: Program) -> int:
     from spark_jobs.cli.cxl import evaluation
     from spark_jobs.cxl import failure, typed
 
     assert isinstance(analysis.program, typed.Program)
     try:
         record = input.converted(given, row)
-        outcome = evaluation.run(analysis.program, record, row, text.file.name, options.engine)
+        outcome = evaluation.run(analysis.program, record, row, text.file.name, program.engine)
     except failure.Failure as problem:
-        if options.json:
+        if program.as_json:
             _say(evaluation.json_of_failure(problem))
         else:
             say_error(f"error[eval]: {evaluation.failure_text(problem)}")
         return WRONG
-    if options.json:
+    if program.as_json:
         _say(evaluation.json_of(outcome))
         return OK
     if outcome.filtered:
@@ -218,15 +287,3 @@ def _evaluate(
     records = outcome.records
     _say(evaluation.pretty(records if outcome.fans_out else records[0] if records else {}))
     return OK
-
-
-def _format(options: argparse.Namespace) -> int:
-    from spark_jobs.cli.cxl import format
-
-    return format.run(options)
-
-
-def _repl(options: argparse.Namespace) -> int:
-    from spark_jobs.cli.cxl import interactive
-
-    return interactive.run(options)

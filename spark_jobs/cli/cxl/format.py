@@ -11,24 +11,30 @@ from spark_jobs.cli.cxl.input import InputError
 from spark_jobs.cli.cxl.terminal import OK, WRONG, read_program, say_findings
 
 if TYPE_CHECKING:
-    import argparse
+    from collections.abc import Sequence
 
     from spark_jobs.diagnostics.source import Text
 
 
-def run(options: argparse.Namespace) -> int:
-    """Format the files; exit status 1 when one does not parse, or would change under `--check` or `--diff`."""
+def run(files: Sequence[str], how: str | None) -> int:
+    """Format the files; exit status 1 when one does not parse, or would change and is only checked.
+
+    Args:
+        files: the programs; `-` is standard input.
+        how: `check` prints the names of those that would change, `diff` what would change, `write` rewrites them; None
+            prints them.
+    """
     status = OK
-    for file in options.files:
+    for file in files:
         text = read_program(file)
         formatted = _formatted(text)
         if formatted is None:
             status = WRONG
-        elif options.check or options.diff:
+        elif how in ("check", "diff"):
             if formatted != text.value:
                 status = WRONG
-                sys.stdout.write(_difference(text, formatted) if options.diff else f"{text.file.name}\n")
-        elif options.write and file != "-":
+                sys.stdout.write(_difference(text, formatted) if how == "diff" else f"{text.file.name}\n")
+        elif how == "write" and file != "-":
             _replace(file, text.value, formatted)
         else:
             sys.stdout.write(formatted)

@@ -15,8 +15,6 @@ from spark_jobs.cli.cxl import input
 from spark_jobs.cli.cxl.input import InputError
 
 if TYPE_CHECKING:
-    import argparse
-
     from spark_jobs.cxl.compile import Analysis
     from spark_jobs.cxl.schema import Schema
 
@@ -34,11 +32,16 @@ _FINE_HERE = ("W202", "W207")
 _UNFINISHED = "found the end of the program"
 
 
-def run(options: argparse.Namespace) -> int:
-    """Read lines until the end of the input."""
-    record = input.record(options.record) if options.record else {}
-    declared = input.declared(options.schema) if options.schema else None
-    shell = Repl(record, declared, options.rules_path)
+def run(record: str | None, schema: str | None, rules_path: Path) -> int:
+    """Read lines until the end of the input.
+
+    Args:
+        record: the record that bare names read, as JSON.
+        schema: the types of its columns, as JSON.
+        rules_path: where `use` finds modules.
+    """
+    declared = input.declared(schema) if schema else None
+    shell = Repl(input.record(record) if record else {}, declared, rules_path)
     history = _history()
     try:
         shell.cmdloop()

@@ -10,7 +10,6 @@ from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.dlq import work_list
 
 if TYPE_CHECKING:
-    import argparse
     from pathlib import Path
 
 
@@ -28,11 +27,6 @@ def refused(command: str, message: str, code: ExitCode = ExitCode.CONFIG) -> int
     """Say why nothing is done."""
     sys.stderr.write(f"clinker dlq {command} error: {printable(message)}\n")
     return code
-
-
-def wanted(arguments: argparse.Namespace) -> work_list.Wanted:
-    """Which entries a command line asks for."""
-    return work_list.Wanted(frozenset(arguments.id or ()), arguments.stage, arguments.field, arguments.category)
 
 
 def letters(count: int) -> str:

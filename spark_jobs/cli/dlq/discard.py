@@ -10,25 +10,26 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
+    from pathlib import Path
+
+    from spark_jobs.execute.dlq.work_list import Wanted
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Take entries out of a file."""
+def main(file: Path, wanted: Wanted, *, reason: str, all_entries: bool) -> int:
+    """Take entries out of a file, for a reason that the ledger keeps; all of them only if that is said."""
     from spark_jobs.execute.dlq import publishing, work_list
 
-    found = asking.opened("discard", arguments.file)
+    found = asking.opened("discard", file)
     if isinstance(found, int):
         return found
-    wanted = asking.wanted(arguments)
-    if wanted == work_list.Wanted() and not arguments.all:
+    if wanted == work_list.Wanted() and not all_entries:
         return asking.refused("discard", "say which entries: --id, --stage, --field or --category, or --all")
     chosen = [entry for entry in found.entries if wanted.takes(entry)]
     if unknown := wanted.ids - {entry.id for entry in found.entries}:
         return asking.refused("discard", f"{found.path} has no entry with the id {min(unknown)}")
     taken = {entry.id for entry in chosen}
     left = [entry for entry in found.entries if entry.id not in taken]
-    events = [work_list.event("discarded", entry, reason=arguments.reason) for entry in chosen]
+    events = [work_list.event("discarded", entry, reason=reason) for entry in chosen]
     try:
         publishing.publish(found, left, events)
     except OSError as error:

@@ -11,39 +11,45 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from spark_jobs.execute.dlq.work_list import WorkList
+    from spark_jobs.execute.dlq.work_list import Wanted, WorkList
     from spark_jobs.execute.replay import Replayed
+    from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Replay; exit 2 while dead letters are left, 0 when none are."""
-    found = asking.opened("replay", arguments.file)
+def main(path: Path, file: Path, wanted: Wanted, options: RunOptions, *, into: Path | None) -> int:
+    """Replay; exit 2 while dead letters are left, 0 when none are.
+
+    Args:
+        path: the pipeline file.
+        file: the dead-letter file.
+        wanted: which of its entries.
+        options: how the pipeline is planned and run.
+        into: the folder that gets the outputs; None: they are added to what the outputs have.
+    """
+    found = asking.opened("replay", file)
     if isinstance(found, int):
         return found
-    options = pipeline.plan_options(arguments)
-    with report.opened(arguments.diagnostics) as told:
-        plan = pipeline.planned(arguments.pipeline, options, told, quiet=True)
+    with report.opened(options.diagnostics) as told:
+        plan = pipeline.planned(path, options, told, quiet=True)
         if plan is None:
             return ExitCode.CONFIG
-        return _replayed(arguments, found, plan, told)
+        return _replayed(found, plan, told, wanted, options, into)
 
 
-def _replayed(arguments: argparse.Namespace, found: WorkList, plan: Plan, told: report.Report) -> int:
+def _replayed(
+    found: WorkList, plan: Plan, told: report.Report, wanted: Wanted, options: RunOptions, into: Path | None
+) -> int:
     from spark_jobs.execute import logs, replay
     from spark_jobs.execute.spark import masking
-    from spark_jobs.plan.options import RunOptions
 
-    options = RunOptions(
-        **vars(pipeline.plan_options(arguments)), force=arguments.force, quiet=True, dry_run=arguments.dry_run
-    )
     masked = masking.Secrets.of_run(options, plan).masked
     try:
         with logs.shown(sys.stderr, "warn", "text", "", masked, names_batch=False):
-            outcome = replay.replay(plan, found, asking.wanted(arguments), options, arguments.into)
+            outcome = replay.replay(plan, found, wanted, options, into)
     except replay.Refused as error:
         return asking.refused("replay", str(error))
     except OSError as error:
@@ -51,17 +57,17 @@ def _replayed(arguments: argparse.Namespace, found: WorkList, plan: Plan, told: 
     if outcome.error is not None:
         told.tell([report.of_run(outcome.error, plan)])
         return outcome.exit_code
-    sys.stdout.write("".join(f"{line}\n" for line in _lines(arguments, found, outcome)))
+    sys.stdout.write("".join(f"{line}\n" for line in _lines(found, outcome, into, dry_run=options.dry_run)))
     return outcome.exit_code
 
 
-def _lines(arguments: argparse.Namespace, found: WorkList, outcome: Replayed) -> Iterator[str]:
+def _lines(found: WorkList, outcome: Replayed, into: Path | None, *, dry_run: bool) -> Iterator[str]:
     path = printable(str(found.path))
-    if arguments.dry_run:
+    if dry_run:
         yield "dry run: nothing is written"
     yield f"replayed {_records(outcome.done + outcome.failed)}: {outcome.done} done, {outcome.failed} failed again"
     for file in outcome.files:
-        yield f"  {'wrote' if arguments.into else 'added to'} {printable(file)}"
+        yield f"  {'wrote' if into else 'added to'} {printable(file)}"
     for reason, count in sorted(outcome.left.items()):
         yield f"  not replayed: {asking.letters(count)}, {printable(reason)}"
     if outcome.waiting:

@@ -13,27 +13,33 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from spark_jobs.execute.dlq.work_list import Entry, WorkList
+    from spark_jobs.execute.dlq.work_list import Entry, Wanted, WorkList
 
 #: The categories of records whose text is all that is known of them.
 _UNREAD = "malformed_record"
 _MOST_CELL = 60
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Show a file; exit 1 when it is no dead-letter file, 4 when it cannot be read."""
-    found = asking.opened("show", arguments.file)
+def main(file: Path, wanted: Wanted, *, samples: int, as_json: bool) -> int:
+    """Show a file; exit 1 when it is no dead-letter file, 4 when it cannot be read.
+
+    Args:
+        file: the dead-letter file.
+        wanted: which of its entries.
+        samples: how many records for each reason.
+        as_json: how they are shown.
+    """
+    found = asking.opened("show", file)
     if isinstance(found, int):
         return found
-    wanted = asking.wanted(arguments)
     entries = [entry for entry in found.entries if wanted.takes(entry)]
-    if arguments.json:
-        sys.stdout.write(json.dumps(_document(found, entries, arguments.samples), ensure_ascii=False, indent=2) + "\n")
+    if as_json:
+        sys.stdout.write(json.dumps(_document(found, entries, samples), ensure_ascii=False, indent=2) + "\n")
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found, entries, arguments.samples)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found, entries, samples)))
     return ExitCode.SUCCESS
 
 

@@ -15,7 +15,6 @@ from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
     from pathlib import Path
 
@@ -45,13 +44,13 @@ class Answer:
     read: checking.Read | None
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Print a source for each file; exit 4 where one cannot be read."""
+def main(files: Sequence[Path], *, as_text: bool) -> int:
+    """Print a source for each file; exit 4 where one cannot be read. `as_text`: every column is a text."""
     code = ExitCode.SUCCESS
     taken: set[str] = set()
-    for path in arguments.files:
+    for path in files:
         try:
-            answer = look(path, str(path), taken, as_text=arguments.text)
+            answer = look(path, str(path), taken, as_text=as_text)
         except (FormatError, NotGuessed) as error:
             sys.stderr.write(f"clinker guess error: {_said(path, error)}\n")
             code = ExitCode.IO

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from spark_jobs.cli import pipeline
+from spark_jobs.cli import clinker
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.run import breakdown
 from spark_jobs.execute.spark import cancellation, connect, masking, session
@@ -29,7 +29,6 @@ from tests.execute.spark.test_signals import names, start
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -143,11 +142,10 @@ def test_an_address_that_is_none_is_a_mistake() -> None:
     assert "sc://127.0.0.1:1/;token=***;*** cannot be used: [INVALID_CONNECT_URL]" in str(error)
 
 
-def arguments(remote: str | None = None, master: str | None = None) -> argparse.Namespace:
-    from spark_jobs.cli import clinker
-
-    given = ["run", "p.yaml", *(["--remote", remote] if remote else []), *(["--master", master] if master else [])]
-    return clinker._parser().parse_args(given)
+def endpoint_of(given: dict[str, str]) -> str | None:
+    """The endpoint that `clinker run` takes with these flags."""
+    flags = [text for name, value in given.items() for text in (f"--{name}", value)]
+    return clinker.run_options(["p.yaml", *flags]).remote
 
 
 @pytest.mark.parametrize(
@@ -166,9 +164,9 @@ def test_sparks_own_variable_names_the_endpoint(
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setenv("SPARK_REMOTE", variable)
-    assert pipeline.run_options(arguments(**given)).remote == endpoint
+    assert endpoint_of(given) == endpoint
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert pipeline.run_options(arguments(**given)).remote == given.get("remote")
+    assert endpoint_of(given) == given.get("remote")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +13,9 @@ from spark_jobs.cli import clinker, doctor
 from spark_jobs.cli.doctor import State
 from spark_jobs.disk import volumes
 from spark_jobs.execute.spark.embedded import java as javas
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_all_is_well_where_these_tests_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Long enough to be read, short enough for a file name with a suffix on every file system.
 _MAX_READABLE = 120
@@ -23,6 +27,22 @@ def execution_id(*, dag_id: str, run_id: str, task_id: str, map_index: int, try_
     readable = _UNSAFE.sub("-", ".".join(parts)).strip("-.")[:_MAX_READABLE]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
     return f"{readable}-{digest}"
+
+
+def instance(context: Mapping[str, Any]) -> dict[str, Any]:
+    """What names a task instance, whatever the attempt."""
+    task = context["ti"]
+    return {
+        "dag_id": task.dag_id,
+        "run_id": task.run_id,
+        "task_id": task.task_id,
+        "map_index": -1 if task.map_index is None else task.map_index,
+    }
+
+
+def of_context(context: Mapping[str, Any]) -> str:
+    """The name of the attempt whose context this is."""
+    return execution_id(**instance(context), try_number=context["ti"].try_number)
 
 
 @dataclass(frozen=True)

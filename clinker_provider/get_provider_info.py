@@ -27,18 +27,31 @@ def get_provider_info() -> dict[str, Any]:
                     "clinker_provider.operators.spark",
                     "clinker_provider.operators.validate",
                     "clinker_provider.operators.metrics",
+                    "clinker_provider.operators.cases",
+                    "clinker_provider.operators.replay",
                 ],
             }
         ],
         "sensors": [
-            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.sensors.dead_letters"]},
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": ["clinker_provider.sensors.dead_letters", "clinker_provider.sensors.looking"],
+            },
         ],
         "hooks": [
-            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.hooks.clinker_spark"]},
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": ["clinker_provider.hooks.clinker_spark", "clinker_provider.hooks.clinker_command"],
+            },
         ],
         "triggers": [
-            {"integration-name": _INTEGRATION, "python-modules": ["clinker_provider.triggers.dead_letters"]},
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": ["clinker_provider.triggers.dead_letters", "clinker_provider.triggers.looking"],
+            },
         ],
+        "task-decorators": [{"name": "clinker", "class-name": "clinker_provider.decorators.clinker.clinker_task"}],
+        "notifications": ["clinker_provider.notifications.dead_letters.ClinkerDeadLettersNotifier"],
         "extra-links": [
             "clinker_provider.links.clinker.SparkHistoryLink",
             "clinker_provider.links.clinker.DeadLettersLink",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperatorLink, Context
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+    from spark_jobs.plan.explain.datasets import Datasets
 
 _FAILURES: dict[outcome.Verdict, type[ClinkerError]] = {
     outcome.Verdict.CONFIG: ClinkerConfigError,
@@ -177,7 +178,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
         self._hook, self._cut_off, self.leaves_event_log = None, None, False
         self._keep_links({})
-        execution_id = _execution_id(context)
+        execution_id = execution.of_context(context)
         try:
             callback, chosen = self._callback(), self._policy()
             subject = self.subject()
@@ -417,7 +418,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         # An instance of a mapped task is made when it runs: what Airflow does not know by then, it does not take.
         if not self.emit_assets or is_mapped or parsed not in (None, self.task_id):
             return
-        assets.declare(self, datasets.of(self.subject()) if self._is_known_when_parsed() else None)
+        assets.declare(self, self.datasets_when_parsed())
+
+    def datasets_when_parsed(self) -> Datasets | None:
+        """What the pipeline reads and writes, where that is known when the DAG file is parsed; else None."""
+        return datasets.of(self.subject()) if self._is_known_when_parsed() else None
 
     def _tell_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
         found = None if validation.is_remote(str(self.pipeline)) else datasets.of(subject)
@@ -556,27 +561,12 @@ def _config_record(subject: validation.Subject, execution_id: str, message: str)
     return result.RunResult(execution_id, contract.ExitCode.CONFIG, subject.pipeline.stem, error=error)
 
 
-def _execution_id(context: Context) -> str:
-    return execution.execution_id(**_instance(context), try_number=context["ti"].try_number)
-
-
 def _once(context: Context) -> execution.Once:
     task, run = context["ti"], context.get("dag_run")
     return execution.once(
-        **_instance(context),
+        **execution.instance(context),
         try_number=task.try_number,
         max_tries=task.max_tries,
         started=str(getattr(run, "start_date", None)),
         clears=getattr(run, "clear_number", None) or 0,
     )
-
-
-def _instance(context: Context) -> dict[str, Any]:
-    """What names a task instance, whatever the attempt."""
-    task = context["ti"]
-    return {
-        "dag_id": task.dag_id,
-        "run_id": task.run_id,
-        "task_id": task.task_id,
-        "map_index": -1 if task.map_index is None else task.map_index,
-    }

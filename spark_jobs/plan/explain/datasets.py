@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.plan import paths
@@ -34,11 +34,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What one source reads or one output writes."""
+    """What one source reads or one output writes; `pattern` is a glob of URIs, where a source has one."""
 
     node: str
     uri: str | None
     columns: tuple[Column, ...]
+    pattern: str | None = None
 
     @property
     def schema(self) -> list[dict[str, str]]:
@@ -64,7 +65,9 @@ class Datasets:
 def of_plan(plan: Plan) -> Datasets:
     """What a plan reads and writes."""
     sources = [
-        Dataset(name, uri, _columns(step)) for name, step in plan.sources.items() for uri in _read(step, plan.base_dir)
+        Dataset(name, uri, _columns(step), _pattern(step, plan.base_dir))
+        for name, step in plan.sources.items()
+        for uri in _read(step, plan.base_dir)
     ]
     outputs = [Dataset(name, _written(step, plan.base_dir), _columns(step)) for name, step in plan.outputs.items()]
     return Datasets(plan.name, tuple(sources), tuple(outputs))
@@ -115,6 +118,14 @@ def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
         return [f"{place.scheme}://{host}{place.path}"]
     paths = [step.match.path, *step.match.paths] if step.match.path else [*step.match.paths]
     return [uri_of(path, base_dir) for path in paths] or [None]
+
+
+def _pattern(step: SourceStep, base_dir: Path) -> str | None:
+    """The glob of a source as one of URIs, whose signs are not encoded."""
+    glob = step.match.glob
+    if glob is None or location.is_uri(glob):
+        return glob
+    return "file://" + quote(os.path.abspath(Path(base_dir, glob)), safe="/*?[]!")
 
 
 def _written(step: OutputStep, base_dir: Path) -> str | None:

@@ -1,0 +1,1 @@
+"""Decorators: functions that become tasks."""

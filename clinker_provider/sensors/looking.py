@@ -1,0 +1,139 @@
+"""Waits for the result record of a run, or for metrics files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+
+from clinker_provider import looking, validation
+from clinker_provider.exceptions import ClinkerIOError
+from clinker_provider.triggers.looking import LookingTrigger
+from spark_jobs import contract
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+
+class _LookingSensor(BaseSensorOperator):
+    """Looks again and again, in the worker or in the triggerer."""
+
+    looks_for: ClassVar[str]
+
+    def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if deferrable is None:
+            deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
+
+    def arguments(self) -> dict[str, Any]:
+        """What the look is given, from rendered values."""
+        raise NotImplementedError
+
+    def look(self) -> dict[str, Any] | None:
+        """One look."""
+        raise NotImplementedError
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """One look, as Airflow asks for it."""
+        found = self._looked()
+        return PokeReturnValue(found is not None, found)
+
+    def execute(self, context: Context) -> Any:
+        """Wait in the worker, or look once and wait in the triggerer."""
+        if not self.deferrable:
+            return super().execute(context)
+        if (found := self._looked()) is not None:
+            return found
+        self.defer(
+            trigger=LookingTrigger(
+                looks_for=self.looks_for, arguments=self.arguments(), poke_interval_s=float(self.poke_interval)
+            ),
+            method_name="execute_complete",
+            # Deferred tasks know no execution timeout of their own (Airflow enforces this one).
+            timeout=timedelta(seconds=float(self.timeout)),
+        )
+        return None
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Go on after the trigger fired.
+
+        Raises:
+            ClinkerIOError: when it could not look.
+        """
+        if event["status"] != "found":
+            raise ClinkerIOError(str(event["message"]), exit_code=contract.ExitCode.IO)
+        found: dict[str, Any] = event["value"]
+        return found
+
+    def _looked(self) -> dict[str, Any] | None:
+        try:
+            return self.look()
+        except (OSError, ValueError) as error:
+            raise ClinkerIOError(str(error), exit_code=contract.ExitCode.IO) from error
+
+
+class ClinkerResultSensor(_LookingSensor):
+    """Succeed when a run has left its result record, whatever it says; XCom `return_value`: the record.
+
+    For runs that something else starts: `clinker run --execution-id NAME --work-dir FOLDER`.
+
+    :param work_dir: the folder that the run was given (templated)
+    :param execution_id: the name that the run was given (templated)
+    :param deferrable: wait in the triggerer; default: Airflow's configuration `[operators] default_deferrable`
+    """
+
+    looks_for = "result"
+    template_fields: Sequence[str] = ("work_dir", "execution_id")
+    ui_color = "#dfe6ee"
+    custom_operator_name = "Clinker result"
+
+    def __init__(self, *, work_dir: str | Path, execution_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.work_dir = validation.as_text(work_dir)
+        self.execution_id = execution_id
+
+    def arguments(self) -> dict[str, Any]:
+        """The folder and the name."""
+        return {"work_dir": self.work_dir, "execution_id": self.execution_id}
+
+    def look(self) -> dict[str, Any] | None:
+        """The record."""
+        return looking.for_result(**self.arguments())
+
+
+class ClinkerMetricsSensor(_LookingSensor):
+    """Succeed when a spool folder has metrics files; XCom `return_value`: `paths`, `count`, `records`, `dlq_count`.
+
+    :param spool_dir: the folder that runs write their metrics to (templated)
+    :param pipeline_name: only metrics of this pipeline (templated)
+    :param min_count: files that are enough
+    :param deferrable: wait in the triggerer; default: Airflow's configuration `[operators] default_deferrable`
+    """
+
+    looks_for = "metrics"
+    template_fields: Sequence[str] = ("spool_dir", "pipeline_name")
+    ui_color = "#dfe6ee"
+    custom_operator_name = "Clinker metrics"
+
+    def __init__(
+        self, *, spool_dir: str | Path, pipeline_name: str | None = None, min_count: int = 1, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if min_count < 1:
+            raise ValueError(f"min_count is a number of files from 1 on, not {min_count}")
+        self.spool_dir = validation.as_text(spool_dir)
+        self.pipeline_name = pipeline_name
+        self.min_count = min_count
+
+    def arguments(self) -> dict[str, Any]:
+        """The folder, the pipeline and the number."""
+        return {"spool_dir": self.spool_dir, "pipeline": self.pipeline_name, "min_count": self.min_count}
+
+    def look(self) -> dict[str, Any] | None:
+        """The files."""
+        return looking.for_metrics(**self.arguments())

@@ -1,0 +1,1 @@
+"""Task groups: folders of pipelines."""

@@ -41,7 +41,11 @@ def get_provider_info() -> dict[str, Any]:
         "hooks": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": ["clinker_provider.hooks.clinker_spark", "clinker_provider.hooks.clinker_command"],
+                "python-modules": [
+                    "clinker_provider.hooks.clinker_spark",
+                    "clinker_provider.hooks.clinker_command",
+                    "clinker_provider.hooks.clinker_connection",
+                ],
             },
         ],
         "triggers": [
@@ -52,6 +56,43 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "task-decorators": [{"name": "clinker", "class-name": "clinker_provider.decorators.clinker.clinker_task"}],
         "notifications": ["clinker_provider.notifications.dead_letters.ClinkerDeadLettersNotifier"],
+        "connection-types": [
+            {
+                "connection-type": "clinker",
+                "hook-class-name": "clinker_provider.hooks.clinker_connection.ClinkerHook",
+                "hook-name": "Clinker",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "login", "password", "extra"],
+                    "relabeling": {"host": "Spark master"},
+                    "placeholders": {"host": "local[*], spark://host:7077, yarn or k8s://https://host:443"},
+                },
+                "conn-fields": {
+                    "deploy-mode": _field("Deploy mode", "Where the driver runs.", enum=["client", "cluster", None]),
+                    "spark-binary": _field(
+                        "Spark binary", "Default: that of SPARK_HOME, or the one beside Airflow's Python."
+                    ),
+                    "queue": _field("YARN queue", "The queue that applications go to."),
+                    "namespace": _field("Kubernetes namespace", "The namespace of driver and executors."),
+                    "rest-scheme": _field("REST scheme", "Of a standalone master's REST server.", default="http"),
+                    "rest-port": _field("REST port", "Of a standalone master's REST server.", default="6066"),
+                    "yarn_resourcemanager_webapp_address": _field(
+                        "YARN ResourceManager", "Its web address, which a deferred task asks for the application."
+                    ),
+                    "work_dir": _field("Work folder", "Where runs leave their result records; shared in cluster mode."),
+                    "metrics_spool_dir": _field("Metrics folder", "Where runs write their metrics files."),
+                    "rules_path": _field("CXL modules", "Folder of modules that pipelines use."),
+                    "memory_limit": _field("Memory limit", "Memory for the data of a run, such as 2G."),
+                    "threads": _field("Threads", "Threads of an embedded run."),
+                    "conf": _field("Spark settings", "A JSON object of settings."),
+                    "store_conn_id": _field(
+                        "Store connection", "A connection of type aws or google_cloud_platform with credentials."
+                    ),
+                    "history_url": _field("History link", "Such as http://history:18080/history/{application_id}/"),
+                    "dlq_url": _field("Dead-letter link", "Such as https://files.example.com{dlq_path}"),
+                    "metrics_url": _field("Metrics link", "Such as https://files.example.com{metrics_path}"),
+                },
+            }
+        ],
         "extra-links": [
             "clinker_provider.links.clinker.SparkHistoryLink",
             "clinker_provider.links.clinker.DeadLettersLink",
@@ -107,3 +148,8 @@ def get_provider_info() -> dict[str, Any]:
             }
         },
     }
+
+
+def _field(label: str, description: str, **schema: Any) -> dict[str, Any]:
+    """A field of the connection's form."""
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}

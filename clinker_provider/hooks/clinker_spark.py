@@ -19,6 +19,7 @@ from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
 
 from clinker_provider import launcher, output, process_tree
 from clinker_provider.exceptions import ClinkerConnectionError
+from clinker_provider.hooks import clinker_connection
 from spark_jobs import contract, credentials, result
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         if self._master is not None:
             return self._connection_of_master(self._master)
         try:
-            self.get_connection(self._conn_id)
+            connection = self.get_connection(self._conn_id)
         except AirflowNotFoundException as error:
             raise ClinkerConnectionError(
                 f"there is no Spark connection `{self._conn_id}`. Add it, for example with\n"
@@ -180,6 +181,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 "or name the master in the operator: master='local[*]', master='spark://host:7077'."
             ) from error
         resolved: dict[str, Any] = super()._resolve_connection()
+        if connection.conn_type == clinker_connection.CONNECTION_TYPE:
+            resolved["master"] = clinker_connection.master_of(connection)
         if resolved["spark_binary"] == DEFAULT_SPARK_BINARY:
             resolved["spark_binary"] = self._found_binary()
         return resolved

@@ -7,13 +7,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow.sdk import BaseHook
 from airflow.sdk import conf as airflow_conf
 from airflow.sdk.definitions.context import get_parsing_context
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
 from clinker_provider import assets, callbacks, datasets, execution, outcome, policy, validation, xcoms
 from clinker_provider.exceptions import (
     ClinkerConfigError,
+    ClinkerConnectionError,
     ClinkerDeadLettersError,
     ClinkerError,
     ClinkerEvaluationError,
@@ -26,6 +28,7 @@ from clinker_provider.exceptions import (
     ClinkerRetriedError,
     ClinkerUnsharedError,
 )
+from clinker_provider.hooks import clinker_connection
 from clinker_provider.links.clinker import (
     CONFIG_SECTION,
     DeadLettersLink,
@@ -180,6 +183,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._keep_links({})
         execution_id = execution.of_context(context)
         try:
+            self._take_defaults()
             callback, chosen = self._callback(), self._policy()
             subject = self.subject()
             record = self._refused(subject, execution_id)
@@ -211,6 +215,36 @@ class ClinkerSparkOperator(SubmittingOperator):
         """End everything that the run started."""
         if self._hook:
             self._hook.on_kill()
+
+    def _take_defaults(self) -> None:
+        """Take what the connection says where the operator says nothing, if it is one of the type `clinker`.
+
+        Raises:
+            ClinkerConnectionError: a field of it says nothing usable, or it names a connection that is not there.
+        """
+        if self.master is not None:
+            return
+        try:
+            connection = BaseHook.get_connection(self.conn_id)
+            if connection.conn_type != clinker_connection.CONNECTION_TYPE:
+                return
+            settings = clinker_connection.settings_of(connection)
+            stored = {}
+            if settings.store_conn_id:
+                stored = clinker_connection.credentials_of(BaseHook.get_connection(settings.store_conn_id))
+        except AirflowNotFoundException as error:
+            if error.args and self.conn_id in str(error):
+                return  # which the hook tells, with what to do about it
+            raise ClinkerConnectionError(f"connection `{self.conn_id}`: {error}") from error
+        except clinker_connection.BadConnection as error:
+            raise ClinkerConnectionError(f"connection `{self.conn_id}`: {error}") from error
+        for name, value in settings.defaults.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        self.conf = {**settings.conf, **(self.conf or {})}
+        self.link_templates = {**settings.links, **(self.link_templates or {})}
+        self.env_vars = {**stored, **(self.env_vars or {})}
+        self.hide_secrets()
 
     def _payload(self, ended: outcome.Outcome, record: result.RunResult | None, execution_id: str) -> dict[str, Any]:
         pushed = xcoms.payload(

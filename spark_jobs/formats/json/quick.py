@@ -265,6 +265,9 @@ class QuickRecords:
             odd[done.failed] = True
             array = done.array
         else:
+            if leaf.column.type.kind is Kind.INT and pa.types.is_floating(array.type):
+                # `1e-400` is no int, though the double that Arrow's reader gives is zero.
+                _note_tiny(leaf, array, text, odd, is_listed=leaf.name in self._listed)
             array = _of_kind(leaf.column.type.kind, array, text, odd)
         return self._required(leaf, array, odd)
 
@@ -369,11 +372,16 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: 
         if pc.any(whole).as_py() and (is_listed or arrow.may_have(leaf.path[-1], rb"-?[0-9]+\s*[,}]", text)):
             # A whole number may have been written as an int, and then it is one.
             is_float = pc.and_(is_float, pc.invert(whole))
-        zero = pc.equal(array, 0.0)
-        if pc.any(zero).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
-            is_float = pc.and_(is_float, pc.invert(zero))
         _note(odd, pc.invert(is_float))
+        _note_tiny(leaf, array, text, odd, is_listed=is_listed)
     return spelling.tagged(array)
+
+
+def _note_tiny(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: bool) -> None:
+    """Notes the zeros of a column of doubles in whose text a number may be so small that no double holds it."""
+    zero = pc.equal(array, 0.0)
+    if pc.any(zero).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
+        _note(odd, zero)
 
 
 def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:

@@ -42,6 +42,7 @@ def test_records_do_not_depend_on_their_neighbours(
 
 @given(generated.lines_of_one_shape, columns, st.sampled_from([40, 10_000]), st.sampled_from([60, 1 << 20]))
 @example(['{"u":1,"i":2}'] * 3 + ['{"u":1,"k":2}'], generated.COLUMNS, 10_000, 1 << 20)
+@example(['{"i":0}', '{"i":0}', '{"i":1e-400}'], generated.COLUMNS[1:2], 10_000, 1 << 20)
 def test_records_that_are_written_alike_are_those_that_they_are_alone(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int
 ) -> None:

@@ -124,6 +124,7 @@ def test_arrays_are_the_same_however_they_are_taken_apart(
 @example(['{"i":1}', "[" * 126 + "]" * 126], (), ",", 7, '{"d":{"é":[%s]}}', "d.é")
 @example(['{"i":1}', "[" * 125 + "]" * 125], (), ",", 7, '{"d":{"é":[%s]}}', "d.é")
 @example(['{"s":"\\\\"}', '{"s":"\\"]}"}', '{"s":"é]"}'] * 20, (), ",", 7, '{"d":{"é":[%s]}}', "d.é")
+@example(['{"s":"\\\\ud83d\\ud83d\\ude00\\ude00"}'], (), ",", 7, '{"d":{"é":[%s]}}', "d.é")
 def test_documents_are_the_same_however_they_are_taken_apart(
     tmp_path: Path,
     elements: list[str],

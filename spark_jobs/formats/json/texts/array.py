@@ -94,6 +94,9 @@ class ArrayText:
         if isinstance(problem, json.JSONDecodeError):
             at += problem.pos
             problem = decoding.what(problem)
+        elif isinstance(problem, decoding.HalfPair):
+            at += problem.at
+            problem = str(problem)
         elif isinstance(problem, ValueError):
             return problem
         behind = len(self._bytes) + self._bytes_behind + len(self._text[at:].encode())
@@ -237,6 +240,8 @@ class ArrayText:
                 if end < len(self._text) or self._at_end:
                     try:
                         decoding.check(value, self._text[self._position : end])
+                    except decoding.HalfPair as problem:
+                        raise self.broken(problem, self._position) from None
                     except ValueError as problem:
                         raise self.broken(str(problem)) from None
                     self._taken += end - self._position

@@ -78,6 +78,22 @@ class Undecodable(Broken):
     """Bytes that are no text."""
 
 
+class HalfPair(ValueError):
+    """An escape of a text stands for half of a surrogate pair.
+
+    Args:
+        at: how many characters stand before the escape.
+    """
+
+    def __init__(self, at: int) -> None:
+        super().__init__("an escape stands for half of a surrogate pair")
+        self.at = at
+
+
+#: An escape, or both of a surrogate pair; half of a pair is what the group matches.
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
+
+
 def no_comma(found: str) -> str:
     """What is wrong where neither a comma nor the end of an array or object follows a value."""
     return f"expected , or ] or }} after a value, found {found or 'the end of the file'}"
@@ -121,7 +137,7 @@ def check(value: Any, text: str) -> None:
     if may_be_deep(text, "[", "{") and _depth(value) > MAX_DEPTH:
         raise ValueError(TOO_DEEP)
     if "\\u" in text:
-        _refuse_surrogates(value)
+        _refuse_surrogates(value, text)
 
 
 def may_be_deep(text: AnyStr, opening_array: AnyStr, opening_object: AnyStr) -> bool:
@@ -154,16 +170,17 @@ def parse_objects(lines: Sequence[bytes]) -> list[dict[str, Any]] | None:
     return None if any(may_be_deep(line, b"[", b"{") for line in lines) else objects
 
 
-def _refuse_surrogates(value: Any) -> None:
+def _refuse_surrogates(value: Any, text: str) -> None:
     """Refuse texts that no encoding can hold.
 
     Raises:
-        ValueError: an escape stands for half of a surrogate pair.
+        HalfPair: an escape stands for half of a surrogate pair.
     """
     try:
         values.json_text(plain(value)).encode()
     except UnicodeEncodeError:
-        raise ValueError("an escape stands for half of a surrogate pair") from None
+        halves = (found.start() for found in _ESCAPE.finditer(text) if found[1])
+        raise HalfPair(next(halves, 0)) from None
 
 
 def _rounded(value: Number | int) -> int | float:

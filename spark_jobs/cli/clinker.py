@@ -8,6 +8,7 @@ command line is exit 1, since 2 means dead letters.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from functools import cache
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from spark_jobs import __version__
 from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
+from spark_jobs.cli.warm import client
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import interrupts
 
@@ -38,7 +40,13 @@ def run() -> NoReturn:
 
 def end_with(argv: Sequence[str]) -> NoReturn:
     """Run one command as the last thing that the process does: its exit code is the process's, whatever comes."""
-    process_exit.run(lambda: main(argv, to_the_end=True))
+    process_exit.run(lambda: _served(argv))
+
+
+def _served(argv: Sequence[str]) -> int:
+    """Let a warm driver run a command, or run it here."""
+    status = client.run(argv)
+    return main(argv, to_the_end=True) if status is None else status
 
 
 def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
@@ -258,6 +266,27 @@ def _completion(arguments: argparse.Namespace) -> int:
     return completion.main(arguments.shell, _parser())
 
 
+def _preview(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import preview
+
+    return preview.main(
+        arguments.pipeline,
+        _plan_options(arguments),
+        preview.Wanted(tuple(arguments.nodes), arguments.n, arguments.records),
+        diagnostics=arguments.diagnostics,
+        as_json=arguments.format == "json",
+        quiet=arguments.quiet,
+    )
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli.warm import command
+
+    if arguments.stop:
+        return command.stop()
+    return command.start(arguments.idle_minutes) if arguments.start else command.status()
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import doctor
 
@@ -280,6 +309,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "lineage": _lineage,
     "dlq": _dlq,
     "test": _test,
+    "preview": _preview,
+    "serve": _serve,
     "completion": _completion,
     "doctor": _doctor,
 }
@@ -314,6 +345,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_dlq(commands)
     _add_test(commands)
+    _add_preview(commands)
+    _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
     return parser
@@ -535,6 +568,43 @@ def _add_test(commands: Any) -> None:
     command.add_argument(
         "--dead-letters", type=Path, metavar="FILE", help="with --record: use the records of this file"
     )
+
+
+def _add_preview(commands: Any) -> None:
+    command = _command(commands, "preview", "show the records at nodes of a pipeline, without Spark; writes nothing")
+    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    command.add_argument(
+        "nodes", nargs="*", metavar="NODE", help="a node, or a branch of a route (ROUTE.BRANCH); default: all outputs"
+    )
+    _add_planning(command)
+    command.add_argument("-n", type=_whole(0), default=10, metavar="N", help="records to show (default: 10)")
+    command.add_argument(
+        "--records", type=_whole(1), default=1000, metavar="N", help="records to read of each source (default: 1000)"
+    )
+    command.add_argument("--format", choices=("table", "json"), default="table", help="how they are shown")
+    command.add_argument("--quiet", action="store_true", help="records only: not what they were made from")
+
+
+def _add_serve(commands: Any) -> None:
+    command = _command(commands, "serve", "show, start or end drivers that stay warm between runs")
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--status", action="store_true", help="show the drivers that there are (default)")
+    what.add_argument("--start", action="store_true", help="start one for this environment, unless it is there")
+    what.add_argument("--stop", action="store_true", help="end all, each behind the command that it is running")
+    command.add_argument(
+        "--idle-minutes", type=_minutes, default=client.IDLE_MINUTES, metavar="N",
+        help=f"with --start: end when nobody has come for so long (default: {client.IDLE_MINUTES:g})",
+    )  # fmt: skip
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of minutes above 0, found '{text}'")
+    return minutes
 
 
 def _add_dlq(commands: Any) -> None:

@@ -142,6 +142,13 @@ def storage(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> lis
     return found.sorted()
 
 
+def unfit(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
+    """Why a valid plan cannot run: folders, input files, and what does not run yet."""
+    from spark_jobs.plan import pending
+
+    return storage(plan, discover) + _missing(plan, discover) + pending.pending(plan, discover)
+
+
 def _missing(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
     from spark_jobs.plan.physical import inputs
 

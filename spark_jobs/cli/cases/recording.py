@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cli import shown_nodes
 from spark_jobs.cli.cases import model, running, writing
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.execute import identity
@@ -67,7 +68,7 @@ def _first(pipeline: Path, count: int) -> dict[str, list[Row]]:
     assert read is not None, "it was planned"
     sources = [node.name for node in read.nodes if node.kind == "source"]
     named = {f"clinker_test_{number}": name for number, name in enumerate(sources)}
-    read.nodes += running.shows(named)
+    read.nodes += shown_nodes.added(named)
     plan = planner.plan_document(read, pipeline, PlanOptions(), Diagnostics())
     assert plan is not None, "it was planned"
     shown: dict[str, str] = {}

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cli import shown_nodes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
-from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.execute import identity, logs
 from spark_jobs.execute.dlq import work_list
 from spark_jobs.execute.run import executor
-from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
-from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.nodes.source.step import FileMatch
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import planner
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.cli.cases import model
     from spark_jobs.diagnostics.diagnostic import Diagnostic
-    from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.result import RunError
 
@@ -143,48 +141,19 @@ def _planned(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, st
     read = document.read(file, options.lookup, found) if file else None
     if read is None:
         return None, found, {}
-    outputs = {node.name for node in read.nodes if node.kind == "output"}
+    outputs = shown_nodes.outputs(read)
     known = {node.name for node in read.nodes}
     shown = [name for name in setup.shown if name not in outputs]
     for name in shown:
         if name.partition(".")[0] not in known:
             raise Unknown(f"the pipeline has no node '{name}'", ("expect", name))
     if setup.with_branches:
-        shown += [name for name in _branches(read) if name not in shown]
+        every = [name for names in shown_nodes.branches(read).values() for name in names]
+        shown += [name for name in every if name not in shown]
     named = {_SHOWN.format(number): name for number, name in enumerate(shown)}
     if named:
-        read.nodes += shows(named)
+        read.nodes += shown_nodes.added(named)
     return planner.plan_document(read, setup.pipeline, options, found), found, named
-
-
-def _branches(read: document.Document) -> list[str]:
-    found = []
-    for node in read.nodes:
-        config: Any = node.config
-        if node.kind == "route" and config is not None:
-            found += [f"{node.name}.{branch}" for branch in (*config.conditions, config.default)]
-    return list(dict.fromkeys(found))
-
-
-def shows(named: Mapping[str, str]) -> Iterable[Any]:
-    """Outputs of nodes, as if they were written in the pipeline."""
-    nodes = [
-        {
-            "type": "output",
-            "name": name,
-            "input": of,
-            "config": {
-                "type": "json",
-                "path": f"{name}.ndjson",
-                "preserve_nulls": True,
-                "options": {"format": "ndjson"},
-            },
-        }
-        for name, of in named.items()
-    ]
-    text = json.dumps({"pipeline": {"name": "test"}, "nodes": nodes})
-    read = document.read(SourceFile("<test>", text), {}, Diagnostics())
-    return read.nodes if read else []
 
 
 def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: Path, ran: Ran) -> None:
@@ -199,7 +168,7 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
     for number, (name, output) in enumerate(plan.outputs.items()):
         path = scratch / "out" / f"{number}.ndjson"
         paths[shown.get(name, name)] = path
-        steps[name] = _output(output, path)
+        steps[name] = shown_nodes.as_lines(output, str(path))
     nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in plan.nodes)
     errors = plan.errors
     if errors.strategy is not plans.Strategy.FAIL_FAST:
@@ -250,15 +219,6 @@ def _nested(row: Row) -> Row:
             place = place.setdefault(parent, {})
         place[last] = value
     return found
-
-
-def _output(step: OutputStep, path: Path) -> OutputStep:
-    """An output as lines of JSON, with nulls; names and columns are as they would be in its file."""
-    return replace(
-        step, path=str(path), format="json", options=JsonWrite(format=JsonLayout.NDJSON, compression=Compression.NONE),
-        if_exists=IfExists.OVERWRITE, split=None, by_file=None, parts=False, write_meta=False, preserve_nulls=True,
-        layout=None, header=(),
-    )  # fmt: skip
 
 
 def _rows(path: Path) -> list[Row]:

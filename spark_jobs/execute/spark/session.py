@@ -77,12 +77,10 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
     """
     if options.in_process:
         return cast("SparkSession", spread.InProcess())
-    from pyspark.sql import SparkSession
-
     if options.remote:
         spark = _connect(options.remote)
     else:
-        spark = SparkSession.getActiveSession() or _build(options, threads, spill_dir)
+        spark = _active(threads) or _build(options, threads, spill_dir)
     for key, value in {**_RUNTIME, **options.spark_conf}.items():
         if key.startswith(("spark.sql.", "spark.clinker.")):
             try:
@@ -92,6 +90,32 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
                     raise
                 raise SessionError(f"Spark does not take a setting: {jvm_messages.cause(str(error))}") from error
     return spark
+
+
+def follow_threads() -> None:
+    """From now on, give each run of this process as many cores as it asks for: for one that serves many runs.
+
+    Without it the first embedded session serves all runs of a process, whatever they ask for, as a library's should.
+    """
+    global _follows_threads
+    _follows_threads = True
+
+
+_follows_threads = False
+
+
+def _active(threads: int | None) -> SparkSession | None:
+    """The session of this process, unless it has other cores than a run is to have: then it is stopped."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None or not _follows_threads:
+        return spark
+    master = spark.sparkContext.master
+    if not cores.is_local(master) or cores.at_a_time(master, None) == (threads or cores.available()):
+        return spark
+    spark.stop()
+    return None
 
 
 def begin(options: RunOptions) -> None:

@@ -8,13 +8,13 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
-from spark_jobs.nodes.model import Config, Flag, Name, Size, Text, choice
+from spark_jobs.nodes.model import Config, Flag, Name, Number, Size, Text, choice
 from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan.staging import selection
@@ -101,6 +101,13 @@ class BehaviorConfig(Config):
     decimal: choice(DecimalMeaning) | None = None  # type: ignore[valid-type]
 
 
+class LocalConfig(Config):
+    """`[local]`: runs on this machine. `cli/warm/client.py` reads it, before anything else is loaded."""
+
+    keep_warm: Flag = False
+    idle_minutes: Annotated[Number, Field(gt=0)] = 10.0
+
+
 class _File(Config):
     """The tables that are ours; others may have tables in the file too."""
 
@@ -109,6 +116,7 @@ class _File(Config):
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()
     behavior: BehaviorConfig = BehaviorConfig()
+    local: LocalConfig = LocalConfig()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,190 @@
+"""Whether a command is run by a warm driver, and how: standard library only, since every start of the command asks.
+
+`keep_warm` is a setting of `[local]` in `clinker.toml`, or CLINKER_KEEP_WARM=1 in the environment, which wins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cli.warm import messages, place
+from spark_jobs.contract import ExitCode
+from spark_jobs.plan.reading import workspace_file
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
+VARIABLE = "CLINKER_KEEP_WARM"
+IDLE_MINUTES = 10.0
+#: Drivers that a user may have at a time, each for an environment of its own.
+MOST_DRIVERS = 3
+#: The commands that gain by it; `run` alone starts a driver.
+_COMMANDS = frozenset({"run", "validate", "explain", "lineage", "preview", "test"})
+#: What a JVM is told when it starts, and who looks for the run elsewhere: these have a session of their own.
+_OWN_SESSION = ("--conf", "--master", "--remote", "--work-dir", "--log-level")
+_OWN_SESSION_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
+#: How long a driver may take to listen, on a machine that others keep busy.
+_PATIENCE_S = 20.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Whether a driver stays, and for how long nobody may come until it ends."""
+
+    keeps: bool = False
+    idle_minutes: float = IDLE_MINUTES
+
+
+def run(argv: Sequence[str]) -> int | None:
+    """Let a warm driver run a command.
+
+    Returns:
+        Its exit status; None where this process has to run it.
+    """
+    if not argv or argv[0] not in _COMMANDS or not hasattr(os, "fork"):
+        return None
+    settings = _settings(argv)
+    if not settings.keeps or _needs_own_session(argv):
+        return None
+    folder = place.folder()
+    if folder is None:
+        return None
+    connection = place.connect(folder)
+    if connection is None and argv[0] == "run":
+        connection = start(folder, settings.idle_minutes)
+    if connection is None:
+        return None
+    with connection:
+        return _served(connection, argv)
+
+
+def _needs_own_session(argv: Sequence[str]) -> bool:
+    is_given = any(word.split("=", 1)[0] in _OWN_SESSION for word in argv)
+    return is_given or any(os.environ.get(name) for name in _OWN_SESSION_VARIABLES)
+
+
+def _settings(argv: Sequence[str]) -> Settings:
+    """The settings of the workspace that a command line belongs to; what is wrong with them, planning tells."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted in ("0", "false", "no"):
+        return Settings()
+    table = _workspace(argv)
+    if table is None:
+        return Settings()
+    local = table.get("local")
+    local = local if isinstance(local, dict) else {}
+    minutes = local.get("idle_minutes", IDLE_MINUTES)
+    is_number = isinstance(minutes, int | float) and not isinstance(minutes, bool) and minutes > 0
+    keeps = bool(wanted) or local.get("keep_warm") is True
+    return Settings(keeps, float(minutes) if is_number else IDLE_MINUTES)
+
+
+def _workspace(argv: Sequence[str]) -> dict[str, Any] | None:
+    """The tables of `clinker.toml`; None where it says where a run spills, which a JVM has to know at its start."""
+    folder = _base(argv)
+    try:
+        found = workspace_file.find(Path(os.path.abspath(folder)))
+        data = found.read_bytes() if found is not None else b""
+        if b"spill" in data:
+            return None
+        return tomllib.loads(data.decode()) if b"local" in data else {}
+    except (OSError, ValueError):
+        return None
+
+
+def _base(argv: Sequence[str]) -> str:
+    """The base folder of a command line, as far as it can be told without reading it as a whole."""
+    for at, word in enumerate(argv):
+        if word == "--base-dir" and at + 1 < len(argv):
+            return argv[at + 1]
+        if word.startswith("--base-dir="):
+            return word.partition("=")[2]
+    named = next((word for word in argv[1:] if word.endswith((".yaml", ".yml"))), None)
+    return os.path.dirname(named) or "." if named is not None else "."
+
+
+def start(folder: Path, idle_minutes: float) -> socket.socket | None:
+    """Start a driver; gives a connection to it, or None where none comes."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        with place.locked(folder) as is_ours:
+            process = None
+            if is_ours:
+                if len(place.drivers()) >= MOST_DRIVERS:
+                    return None
+                process = _started(folder, idle_minutes * 60)
+            return _connected(folder, process)
+    except OSError:
+        return None
+
+
+def _started(folder: Path, idle_s: float) -> subprocess.Popen[bytes]:
+    with open(os.open(folder / place.LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "spark_jobs.cli.warm.server", os.fspath(folder), str(idle_s)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # it outlives this terminal
+        )
+
+
+def _connected(folder: Path, process: subprocess.Popen[bytes] | None) -> socket.socket | None:
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until and (process is None or process.poll() is None):
+        if connection := place.connect(folder):
+            return connection
+        time.sleep(0.01)
+    return None
+
+
+def _served(connection: socket.socket, argv: Sequence[str]) -> int | None:
+    """Wait for a driver that does what a command line says; None where it is busy or has gone before it began."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    try:
+        request = messages.Request(list(argv), os.getcwd(), dict(os.environ), mask)
+        messages.send_request(connection, request, [0, 1, 2])
+        if connection.recv(1) != messages.TAKEN:
+            return None
+    except OSError:
+        return None
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: _pass_on(connection, number))
+    status = messages.receive_status(connection)
+    if status is None:
+        sys.stderr.write(
+            f"clinker {argv[0]} error: the warm driver has ended before the command was done; its log is "
+            f"{place.folder()}/{place.LOG}. What the command had published stands, and nothing else is visible. "
+            f"Run it again, or without a warm driver: {VARIABLE}=0\n"
+        )
+        return ExitCode.IO
+    return status
+
+
+def _pass_on(connection: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):
+        connection.send(bytes([number]))
+
+
+def stop(folder: Path) -> bool:
+    """Ask a driver to end, behind the command that it is running; tells whether it has heard."""
+    connection = place.connect(folder)
+    if connection is None:
+        return False
+    with connection, contextlib.suppress(OSError):
+        messages.send_request(connection, messages.Request([], "/", {}, 0o077), [0, 1, 2])
+        return connection.recv(1) == messages.TAKEN
+    return False

@@ -1,0 +1,104 @@
+"""What a client and a warm driver tell each other over their socket.
+
+A client sends its streams as file descriptors with the length of its request, then the request, then a byte for each
+signal that it gets. A driver sends a byte that says whether it takes the command, and its exit status in the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+
+#: A driver's first byte.
+TAKEN, BUSY = b"+", b"-"
+_LENGTH_BYTES = 8
+_STATUS_BYTES = 4
+_STREAMS = 3
+#: The environment and the arguments of a process are a few megabytes at most.
+_MOST_BYTES = 1 << 26
+
+
+class Unreadable(ValueError):
+    """Somebody has sent something else than a request."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A command, and the process that it is run for.
+
+    Args:
+        argv: the arguments of `clinker`; none asks the driver to end, behind the command that it is running.
+        folder: the working folder.
+        environment: the environment.
+        mask: the mask for the rights of new files.
+    """
+
+    argv: list[str]
+    folder: str
+    environment: dict[str, str]
+    mask: int
+
+
+def send_request(connection: socket.socket, request: Request, streams: list[int]) -> None:
+    """Send a request.
+
+    Raises:
+        OSError: the driver has gone.
+    """
+    told = json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
+    socket.send_fds(connection, [len(told).to_bytes(_LENGTH_BYTES)], streams)
+    connection.sendall(told)
+
+
+def receive_request(connection: socket.socket) -> tuple[Request, list[int]]:
+    """A request and its streams, which are open.
+
+    Raises:
+        OSError: the client has gone.
+        Unreadable: it is none.
+    """
+    head, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
+    try:
+        size = int.from_bytes(head)
+        if len(head) != _LENGTH_BYTES or len(streams) != _STREAMS or size > _MOST_BYTES:
+            raise Unreadable("no request")
+        told = json.loads(_exactly(connection, size).decode("utf-8", "surrogatepass"))
+        return Request(**told), streams
+    except (ValueError, TypeError, OSError) as problem:
+        close(streams)
+        raise problem if isinstance(problem, OSError) else Unreadable(str(problem)) from None
+
+
+def close(streams: list[int]) -> None:
+    """Close the streams of a request."""
+    for stream in streams:
+        os.close(stream)
+
+
+def send_status(connection: socket.socket, status: int) -> None:
+    """Send the exit status of a command.
+
+    Raises:
+        OSError: the client has gone.
+    """
+    connection.sendall(status.to_bytes(_STATUS_BYTES, signed=True))
+
+
+def receive_status(connection: socket.socket) -> int | None:
+    """The exit status of a command; None when the driver has died under it."""
+    try:
+        return int.from_bytes(_exactly(connection, _STATUS_BYTES), signed=True)
+    except (OSError, EOFError):
+        return None
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size:
+        more = connection.recv(min(size - len(found), 1 << 20))
+        if not more:
+            raise ConnectionResetError("the other end has gone")
+        found += more
+    return bytes(found)

@@ -1,0 +1,197 @@
+"""Where a warm driver listens, and what it is bound to. Standard library only: every start of the command loads it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import resource
+import socket
+import stat
+import struct
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Environment variables that say where and how somebody sits, not what a run means.
+_PASSING = frozenset({
+    "_", "COLUMNS", "DISPLAY", "LINES", "OLDPWD", "PWD", "SHLVL", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "TERM",
+    "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "WINDOWID", "XDG_SESSION_ID",
+})  # fmt: skip
+#: The address of a local socket has 107 bytes at most.
+_LONGEST_ADDRESS = 107
+_STATE, _SOCKET, _LOCK, LOG = "state.json", "socket", "lock", "log"
+_PACKAGE = Path(__file__).parent.parent.parent
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(frozen=True)
+class State:
+    """What a driver says of itself.
+
+    Args:
+        pid: its process.
+        since: when it began, in seconds since 1970.
+        version: the engine's version.
+        runs: how many commands it has run.
+        idle_s: after how many seconds without one it ends.
+    """
+
+    pid: int
+    since: float
+    version: str
+    runs: int
+    idle_s: float
+
+
+def where() -> Path:
+    """The folder of this user's drivers."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return Path(runtime, "clinker") if runtime else Path(tempfile.gettempdir(), f"clinker-{os.getuid()}")
+
+
+def root() -> Path | None:
+    """The same, made if it is missing; None where nobody else could be kept out of it."""
+    folder = where()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
+    return folder if is_ours else None
+
+
+def folder() -> Path | None:
+    """Where the driver listens that may serve this process; None where there cannot be one.
+
+    It is another one for each interpreter, state of the engine's files, environment, limit and mask of this process:
+    a run must not notice whose process it is in.
+    """
+    parent = root()
+    if parent is None:
+        return None
+    found = parent / _key(os.environ)
+    return found if len(os.fsencode(found / _SOCKET)) <= _LONGEST_ADDRESS else None
+
+
+def _key(environment: Mapping[str, str]) -> str:
+    bound = {
+        "python": [sys.version, sys.prefix, sys.flags.optimize],
+        "engine": [str(_PACKAGE), *_files()],
+        "environment": sorted((key, value) for key, value in environment.items() if key not in _PASSING),
+        "limits": [
+            resource.getrlimit(getattr(resource, name)) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")
+        ],
+        "cores": sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+        "groups": [os.getuid(), os.getgid(), *sorted(os.getgroups())],
+        "nice": os.nice(0),
+    }
+    return hashlib.sha256(json.dumps(bound).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _files() -> list[int]:
+    """How many files the engine has, and when the newest was written: a driver of older ones serves nobody."""
+    newest = count = 0
+    for path, folders, names in os.walk(_PACKAGE):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            with contextlib.suppress(OSError):
+                newest = max(newest, os.stat(os.path.join(path, name)).st_mtime_ns)
+            count += 1
+    return [count, newest]
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Within, nobody else starts a driver in a folder; False where somebody else does."""
+    with open(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def listen(folder: Path) -> socket.socket:
+    """Listen where clients look; what a driver that was killed left there goes.
+
+    Raises:
+        OSError: it cannot be listened there.
+    """
+    path = folder / _SOCKET
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+    finally:
+        os.umask(before)
+    listener.listen(16)
+    return listener
+
+
+def connect(folder: Path) -> socket.socket | None:
+    """A connection to the driver of a folder; None where none answers, or one of another user."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(os.fspath(folder / _SOCKET))
+    except OSError:
+        connection.close()
+        return None
+    if not is_of_this_user(connection):
+        connection.close()
+        return None
+    return connection
+
+
+def is_of_this_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end has this user's rights."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # the folder is this user's alone
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(credentials)[1]) == os.getuid()
+
+
+def note(folder: Path, state: State) -> None:
+    """Write what a driver says of itself."""
+    beside = folder / f"{_STATE}.new"
+    beside.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    beside.replace(folder / _STATE)
+
+
+def remove(folder: Path) -> None:
+    """Take away what is in the folder of a driver that ends, but its log."""
+    for name in (_SOCKET, _STATE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def drivers() -> list[tuple[Path, State]]:
+    """The drivers of this user that live, the oldest first."""
+    parent = root()
+    found = []
+    for folder in sorted(parent.iterdir()) if parent is not None else ():
+        try:
+            told: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+            state = State(**told)
+        except (OSError, ValueError, TypeError):
+            continue
+        connection = connect(folder)
+        if connection is not None:
+            connection.close()
+            found.append((folder, state))
+    return sorted(found, key=lambda each: each[1].since)
+
+
+def age(state: State) -> float:
+    """How many seconds ago a driver began."""
+    return max(time.time() - state.since, 0.0)

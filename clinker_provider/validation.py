@@ -1,7 +1,7 @@
 """Checks a pipeline inside Airflow, without Spark: what is checkable when a DAG file is parsed, and how problems read.
 
-Airflow renders templates only before `execute`, so at parse time only plainly static values are looked at. Whether
-input files exist is not asked: they may arrive later, or be visible to Spark alone.
+Airflow renders templates only before `execute`. At parse time their values are unknown, and only what is wrong whatever
+they are is told. Whether input files exist is not asked: they may arrive later, or be visible to Spark alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
-_CALL = re.compile(r"\buse\s*:")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -95,16 +94,6 @@ def _is_static(value: object) -> bool:
             return False
 
 
-def reads_none_of(pipeline: Path, variables: Collection[str]) -> bool:
-    """Whether the meaning of a pipeline is the same whatever these variables hold, as far as its own text tells."""
-    try:
-        text = pipeline.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return True  # which is told, and has nothing to do with variables
-    # A composition may read them as well.
-    return not _CALL.search(text) and not any(f"${{{name}" in text for name in variables)
-
-
 def is_remote(path: str) -> bool:
     """Whether a path is a URL, which nothing here can open."""
     return bool(_REMOTE.match(path))
@@ -128,6 +117,24 @@ def problems_of(subject: Subject) -> Sequence[Problem]:
 
     found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options(), to_run=True)
     return found
+
+
+def lasting_problems_of(
+    subject: Subject, unknown: Collection[str], variables: Collection[str] | None
+) -> Sequence[Problem]:
+    """The errors of a pipeline that are there whatever a template gives.
+
+    Args:
+        subject: the pipeline with what is known.
+        unknown: what of `base_dir`, `rules_path`, `channel` and `environment` is not known.
+        variables: the names of the variables that are not known; None for all.
+    """
+    from spark_jobs.plan import unknowns
+
+    names = None if variables is None else frozenset(variables)
+    return unknowns.problems(
+        subject.pipeline, subject.options(), unknowns.Unknown(names, **dict.fromkeys(unknown, True))
+    )
 
 
 def errors_of(problems: Sequence[Problem]) -> list[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseOperator, conf
 from airflow.sdk.definitions.context import get_parsing_context
@@ -33,8 +33,8 @@ class PipelineOperator(BaseOperator):
     :param environment: active environment, as `clinker run --env` takes it (templated)
     :param allow_absolute_paths: whether the pipeline may name absolute paths
     :param env_vars: environment of the run; the pipeline's `${NAME}` see it (templated)
-    :param validate: `parse`: check static values when the DAG file is parsed, everything again before the run;
-        `execute`: check before the run only; `off`: leave it to the job.
+    :param validate: `parse`: check when the DAG file is parsed, but for what a template decides, and everything again
+        before the run; `execute`: check before the run only; `off`: leave it to the job.
         Default: Airflow's configuration `[clinker] validate`, else `parse`.
     """
 
@@ -170,23 +170,40 @@ class PipelineOperator(BaseOperator):
     def _validate_when_parsed(self) -> None:
         if not self.is_checked_when_parsed:
             return
-        values = (
-            self.pipeline,
-            self.pipeline_root,
-            self.base_dir,
-            self.rules_path,
-            self.channel,
-            self.environment,
-            list(self.env_vars or ()) if isinstance(self.env_vars, dict | None) else self.env_vars,
-        )
-        if not validation.is_static(*values) or validation.is_remote(self.pipeline) or not self._resolved_pipeline():
+        place = [self.pipeline]
+        if not Path(str(self.pipeline)).is_absolute():
+            place.append(self.pipeline_root)
+        if not validation.is_static(*place) or validation.is_remote(self.pipeline) or not self._resolved_pipeline():
             return
-        unknown = {name for name, value in (self.env_vars or {}).items() if not validation.is_static(value)}
-        if unknown and not validation.reads_none_of(self.subject().pipeline, unknown):
-            return
-        errors = validation.errors_of(validation.problems_of(self.subject()))
+        errors = validation.errors_of(self._problems())
         if errors:
             raise self.invalid(validation.message(errors))
+
+    def _problems(self) -> Sequence[validation.Problem]:
+        """What is wrong as far as it is known now: what a template gives turns off the checks that need it."""
+        given = {
+            "base_dir": self.base_dir,
+            "rules_path": self.rules_path,
+            "channel": self.channel,
+            "environment": self.environment,
+        }
+        unknown = [name for name, value in given.items() if not validation.is_static(value)]
+        names: list[str] | None = None
+        if self.env_vars is None or (isinstance(self.env_vars, dict) and validation.is_static(*self.env_vars)):
+            names = [name for name, value in (self.env_vars or {}).items() if not validation.is_static(value)]
+        if not unknown and names == []:
+            return validation.problems_of(self.subject())
+        known = {name: None if name in unknown else value for name, value in given.items()}
+        subject = validation.Subject(
+            pipeline=cast("Path", self._resolved_pipeline()),
+            base_dir=_path(known["base_dir"]),
+            rules_path=_path(known["rules_path"]),
+            channel=known["channel"],
+            environment=known["environment"],
+            allow_absolute_paths=self.allow_absolute_paths,
+            variables={} if names is None else self._variables(),
+        )
+        return validation.lasting_problems_of(subject, unknown, names)
 
     def invalid(self, reason: str) -> ClinkerPipelineInvalid:
         """An import error that says which task of which file it is about."""

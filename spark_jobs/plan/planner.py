@@ -41,14 +41,8 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
         message = f"the pipeline has {len(read.nodes)} nodes (max {limits.NODES}); this is the first beyond"
         found.add(codes.E017.at(read.nodes[limits.NODES].span, message, help="split the pipeline"))
         return None
-    base_dir = Path(os.path.abspath(options.base_dir or path.parent))
     # These stages report as much as they can, whatever was found before them.
-    space = workspace.load(base_dir, found)
-    declared = _declared(read, found)
-    channel = _channel(path, base_dir, options, space, found)
-    expansion = _expansion(read, base_dir, options, channel, declared, found)
-    bindings = _bindings(read, base_dir, options, channel, declared, expansion, found)
-    _check_statically(read, bindings, options)
+    bindings, space = prepare(read, path, options, found)
     if found.has_errors:
         return None
     remarks.check(read, bindings.graph, found)
@@ -66,12 +60,26 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     nodes = assembly.planned_nodes(bindings)
-    errors = assembly.error_handling(read, bindings, nodes, base_dir, found)
+    errors = assembly.error_handling(read, bindings, nodes, bindings.base_dir, found)
     limit = assembly.memory_limit(read, options, found)
-    sizes.check(nodes, bindings.graph, base_dir, limit, found)
+    sizes.check(nodes, bindings.graph, bindings.base_dir, limit, found)
     if found.has_errors:
         return None
-    return assembly.finished(read, path, base_dir, nodes, errors, bindings, options, limit, space)
+    return assembly.finished(read, path, bindings.base_dir, nodes, errors, bindings, options, limit, space)
+
+
+def prepare(
+    read: Document, path: Path, options: PlanOptions, found: Diagnostics
+) -> tuple[binder.Bindings, workspace.Workspace]:
+    """Everything that binding starts from, and the workspace; usable when nothing was found."""
+    base_dir = Path(os.path.abspath(options.base_dir or path.parent))
+    space = workspace.load(base_dir, found)
+    declared = _declared(read, found)
+    channel = _channel(path, base_dir, options, space, found)
+    expansion = _expansion(read, base_dir, options, channel, declared, found)
+    bindings = _bindings(read, base_dir, options, channel, declared, expansion, found)
+    _check_statically(read, bindings, options)
+    return bindings, space
 
 
 def _declared(read: Document, found: Diagnostics) -> variables.Variables:

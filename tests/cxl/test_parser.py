@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl.syntax import ast, formatter, parser
+
+if TYPE_CHECKING:
+    from lark import Token
 
 
 def statements(text: str) -> tuple[ast.Statement, ...]:
@@ -287,6 +291,66 @@ def test_nesting_is_limited_with_a_message() -> None:
     assert nested(4_000)[0][0] == "expression nesting too deep (max 256 levels)"
     blocks = "emit each v in xs {" * 33 + "}" * 33
     assert message(blocks) == "emit each nesting too deep (max 32 levels)"
+
+
+#: Ways to nest: what opens levels, what stands inside of all, what closes them, and how many levels that is.
+NESTINGS = [
+    ("(", "1", ")", 1),
+    ("-", "1", "", 1),
+    ("not ", "a", "", 1),
+    ("a ?? ", "1", "", 1),
+    ("a + (", "1", ")", 2),
+    ("a * (-", "1", ")", 3),
+    ("a == not ", "b", "", 2),
+    ("if a then ", "1", " else 1", 1),
+    ("if a then 1 else ", "1", "", 1),
+    ("if (", "a", ") then 1 else 2", 2),
+    ("match a { 1 => 1, 2 => ", "1", " }", 1),
+    ("a.map(it => ", "it", ")", 1),
+    ("a.f(1, 2, ", "3", ")", 1),
+    ("m::f(1, 2, ", "3", ")", 1),
+    ("sum(", "a", ")", 1),
+    ("a[", "1", "]", 1),
+    ("{a: 1, b: ", "1", "}", 1),
+    ("a ?? b or c and d == e + f * - g.f(1, ", "1", ")", 8),
+]
+
+
+@pytest.mark.parametrize("nesting", NESTINGS, ids=str)
+@pytest.mark.parametrize("head", ["emit each v in xs { " * 32 + "emit r = ", "let r = ", "filter ", "trace debug if "])
+def test_nesting_far_too_deep_is_told_without_reading_on(
+    head: str, nesting: tuple[str, str, str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, inside, closing, depth = nesting
+    if head.startswith("trace") and "??" in opening:
+        head = "trace info "
+    levels = 255 // depth
+    tail = (" a" if head.startswith("trace") else "") + " }" * head.count("{")
+    right = f"{head}{opening * levels}{inside}{closing * levels}{tail}"
+    assert not [each for each in parser.parse(right).problems if "too deep" in each.message]
+    taken = 0
+    take = parser._Driver._take
+
+    def counted(driver: parser._Driver, token: Token) -> None:
+        nonlocal taken
+        taken += 1
+        take(driver, token)
+
+    monkeypatch.setattr(parser._Driver, "_take", counted)
+    (problem,) = parser.parse(f"{head}{opening * 200_000}{inside}{closing * 200_000}{tail}").problems
+    assert problem.message == "expression nesting too deep (max 256 levels)"
+    assert problem.place[0] == len(head)
+    assert taken < 40_000
+    (whole,) = parser.parse(f"{head}{opening * 300}{inside}{closing * 300}{tail}").problems
+    assert (whole.message, whole.place[0]) == (problem.message, problem.place[0])
+
+
+@pytest.mark.parametrize("levels", [34, 1_000, 100_000])
+def test_of_blocks_in_one_another_the_first_level_too_many_is_told(levels: int) -> None:
+    block = "emit each v in xs {"
+    (problem,) = parser.parse(block * levels + "}" * levels).problems
+    assert problem.message == "emit each nesting too deep (max 32 levels)"
+    assert problem.place[0] == len(block) * 32
 
 
 @pytest.mark.slow

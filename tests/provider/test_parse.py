@@ -79,14 +79,66 @@ def test_an_import_error_names_the_task_of_fifty(folder: Path) -> None:
         assert f"{folder}/dag_file.py: DAG 'parsed', task 'run', pipeline 'p.yaml':\n" in text
 
 
-def test_a_templated_variable_that_the_pipeline_does_not_read_turns_no_check_off(folder: Path) -> None:
+TEMPLATED = """
+pipeline: { name: shop }
+nodes:
+  - type: source
+    name: orders
+    config: { type: csv, path: "${IN}/orders.csv", schema: { id: int, amount: float, region: string } }
+  - type: transform
+    name: priced
+    input: orders
+    config:
+      cxl: |
+        filter region == "${REGION}"
+        emit net = amount / 1.2
+  - { type: output, name: out, input: priced, config: { type: csv, path: "out/{channel:_:}net.csv" } }
+"""
+TEMPLATES = [
+    """env_vars={"IN": "/data/{{ ds }}", "REGION": "{{ params.region }}"}""",
+    """env_vars="{{ params.variables }}" """,
+    """env_vars={"IN": "in", "REGION": "eu"}, base_dir="/data/{{ ds }}\"""",
+    """env_vars={"IN": "in", "REGION": "eu"}, rules_path="/rules/{{ ds }}\"""",
+    """env_vars={"IN": "in", "REGION": "eu"}, channel="{{ params.client }}\"""",
+    """env_vars={"IN": "in", "REGION": "eu"}, environment="{{ var.value.environment }}\"""",
+]
+
+
+@pytest.mark.parametrize("arguments", TEMPLATES)
+@pytest.mark.parametrize(
+    ("right", "wrong", "code"),
+    [
+        ('path: "${IN}', 'pathh: "${IN}', "E005"),
+        ("amount / 1.2", "amuont / 1.2", "E200"),
+        ("amount / 1.2", "amount / / 1.2", "E200"),
+        ("input: priced", "input: prized", "E004"),
+        ("amount: float", "amount: flaot", "E007"),
+    ],
+)
+def test_a_templated_value_turns_off_only_the_checks_that_need_it(
+    arguments: str, right: str, wrong: str, code: str, tmp_path: Path
+) -> None:
+    (tmp_path / "p.yaml").write_text(TEMPLATED)
+    assert parse(tmp_path, f'pipeline="p.yaml", {arguments}').import_errors == {}
+    assert right in TEMPLATED
+    (tmp_path / "p.yaml").write_text(TEMPLATED.replace(right, wrong))
+    ((_, text),) = parse(tmp_path, f'pipeline="p.yaml", {arguments}').import_errors.items()
+    assert f" {code} " in text
+    assert "unknown_until" not in text
+
+
+def test_what_a_templated_value_may_mend_is_no_import_error(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(TEMPLATED.replace("amount / 1.2", "amount / ${RATE}"))
+    arguments = """pipeline="p.yaml", env_vars={"IN": "in", "REGION": "eu", "RATE": "RATE_OF"}"""
+    assert parse(tmp_path, arguments.replace("RATE_OF", "{{ params.rate }}")).import_errors == {}
+    assert parse(tmp_path, arguments.replace("RATE_OF", "rate")).import_errors != {}
+
+
+def test_a_templated_root_counts_for_relative_paths_alone(folder: Path) -> None:
     break_pipeline(folder)
-    templated = 'pipeline="p.yaml", env_vars={"REGION": "{{ params.region }}"}'
-    ((_, text),) = parse(folder, templated).import_errors.items()
-    assert "unit_prize" in text
-    with (folder / "p.yaml").open("a") as file:
-        file.write('_notes: { region: "${REGION}" }\n')
-    assert parse(folder, templated).import_errors == {}
+    root = 'pipeline_root="/data/{{ ds }}"'
+    assert parse(folder, f'pipeline="p.yaml", {root}').import_errors == {}
+    assert parse(folder, f'pipeline="{folder}/p.yaml", {root}').import_errors != {}
 
 
 def test_all_problems_are_reported_together(folder: Path) -> None:
@@ -112,7 +164,6 @@ def test_missing_input_files_are_no_concern_of_the_parser(folder: Path) -> None:
         'pipeline="p.yaml", validate="execute"',
         'pipeline="p.yaml", validate="off"',
         'pipeline="{{ params.name }}.yaml"',
-        'pipeline="p.yaml", base_dir="/data/{{ ds }}"',
         'pipeline="s3://bucket/p.yaml"',
     ],
 )

@@ -233,8 +233,6 @@ class EmitEach(Statement):
     outer: bool
     body: tuple[Statement, ...]
     name_place: Place = field(compare=False)
-    #: How many blocks stand in one another, this one included.
-    levels: int = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,8 +86,7 @@ class Builder:
         word, name, source, *rest, brace = parts
         outer = any(getattr(part, "type", "") == "OUTER" for part in rest)
         body = rest[-1] if rest and isinstance(rest[-1], tuple) else ()
-        levels = 1 + max((part.levels for part in body if isinstance(part, ast.EmitEach)), default=0)
-        return ast.EmitEach(_across(word, brace), str(name), source, outer, body, _place(name), levels)
+        return ast.EmitEach(_across(word, brace), str(name), source, outer, body, _place(name))
 
     def filter(self, parts: list[Any]) -> ast.Filter:
         """`filter predicate`."""

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 MAX_DEPTH = 256
 MAX_EACH_DEPTH = 32
 
+#: Entries that a level of nesting has on the parser's stack, at most. With more of them than the allowed levels have,
+#: the nesting is too deep whatever follows, and nobody waits for the rest to be read.
+_ENTRIES = 16
+_MOST_OPEN = _ENTRIES * (MAX_DEPTH + MAX_EACH_DEPTH)
+
 #: A text with more mistakes than this is no program; reading on would help nobody.
 MAX_PROBLEMS = 100
 
@@ -156,11 +161,12 @@ class _Driver:
         self.line_end: Token | None = None
         self.after_line_end = False
         self.skipping = False
+        self.is_given_up = False
 
     def run(self) -> Parsed:
         """Feed every token, then the end."""
         for token in self._tokens():
-            if len(self.problems) >= MAX_PROBLEMS:
+            if self.is_given_up or len(self.problems) >= MAX_PROBLEMS:
                 return Parsed(ast.Program(()), tuple(self.problems))
             if token.type == "LINE_END":
                 self.line_end = self.line_end or token
@@ -208,7 +214,7 @@ class _Driver:
 
     def _take(self, token: Token) -> None:
         """Feed one token, after the line end before it if that means something."""
-        if token.type == "MAP_OPEN" and not self.skipping and "MAP_OPEN" not in self._accepted():
+        if token.type == "MAP_OPEN" and not self.skipping and not self._takes("MAP_OPEN"):
             token = token.update(type="_LBRACE")
         if self.skipping and not self._resume(token):
             self._note_bracket(token)
@@ -246,8 +252,28 @@ class _Driver:
             self.parser.feed_token(token)
         except lark.UnexpectedToken:
             self._mistake(self._unexpected(token))
+        if len(self.parser.parser_state.state_stack) > _MOST_OPEN:
+            self.problems.append(self._too_deep(token))
+            self.is_given_up = True
         self.previous = token
         self._note_bracket(token)
+
+    def _too_deep(self, token: Token) -> Problem:
+        """What is too deep among all that is open: blocks in one another, or the expression of the last statement."""
+        state = self.parser.parser_state
+        values, end = state.value_stack, token.end_pos or 0
+        blocks = [word for word, each in itertools.pairwise(values) if getattr(each, "type", "") == "_EACH"]
+        if len(blocks) > MAX_EACH_DEPTH:
+            return _deep_blocks((blocks[MAX_EACH_DEPTH].start_pos, end))
+        starts = _statement_states() if self.start == "program" else frozenset()
+        at = next((n for n in reversed(range(len(values))) if state.state_stack[n] in starts), 0)
+        words = [getattr(value, "type", "") for value in values[at:]]
+        head = next((n + 1 for n, word in enumerate(words) if word in ("_ASSIGN", "_IN")), None)
+        if head is None:
+            head = next(n for n, word in enumerate(words) if word not in ("FILTER", "TRACE", "LEVEL"))
+            head += words[:head][:1] == ["TRACE"] and words[head] == "IF"
+        first = values[at + head]
+        return _deep_expression((first.place[0] if isinstance(first, ast.Expression) else first.start_pos, end))
 
     def _unexpected(self, token: Token) -> Problem:
         import lark
@@ -264,6 +290,15 @@ class _Driver:
         interactive: Any = self.parser
         accepted: set[str] = interactive.accepts()
         return accepted
+
+    def _takes(self, terminal: str) -> bool:
+        """Whether a terminal could stand next."""
+        from lark.parsers.lalr_analysis import Shift
+
+        state: Any = self.parser.parser_state
+        # All of `_accepted` costs a copy of the parser's stack for each terminal.
+        action = state.parse_conf.states[state.state_stack[-1]].get(terminal)
+        return action is not None and (action[0] is Shift or terminal in self._accepted())
 
     def _note_bracket(self, token: Token) -> None:
         if token.type in _OPENING:
@@ -410,19 +445,24 @@ def _missing(text: str, start: int) -> str:
     return "an operator is missing between the two, such as `*`, `+` or `??`; a statement begins on a line of its own"
 
 
+def _deep_blocks(place: ast.Place) -> Problem:
+    return Problem(f"emit each nesting too deep (max {MAX_EACH_DEPTH} levels)", place)
+
+
+def _deep_expression(place: ast.Place) -> Problem:
+    message = f"expression nesting too deep (max {MAX_DEPTH} levels)"
+    return Problem(message, place, "give inner parts names with `let`")
+
+
 def _limits(tree: ast.Program) -> Iterator[Problem]:
-    """Mistakes of size: nesting that is too deep."""
-    stack: list[ast.Statement] = list(tree.statements)
-    for statement in stack:
+    """Mistakes of size: nesting that is too deep. Of blocks the first level too many is told."""
+    stack = [(statement, 1) for statement in tree.statements]
+    for statement, level in stack:
         if isinstance(statement, ast.EmitEach):
-            if statement.levels == MAX_EACH_DEPTH + 1:
-                yield Problem(f"emit each nesting too deep (max {MAX_EACH_DEPTH} levels)", statement.place)
-            stack.extend(statement.body)
+            if level == MAX_EACH_DEPTH + 1:
+                yield _deep_blocks(statement.place)
+            stack.extend((inner, level + 1) for inner in statement.body)
         for name in ("value", "predicate", "guard", "message", "body", "source"):
             expression = getattr(statement, name, None)
             if isinstance(expression, ast.Expression) and expression.depth > MAX_DEPTH:
-                yield Problem(
-                    f"expression nesting too deep (max {MAX_DEPTH} levels)",
-                    expression.place,
-                    "give inner parts names with `let`",
-                )
+                yield _deep_expression(expression.place)

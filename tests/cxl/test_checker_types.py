@@ -108,7 +108,7 @@ def test_ints_are_widened_where_they_meet_floats() -> None:
         ("s.to_upper()", "unknown method 'to_upper'", "`.upper()`"),
         ("s.uper()", "unknown method 'uper'", "did you mean 'upper'?"),
         ("n.coalesce(1)", "unknown method 'coalesce'", "`value ?? default`"),
-        ("upper(s)", "unknown function 'upper'", "`s.upper(…)`"),
+        ("upper(s)", "unknown function 'upper'", "`s.upper()`"),
         ("n.upper()", "`upper` is a method of String, not of Int", ".to_string()"),
         ("s.left()", "`left` takes 1 argument, got 0", "left(count: Int)"),
         ("s.upper(1)", "`upper` takes no arguments, got 1", None),

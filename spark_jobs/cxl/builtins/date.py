@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from calendar import monthrange
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins import date_texts
 from spark_jobs.cxl.builtins.conversion import Format  # noqa: TC001 - annotations are read at run time
-from spark_jobs.cxl.builtins.declare import Int, NoKernel, String, Temporal, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, Int, NoKernel, String, Temporal, method
 from spark_jobs.cxl.dates import strftime
 
 _DAY_US = 86_400_000_000
@@ -278,3 +278,54 @@ def format_date(value: Temporal, form: Format) -> String:
     "March 15, 2024"
     """
     return strftime.write(value, form)
+
+
+#: The units that moments are cut to: those of days, then those of a day.
+_UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+
+
+def _unit_complaint(unit: str) -> str | None:
+    return None if unit in _UNITS else f"expected one of {', '.join(_UNITS)}"
+
+
+#: A unit of time; a literal is checked when the program is compiled.
+Unit = Annotated[str, types.STRING, _unit_complaint]
+
+
+@method(arrow=BY_VALUE, result=lambda arguments: arguments[0].non_null(), fails=True)
+def truncate(value: Temporal, unit: Unit) -> Temporal:
+    """The beginning of the unit in which a Date or DateTime is; ours.
+
+    Units are `year`, `quarter`, `month`, `week` (from Monday), `day`, `hour`, `minute` and `second`.
+
+    >>> #2024-05-15#.truncate("month")
+    "2024-05-01"
+    >>> #2024-05-15#.truncate("quarter")
+    "2024-04-01"
+    >>> #2024-05-15#.truncate("week")
+    "2024-05-13"
+    """
+    if (complaint := _unit_complaint(unit)) is not None:
+        raise failure.Failure(f"invalid unit '{unit}': {complaint}", value=unit)
+    if isinstance(value, datetime):
+        smaller = _UNITS[max(_UNITS.index(unit), _UNITS.index("day")) + 1 :]
+        kept = [*value.timetuple()[: 6 - len(smaller)], 0, 0, 0]
+        value = datetime(kept[0], kept[1], kept[2], kept[3], kept[4], kept[5])
+    match unit:
+        case "year":
+            return value.replace(month=1, day=1)
+        case "quarter":
+            return value.replace(month=value.month - (value.month - 1) % 3, day=1)
+        case "month":
+            return value.replace(day=1)
+        case "week":
+            return _monday(value)
+    return value
+
+
+def _monday(value: Any) -> Any:
+    """The Monday of the week; the days before the first one of the calendar have none."""
+    try:
+        return value - timedelta(days=value.weekday())
+    except OverflowError:
+        raise failure.overflow("truncate") from None

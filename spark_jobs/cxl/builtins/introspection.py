@@ -6,7 +6,7 @@ from typing import Any
 
 from spark_jobs.cxl import tracing, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
-from spark_jobs.cxl.builtins.declare import INTERPRETED, Anything, Bool, String, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, INTERPRETED, Anything, Bool, String, method
 
 _NAMES = {
     "bool": "Bool",
@@ -112,3 +112,15 @@ def catch(value: Anything, fallback: Anything) -> Anything:
     "present"
     """
     return fallback if value is None else value
+
+
+@method(arrow=BY_VALUE, nulls="handle", result=lambda arguments: arguments[0].or_null())
+def null_if(value: Anything, other: Anything) -> Anything:
+    """The value, or null if it equals the other one, as `==` compares them; ours.
+
+    >>> "n/a".null_if("n/a")
+    null
+    >>> "Ada".null_if("n/a")
+    "Ada"
+    """
+    return None if value is None or (other is not None and values.equal(value, other)) else value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import arithmetic, failure, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
-from spark_jobs.cxl.builtins.declare import Float, Int, NoKernel, Numeric, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, Float, Int, NoKernel, Numeric, method
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -174,3 +174,40 @@ def max_(number: Numeric, other: Numeric) -> Numeric:
     20
     """
     return number if number > other else other
+
+
+def _sqrt(pc: Any, number: Any) -> Any:
+    floats = pc.cast(number, "float64", safe=False)
+    return pc.sqrt(floats), pc.fill_null(pc.less(floats, 0.0), False)
+
+
+@method(arrow=_sqrt, fails=True)
+def sqrt(number: Numeric) -> Float:
+    """The square root, always a Float; of a negative number it is an error. Ours.
+
+    >>> 9.sqrt()
+    3.0
+    >>> (-1).sqrt()
+    error: the square root of a negative number
+    """
+    if number < 0:
+        raise failure.Failure("the square root of a negative number", value=str(number))
+    return math.sqrt(number)
+
+
+@method(arrow=BY_VALUE, fails=True)
+def pow_(number: Numeric, exponent: Numeric) -> Float:
+    """The number to the power of another one, always a Float; where there is no such number it is an error. Ours.
+
+    >>> 2.pow(10)
+    1024.0
+    >>> 2.pow(-1)
+    0.5
+    >>> (-8).pow(0.5)
+    error: -8 to the power of 0.5 is no number
+    """
+    try:
+        return math.pow(number, exponent)
+    except (ValueError, OverflowError):
+        text = f"{values.text_of(number)} to the power of {values.text_of(exponent)} is no number"
+        raise failure.Failure(text, value=values.text_of(number)) from None

@@ -2,11 +2,14 @@ r"""Methods with regular expressions: RE2's dialect, in which `\w \d \s \b` are 
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Annotated, Any
 
-from spark_jobs.cxl import patterns, types
+from spark_jobs.cxl import failure, patterns, types
 from spark_jobs.cxl.builtins import array_kernels as arrays
-from spark_jobs.cxl.builtins.declare import Bool, Int, String, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, Bool, Int, String, method
+from spark_jobs.cxl.builtins.string import LIMIT_BYTES
 
 #: A regular expression; a literal is checked when the program is compiled.
 Pattern = Annotated[str, types.STRING, patterns.complaint]
@@ -67,3 +70,52 @@ def capture(text: String, pattern: Pattern, group: Int = 0) -> String:
     if found is None or number > found.re.groups:
         return None  # type: ignore[return-value]
     return found.group(number)  # type: ignore[no-any-return]
+
+
+#: A reference to a group, or a backslash, in what replaces a match.
+_REFERENCE = re.compile(r"\\(?:([0-9])|(\\))")
+
+
+def _replacement_complaint(text: str) -> str | None:
+    """What is wrong with the text that replaces matches; None when it is well formed."""
+    if "\\" in _REFERENCE.sub("", text):
+        return r"a backslash stands before the number of a group (`\1`) or another backslash"
+    return None
+
+
+#: What replaces a match; a literal is checked when the program is compiled.
+Replacement = Annotated[str, types.STRING, _replacement_complaint]
+
+
+@method(arrow=BY_VALUE, fails=True)
+def regex_replace(text: String, pattern: Pattern, replacement: Replacement) -> String:
+    r"""The text with every match of the pattern replaced; ours.
+
+    `\1` to `\9` in the replacement stand for the groups of the match, `\0` for all of it, and `\\` for a backslash.
+    A group that took no part is empty.
+
+    >>> "tel. 030 / 12 34".regex_replace("[^0-9]+", "")
+    "0301234"
+    >>> "2024-03-15".regex_replace("([0-9]+)-([0-9]+)-([0-9]+)", "\\3.\\2.\\1")
+    "15.03.2024"
+    """
+    if _replacement_complaint(replacement) is not None:
+        raise failure.Failure(f"invalid replacement: {_replacement_complaint(replacement)}", value=replacement)
+    expression = patterns.compiled(pattern)
+    wanted = [int(number) for number, _ in _REFERENCE.findall(replacement) if number]
+    if wanted and max(wanted) > expression.groups:
+        raise failure.Failure(f"the pattern has no group {max(wanted)}", value=pattern)
+    pieces, at = [], 0
+    for found in expression.finditer(text):
+        pieces.append(text[at : found.start()])
+        pieces.append(_REFERENCE.sub(partial(_referred, found), replacement))
+        at = found.end()
+    made = "".join((*pieces, text[at:]))
+    if (size := len(made.encode("utf-8", "surrogatepass"))) > LIMIT_BYTES:
+        raise failure.text_too_large(size, LIMIT_BYTES)
+    return made
+
+
+def _referred(found: Any, sign: re.Match[str]) -> str:
+    """What a reference in a replacement stands for."""
+    return "\\" if sign[2] else found.group(int(sign[1])) or ""

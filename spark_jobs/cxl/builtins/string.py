@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any
 
 from spark_jobs.cxl import failure, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins import conversion_kernels as kernels
-from spark_jobs.cxl.builtins.declare import Anything, Array, Bool, Int, NoKernel, String, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, Anything, Array, Bool, Int, NoKernel, String, method
 
 #: Unicode's White_Space property; Python's `strip()` would take the separators U+001C to U+001F as well.
 WHITE_SPACE = "".join(
@@ -15,6 +17,8 @@ WHITE_SPACE = "".join(
 )
 #: The largest text, in bytes, that `repeat` and the padding methods make.
 LIMIT_BYTES = 10_485_760
+#: A word, apostrophes within it included.
+_WORD = re.compile(r"[^\W_](?:['’]?[^\W_])*")
 
 
 def _cased(ascii_kernel: str, body: Any) -> Any:
@@ -328,3 +332,35 @@ def concat(text: String, *others: Anything) -> String:
     "v2.5true"
     """
     return text + "".join(map(values.text_of, others))
+
+
+@method(arrow=BY_VALUE)
+def sha256(text: String) -> String:
+    """The SHA-256 digest of the text in UTF-8, as 64 hexadecimal digits: a key made of others. Ours.
+
+    >>> "Ada".sha256().left(12)
+    "99a563ab2f6e"
+    """
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@method(arrow=BY_VALUE)
+def md5(text: String) -> String:
+    """The MD5 digest of the text in UTF-8, as 32 hexadecimal digits; it protects nothing. Ours.
+
+    >>> "Ada".md5().left(12)
+    "1a382809b7c0"
+    """
+    return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+@method(arrow=BY_VALUE)
+def title(text: String) -> String:
+    """The text with the first letter of each word as a capital and all others small; ours.
+
+    Words are letters and digits without anything between them, apostrophes included.
+
+    >>> "ADA o'neil-KING".title()
+    "Ada O'neil-King"
+    """
+    return _WORD.sub(lambda word: word[0][0].title() + word[0][1:].lower(), text)

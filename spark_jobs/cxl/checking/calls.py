@@ -88,7 +88,76 @@ _FOREIGN = {
     "all": "not values.any(it => not …)",
     "first": "[0]",
     "concat_ws": ".join(delimiter)",
+    "char_length": ".length()",
+    "initcap": ".title()",
+    "proper": ".title()",
+    "capitalize": ".title()",
+    "regexp_replace": ".regex_replace(pattern, replacement)",
+    "replace_regex": ".regex_replace(pattern, replacement)",
+    "sub": ".regex_replace(pattern, replacement)",
+    "gsub": ".regex_replace(pattern, replacement)",
+    "regexp_extract": ".capture(pattern, group)",
+    "regexp_like": ".find(pattern)",
+    "regexp_matches": ".find(pattern)",
+    "instr": ".contains(part)",
+    "position": ".contains(part)",
+    "charindex": ".contains(part)",
+    "translate": ".replace(old, new)",
+    "nullif": ".null_if(other)",
+    "isnull": ".is_null()",
+    "isna": ".is_null()",
+    "notnull": "not value.is_null()",
+    "notna": "not value.is_null()",
+    "greatest": ".max(other)",
+    "least": ".min(other)",
+    "power": ".pow(exponent)",
+    "square": ".pow(2)",
+    "trunc": ".floor()",
+    "sign": "if value < 0 then -1 else 1",
+    "dateadd": ".add_days(n)",
+    "timestampdiff": ".diff_days(other)",
+    "date_sub": ".add_days(-n)",
+    "months_between": ".diff_months(other)",
+    "date_trunc": '.truncate("month")',
+    "to_char": '.format("%Y-%m")',
+    "date_format": '.format("%Y-%m")',
+    "date_part": ".year()",
+    "today": "now.to_date()",
+    "current_date": "now.to_date()",
+    "curdate": "now.to_date()",
+    "getdate": "now",
+    "current_timestamp": "now",
+    "sysdate": "now",
+    "row_number": "$window.row_number()",
+    "rank": "$window.rank()",
+    "lag": "$window.lag(column)",
+    "lead": "$window.lead(column)",
+    "try_cast": ".try_int()",
+    "to_decimal": ".to_float()",
+    "boolean": ".to_bool()",
+    "date": ".to_date()",
+    "hash": ".sha256()",
+    "sha1": ".sha256()",
+    "sha2": ".sha256()",
+    "iif": "if condition then value else other",
+    "decode": "match value { a => b, _ => c }",
+    "case": "match { condition => value, _ => other }",
+    "print": ".debug(label)",
 }
+#: What there is nothing for, and why.
+_NOTHING = {
+    "uuid": "a run that is repeated has to give the same records: make a key of columns, `value.sha256()`",
+    "gen_random_uuid": "a run that is repeated has to give the same records: make a key of columns, `value.sha256()`",
+    "random": "a run that is repeated has to give the same records",
+    "rand": "a run that is repeated has to give the same records",
+}
+
+
+def foreign(name: str) -> str | None:
+    """How CXL writes what another language calls a function; capitals do not count."""
+    return _FOREIGN.get(name) or _FOREIGN.get(name.lower())
+
+
 #: What literals that are looked at stand for, by the parameter's name.
 _CHECKED = {"pattern": "regex pattern", "form": "date format", "number_format": "number pattern"}
 _DATE_FORMATS = (strftime.complaint, strftime.reading_complaint)
@@ -155,10 +224,11 @@ def _unknown(
     session: Session, name: str, arguments: Sequence[ast.Expression], place: Place, name_place: Place
 ) -> typed.Expression:
     _check_all(session, arguments)
-    if name in _FOREIGN:
-        help_text: str | None = (
-            f"write `{_FOREIGN[name]}`" if not _FOREIGN[name].startswith("the ") else f"use {_FOREIGN[name]}"
-        )
+    written = None if name.lower() in _by_name() else foreign(name)
+    if written is not None:
+        help_text: str | None = f"write `{written}`" if not written.startswith("the ") else f"use {written}"
+    elif overloads(name.lower()):
+        help_text = f"names of methods are written in small letters: `.{name.lower()}(…)`"
     else:
         help_text = session.suggest(name, _by_name)
     session.unresolved(f"unknown method '{name}'", name_place, help_text)
@@ -361,6 +431,13 @@ def _widen_together(
     return result
 
 
+def _as_written(written: str, shown: str) -> str:
+    """How CXL writes something, with what the argument is."""
+    if written.startswith("the "):
+        return f"use {written}"
+    return f"write `{shown if written[0] in '.[' else ''}{written.replace('value', shown)}`"
+
+
 def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     """`name(arguments)`: an aggregate, a function of the same module, or a mistake."""
     aggregates = declare.aggregates()
@@ -376,11 +453,16 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
         )
     _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
     shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
-    if overloads(node.name):
-        help_text: str | None = f"`{node.name}` is a method: write `{shown}.{node.name}(…)`"
-    elif node.name in _FOREIGN:
-        written = _FOREIGN[node.name]
-        help_text = f"write `{shown if written[0] in '.[' else ''}{written.replace('value', shown)}`"
+    small = node.name.lower()
+    if overloads(small):
+        rest = ", ".join("…" for _ in node.arguments[1:2])
+        help_text: str | None = f"`{small}` is a method: write `{shown}.{small}({rest or '…' if rest else ''})`"
+    elif (written := foreign(node.name)) is not None:
+        help_text = _as_written(written, shown)
+    elif small in aggregates and node.name != small:
+        help_text = f"names of functions are written in small letters: `{small}(…)`"
+    elif small in _NOTHING:
+        help_text = _NOTHING[small]
     else:
         names = [*aggregates, *(session.module.functions if session.module else ())]
         help_text = nearest.hint(node.name, names, "'")

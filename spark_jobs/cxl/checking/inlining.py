@@ -14,6 +14,7 @@ from spark_jobs.cxl.checking import modules
 from spark_jobs.cxl.checking.environment import Binding
 from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.checking.session import Session
+from spark_jobs.cxl.syntax import habits
 from spark_jobs.diagnostics import nearest
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def member(
     module = session.imports.get(alias)
     if module is None:
         help_text = nearest.hint(alias, session.imports, "'") or f"import it first: `use path.to.{alias}`"
+        if arguments is None and (conversion := habits.CONVERSIONS.get(found.lower())):
+            help_text = f"write `{alias}.{conversion}()`; `::` reads a member of a module"
         return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
     if any(finding.is_error for finding in findings(module, session.expressions)):
         # What is wrong is reported in the module's own file.

@@ -18,7 +18,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import ownership
-from spark_jobs.cxl.syntax import ast, builder, mistakes
+from spark_jobs.cxl.syntax import ast, builder, habits, mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -182,7 +182,7 @@ class _Driver:
         self.problems += _limits(tree)
         if not self.problems:
             self.problems += _without_operator(statements, self.text)
-        return Parsed(tree, tuple(self.problems))
+        return Parsed(tree, tuple(_in_cxl(self.problems, self.text)))
 
     def _tokens(self) -> Iterator[Token]:
         """The lexer's tokens; a character that begins no token is reported, and lexing continues after it."""
@@ -436,6 +436,21 @@ def _without_operator(statements: Sequence[ast.Statement], text: str) -> Iterato
             continue
         shown = text[start:end] if end - start <= 30 else f"{text[start : start + 29]}…"
         yield Problem(f"`{shown}` stands behind a complete value", statement.place, _missing(text, start))
+
+
+def _in_cxl(problems: Sequence[Problem], text: str) -> Iterator[Problem]:
+    """The mistakes, with one for each form of another language in the place of all that stand on its lines."""
+    if not problems:
+        return
+    left = list(problems)
+    told: list[Problem] = []
+    for form in habits.forms(text, [one.place[0] for one in problems]):
+        first, last = (habits.line_of(text, position) for position in form.place)
+        there = [one for one in left if first <= habits.line_of(text, one.place[0]) <= last]
+        if there:
+            told.append(Problem(form.message, form.place, form.help))
+            left = [one for one in left if one not in there]
+    yield from sorted([*told, *left], key=lambda one: one.place)
 
 
 def _missing(text: str, start: int) -> str:

@@ -1,0 +1,182 @@
+"""What SQL, Python and spreadsheets write in another way, found in a program that does not parse: one mistake each.
+
+The grammar sees several mistakes in `cast(x as int)` or `x is not null`, none of which says what to do. Where such a
+form stands on the line of a mistake, it takes the place of all mistakes there, and says how CXL writes it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from spark_jobs.cxl.syntax.ast import Place
+
+#: What converts to what other languages call a type.
+CONVERSIONS = {
+    **dict.fromkeys(("int", "integer", "bigint", "smallint", "tinyint", "long", "int4", "int8", "int64"), "to_int"),
+    **dict.fromkeys(("float", "double", "real", "decimal", "numeric", "number", "float8", "float64"), "to_float"),
+    **dict.fromkeys(("text", "string", "varchar", "char", "nvarchar", "str"), "to_string"),
+    **dict.fromkeys(("bool", "boolean", "bit"), "to_bool"),
+    "date": "to_date",
+    **dict.fromkeys(("datetime", "timestamp", "timestamptz"), "to_datetime"),
+}
+#: Longer lines are not looked at, and no more of them.
+_MOST_CHARACTERS, _MOST_LINES = 400, 20
+_COMMENT = "a comment starts with `#` and goes to the end of its line"
+_VALUE = r"(?P<value>[\w.`$]+(?:\([^()\n]*\))?(?:\.\w+\([^()\n]*\))*)"
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'')
+_REMARK = re.compile(r"#(?!\d{4}-\d\d-\d\d#)[^\n]*")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A form of another language: what is wrong, where, and how CXL writes it."""
+
+    message: str
+    place: Place
+    help: str
+
+
+@dataclass(frozen=True)
+class _Habit:
+    """A form, and what to say of a match; patterns see texts as blanks, `told` gets what stands there."""
+
+    pattern: re.Pattern[str]
+    message: str
+    told: Callable[[re.Match[str], str], str]
+
+
+def _habit(pattern: str, message: str, told: str | Callable[[re.Match[str], str], str]) -> _Habit:
+    compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    return _Habit(compiled, message, (lambda found, text: told) if isinstance(told, str) else told)
+
+
+def _part(found: re.Match[str], text: str, name: str) -> str:
+    """What the program has in the place of a group."""
+    start, end = found.span(name)
+    return text[start:end].strip()
+
+
+def _cast(found: re.Match[str], text: str) -> str:
+    method = CONVERSIONS.get(found["type"].lower(), "to_string")
+    value = _part(found, text, "value")
+    receiver = value if re.fullmatch(r"[\w.]+", value) else f"({value})"
+    return f"write `{receiver}.{method}()`"
+
+
+def _choice(found: re.Match[str], text: str) -> str:
+    condition, value, other = (_part(found, text, name) for name in ("condition", "value", "other"))
+    return f"write `if {condition} then {value} else {other}`"
+
+
+def _like(found: re.Match[str], text: str) -> str:
+    value, negation = _part(found, text, "value"), "not " if found["not"] else ""
+    given = _STRING.match(text, found.end())
+    wanted = given[0][1:-1] if given else "…"
+    inner = wanted.strip("%")
+    if given is None or "%" in inner or "_" in inner:
+        return f'write `{negation}{value}.matches("…")` with a regular expression: `.*` for `%`, `.` for `_`'
+    starts, ends = not wanted.startswith("%"), not wanted.endswith("%")
+    if starts and ends:
+        return f"write `{value} {'!=' if negation else '=='} {given[0]}`"
+    method = "starts_with" if starts else "ends_with" if ends else "contains"
+    return f'write `{negation}{value}.{method}("{inner}")`'
+
+
+def _between(found: re.Match[str], text: str) -> str:
+    value, low, high = (_part(found, text, name) for name in ("value", "low", "high"))
+    if found["not"]:
+        return f"write `{value} < {low} or {value} > {high}`"
+    return f"write `{value} >= {low} and {value} <= {high}`"
+
+
+def _null(found: re.Match[str], text: str) -> str:
+    return f"write `{'not ' if found['not'] else ''}{_part(found, text, 'value')}.is_null()`"
+
+
+def _among(found: re.Match[str], text: str) -> str:
+    value, sign, joint = _part(found, text, "value"), "!=" if found["not"] else "==", "and" if found["not"] else "or"
+    given = [one.strip() for one in text[found.end() : text.find(")", found.end())].split(",")][:2]
+    compared = f" {joint} ".join(f"{value} {sign} {one}" for one in given if one)
+    return f"compare with each value: `{compared}`, or use `match`"
+
+
+def _extract(found: re.Match[str], text: str) -> str:
+    return f"write `{_part(found, text, 'value')}.{found['unit'].lower()}()`"
+
+
+_HABITS = (
+    _habit(r"/\*", "`/*` begins no comment", _COMMENT),
+    _habit(r"(?:^|(?<=\s))--(?=\s|$)|^[ \t]*--", "`--` begins no comment", _COMMENT),
+    _habit(r"//", "`//` begins no comment", _COMMENT),
+    _habit(
+        r"\b(?:try_)?cast\s*\(\s*(?P<value>[^()\n]+?(?:\([^()\n]*\))?)\s+as\s+(?P<type>\w+)(?:\s*\([\d, ]*\))?\s*\)?",
+        "a value is converted by a method",
+        _cast,
+    ),
+    _habit(
+        r"\bcase\s+(?:[\w.]+\s+)?when\b|^\s*when\b[^\n]{1,200}?\bthen\b",
+        "`case` is a word of SQL",
+        "a choice is written `if … then … else …` or `match { condition => value, _ => default }`",
+    ),
+    _habit(rf"{_VALUE}\s+(?P<not>not\s+)?(?:i?like|rlike)\s+", "`like` is a word of SQL", _like),
+    _habit(
+        rf"{_VALUE}\s+(?P<not>not\s+)?between\s+(?P<low>[^\n]+?)\s+and\s+(?P<high>[^\s)]+)",
+        "`between` is a word of SQL",
+        _between,
+    ),
+    _habit(rf"{_VALUE}\s+is\s+(?P<not>not\s+)?(?:null|none)\b", "`is` is no operator", _null),
+    _habit(rf"{_VALUE}\s+(?P<not>not\s+)?in\s*[(\[]", "`in` is no operator", _among),
+    _habit(
+        r"\bextract\s*\(\s*(?P<unit>\w+)\s+from\s+(?P<value>[^()\n]+)\)?",
+        "a part of a date is read by a method",
+        _extract,
+    ),
+    _habit(
+        r"\bii?f\s*\((?P<condition>[^,\n]+),(?P<value>[^,\n]+),(?P<other>[^,\n]+)\)",
+        "`if` is no function",
+        _choice,
+    ),
+    _habit(
+        r"(?:=\s*|^\s*)(?P<value>[^=\n]+?)\s+if\s+(?P<condition>(?:(?!\bthen\b)[^\n])+?)\s+else\s+(?P<other>[^\n]+?)\s*$",
+        "the condition of a choice stands first",
+        _choice,
+    ),
+    _habit(r"^\s*select\b", "`select` is a word of SQL", "write `emit name = value` for each column of the output"),
+    _habit(
+        r"^\s*where\b", "`where` is a word of SQL", "write `filter condition`: records that do not meet it are left out"
+    ),
+)  # fmt: skip
+
+
+def masked(text: str) -> str:
+    """The text with blanks in the place of what stands in strings and comments."""
+    text = _STRING.sub(lambda found: found[0][0] + " " * (len(found[0]) - 2) + found[0][0], text)
+    return _REMARK.sub(lambda found: " " * len(found[0]), text)
+
+
+def forms(text: str, positions: Iterable[int]) -> Iterator[Found]:
+    """The forms of other languages on the lines of some positions, in the order in which they are looked for."""
+    seen = masked(text)
+    lines = dict.fromkeys(_line(seen, position) for position in positions)
+    short = [(start, end) for start, end in lines if end - start <= _MOST_CHARACTERS][:_MOST_LINES]
+    for habit in _HABITS:
+        for start, end in short:
+            for found in habit.pattern.finditer(seen, start, end):
+                first = found.start() + len(found[0]) - len(found[0].lstrip())
+                yield Found(habit.message, (first, max(found.end(), first + 1)), habit.told(found, text))
+
+
+def _line(text: str, position: int) -> tuple[int, int]:
+    """Where the line of a position begins and ends."""
+    end = text.find("\n", position)
+    return text.rfind("\n", 0, position) + 1, len(text) if end < 0 else end
+
+
+def line_of(text: str, position: int) -> int:
+    """The number of the line in which a position is, from 0."""
+    return text.count("\n", 0, position)

@@ -190,7 +190,7 @@ def test_the_page_on_object_stores_is_true(tmp_path: Path, s3: Bucket, monkeypat
         s3.put(f"in/{name}.csv", f"order_id,amount\n1,99.5\n{name[5:7]},100.5\n")
     (command,) = blocks(page, "sh")
     assert clinker.main(command.split()[1:]) == 0
-    assert Path("out/large_orders.csv").read_text() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
+    assert s3.get("out/large_orders.csv").decode() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
 
 
 def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,6 +298,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
     )
 
 
+def _recover(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import recover
+
+    return recover.main(arguments.folders, arguments.base_dir or Path())
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "validate": _validate,
@@ -313,6 +319,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
     "completion": _completion,
     "doctor": _doctor,
+    "recover": _recover,
 }
 
 
@@ -343,6 +350,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_guess(commands)
     _add_lineage(commands)
     _add_doctor(commands)
+    _add_recover(commands)
     _add_dlq(commands)
     _add_test(commands)
     _add_preview(commands)
@@ -526,6 +534,17 @@ def _add_guess(commands: Any) -> None:
     command = _command(commands, "guess", "print the source that reads a file, and tell what does not fit")
     command.add_argument("files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON or fixed-width files")
     command.add_argument("--text", action="store_true", help="declare every column as `string`")
+
+
+def _add_recover(commands: Any) -> None:
+    command = _command(commands, "recover", "complete or remove what dead runs left in folders")
+    command.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder with outputs, or its s3:// URI")
+    command.add_argument(
+        "--base-dir",
+        type=Path,
+        metavar="DIR",
+        help="a pipeline's folder, for its clinker.toml; default: the current folder",
+    )
 
 
 def _add_doctor(commands: Any) -> None:

@@ -18,9 +18,11 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _ALIASES = {"s3a": "s3", "s3n": "s3"}
 #: The stores that files are read from.
 READABLE = frozenset({"gs", "s3"})
+#: The stores that files are written to.
+WRITABLE = frozenset({"s3"})
 #: A bucket's name as S3 and its kin accept it, old ones with capitals and underscores included.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
-_MOST_KEY_BYTES = 1024
+MOST_KEY_BYTES = 1024
 
 
 class BadLocation(ValueError):
@@ -123,8 +125,8 @@ def parse(uri: str) -> Location:
     if _BUCKET.fullmatch(bucket) is None:
         shown = f"`{bucket}` is no name of a bucket" if bucket else "it names no bucket"
         raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may have patterns and tokens")
-    if len(key.encode()) > _MOST_KEY_BYTES:
-        raise BadLocation(f"its key has more than {_MOST_KEY_BYTES} bytes", "no store has such keys; shorten it")
+    if len(key.encode()) > MOST_KEY_BYTES:
+        raise BadLocation(f"its key has more than {MOST_KEY_BYTES} bytes", "no store has such keys; shorten it")
     return Location(scheme_of(uri), bucket, key)
 
 

@@ -11,6 +11,7 @@ from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
     from spark_jobs.stores.objects import Store
+    from spark_jobs.stores.s3_writing import WritableS3
     from spark_jobs.stores.settings import StoreSettings
 
 
@@ -29,6 +30,17 @@ def store(scheme: str, settings: StoreSettings) -> Store:
     if scheme == "gs":
         return gcs.Gcs(settings.gcs)
     raise StoreError(Kind.FAILED, "no store is known for this scheme", f"{scheme}://")
+
+
+def writable(settings: StoreSettings) -> WritableS3:
+    """The store that files are written to.
+
+    Args:
+        settings: resolved ones.
+    """
+    from spark_jobs.stores.s3_writing import WritableS3
+
+    return WritableS3(settings.s3)
 
 
 def open_object(uri: str, size: int, version: str, settings: StoreSettings) -> ObjectReader:

@@ -17,6 +17,8 @@ class Kind(enum.Enum):
     CHANGED = errno.ESTALE
     #: Somebody else has written the name meanwhile.
     TAKEN = errno.EEXIST
+    #: The store does not know what it is asked for.
+    UNSUPPORTED = errno.ENOTSUP
     #: The store cannot be reached, or does not answer as it should.
     FAILED = errno.EIO
 
@@ -35,6 +37,11 @@ class StoreError(OSError):
         self.kind = kind
         self.message = message
         self.uri = uri
+
+    @property
+    def code(self) -> str:
+        """The diagnostic that says what it means."""
+        return "E902" if self.kind is Kind.TAKEN else "E910"
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[Kind, str, str]]:
         return StoreError, (self.kind, self.message, self.uri)

@@ -68,20 +68,25 @@ class S3:
 
     def describe(self, location: Location) -> Object | None:
         """See `objects.Store`."""
+        answer = self.head(location)
+        if answer is None:
+            return None
+        return Object(location, answer["ContentLength"], _ns(answer["LastModified"]), answer.get("ETag", ""))
+
+    def head(self, location: Location) -> Any:
+        """What the store says of an object; None when it is not there."""
         try:
-            answer = self.ask("head_object", location, Bucket=location.bucket, Key=location.key)
+            return self.ask("head_object", location, Bucket=location.bucket, Key=location.key)
         except StoreError as error:
             if error.kind is not Kind.MISSING:
                 # The answer to HEAD has no body: asked for its bytes, the store says why it refuses.
                 self.ask("get_object", location, Bucket=location.bucket, Key=location.key, Range="bytes=0-0")
                 raise
             return None
-        mtime_ns = int(answer["LastModified"].timestamp() * 1e9)
-        return Object(location, answer["ContentLength"], mtime_ns, answer.get("ETag", ""))
 
-    def pages(self, prefix: Location, *, deep: bool) -> Iterator[Page]:
-        """See `objects.Store`."""
-        wanted = {"Bucket": prefix.bucket, "Prefix": prefix.key, "MaxKeys": PAGE_KEYS}
+    def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
+        """See `objects.Store`; where so many objects are enough for whoever asks, pages are no longer than that."""
+        wanted = {"Bucket": prefix.bucket, "Prefix": prefix.key, "MaxKeys": most or PAGE_KEYS}
         wanted |= {} if deep else {"Delimiter": "/"}
         while True:
             answer = self.ask("list_objects_v2", prefix, **wanted)
@@ -173,6 +178,12 @@ def _refused(error: Any, location: Location) -> StoreError:
     if code == "NoSuchBucket":
         text = f"there is no bucket `{bucket}`: check its name, and storage.s3.endpoint in clinker.toml"
         return StoreError(Kind.MISSING, text, uri)
+    if code == "NoSuchUpload":
+        return StoreError(Kind.MISSING, "the upload was ended by somebody else", uri)
+    if code == "NotImplemented" or status == 501:
+        return StoreError(Kind.UNSUPPORTED, f"the store does not know what {operation} asks for", uri)
+    if code in ("ConditionalRequestConflict", "OperationAborted") or status == 409:
+        return _taken(location)
     if code in _NOT_THERE:
         return StoreError(Kind.MISSING, "file not found", uri)
     if code in _EXPIRED:

@@ -313,14 +313,23 @@ LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: 
 # ---- URIs
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/x.csv", "S3://bucket/x.csv", "gs://bucket/x.csv"])
-def test_outputs_in_stores_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("uri", ["gs://bucket/x.csv", "GS://bucket/x.csv", "abfs://bucket/x.csv"])
+def test_outputs_in_stores_that_are_not_ready_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
     text = outputs(uri, "fine.csv", "file:///tmp/x.csv") + LETTERS.format(uri + ".d", "d.csv")
     plan = planned(tmp_path, text, allow_absolute_paths=True)
     assert [(item.code.id, item.span.line if item.span else 0) for item in pending.pending(plan)] == [
         ("E400", 13),
         ("E400", 16),
     ]
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/x.csv", "S3A://bucket/x.csv"])
+def test_outputs_in_stores_are_all_in_stores(uri: str, tmp_path: Path) -> None:
+    text = outputs(uri) + LETTERS.format(uri + ".d", "s3://other/d.csv")
+    assert pending.pending(planned(tmp_path, text, allow_absolute_paths=True)) == []
+    mixed = outputs("fine.csv", uri) + LETTERS.format(uri + ".d", "s3://other/d.csv")
+    (found,) = pending.pending(planned(tmp_path, mixed, allow_absolute_paths=True))
+    assert (found.code.id, f"`{uri}` is in a store, and other outputs" in found.message) == ("E400", True)
 
 
 @pytest.mark.parametrize(
@@ -347,13 +356,13 @@ def test_every_check_says_which_uris_do_not_run_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = outputs("gs://b1/x.csv").replace("path: orders.csv", "glob: hdfs://b1/*.csv") + LETTERS.format(
-        "s3://b1/d", "d.csv"
+        "abfs://b1/d", "d.csv"
     )
     (tmp_path / "p.yaml").write_text(text)
     for arguments in (["validate", "--no-inputs"], ["validate"], ["run", "--dry-run"], ["run"]):
         assert clinker.main([*arguments, str(tmp_path / "p.yaml"), "--allow-absolute-paths"]) == 1
         told = capsys.readouterr()
-        for path in ("`hdfs://b1/*.csv`", "`gs://b1/x.csv`", "`s3://b1/d`"):
+        for path in ("`hdfs://b1/*.csv`", "`gs://b1/x.csv`", "`abfs://b1/d`"):
             assert f"a URI ({path})" in told.err, (arguments, path)
         assert "mount the store" in told.err
         assert "valid" not in told.out

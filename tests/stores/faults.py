@@ -19,12 +19,13 @@ _HOP = {"connection", "transfer-encoding", "content-length", "keep-alive", "serv
 
 @dataclass(frozen=True)
 class Request:
-    """A request: its number from 0, its method and path, and the range that it asks for."""
+    """A request: its number from 0, its method and path, the range that it asks for, and how long its body is."""
 
     number: int
     method: str
     path: str
     range: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,11 @@ class Fault:
 
 @dataclass
 class Proxy:
-    """The server; `rule` says what happens to a request."""
+    """The server; `rule` says what happens to a request, and the store sees no `hidden` headers."""
 
     endpoint: str
     rule: Callable[[Request], Fault | None] = lambda request: None
+    hidden: frozenset[str] = frozenset()
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -74,7 +76,9 @@ def between(store: str) -> Iterator[Proxy]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             with proxy.lock:
-                request = Request(len(proxy.requests), self.command, self.path, self.headers.get("Range") or "")
+                request = Request(
+                    len(proxy.requests), self.command, self.path, self.headers.get("Range") or "", len(body)
+                )
                 proxy.requests.append(request)
             fault = proxy.rule(request) or Fault()
             if fault.before is not None:
@@ -89,7 +93,8 @@ def between(store: str) -> Iterator[Proxy]:
                 self.command,
                 self.path,
                 body,
-                {k: v for k, v in self.headers.items() if k != "Host"} | {"Host": self.headers["Host"]},
+                {k: v for k, v in self.headers.items() if k.lower() not in proxy.hidden}
+                | {"Host": self.headers["Host"]},
             )
             answer = connection.getresponse()
             data = answer.read()

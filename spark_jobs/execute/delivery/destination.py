@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import enum
 import errno
-from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Protocol, TypeVar
+import itertools
+from dataclasses import dataclass, replace
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+from spark_jobs.disk import durable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 
 #: How a kind of destination names its files: local paths, or places in a store.
@@ -32,6 +36,38 @@ class Piece:
     start: int
     size: int
     before: bytes = b""
+
+
+#: Some of a file: bytes, or a stretch of a part.
+Stretch: TypeAlias = bytes | Piece
+
+
+def length(found: Stretch) -> int:
+    """How many bytes there are."""
+    return found.size if isinstance(found, Piece) else len(found)
+
+
+def cut(found: Stretch, start: int, end: int) -> Stretch:
+    """From a place on until another one."""
+    if isinstance(found, Piece):
+        return Piece(found.path, found.start + start, end - start)
+    return found[start:end]
+
+
+def read(part_store: PartStore, found: Stretch) -> bytes:
+    """The bytes.
+
+    Raises:
+        OSError: a part is shorter than what was written to it, or cannot be read.
+    """
+    if isinstance(found, bytes):
+        return found
+    with durable.about(found.path), part_store.open(found.path) as source:
+        source.seek(found.start)
+        data = source.read(found.size)
+    if len(data) < found.size:
+        raise OSError(errno.EIO, "is shorter than what was written to it; run again", found.path)
+    return data
 
 
 def whole(path: str, size: int) -> Piece:
@@ -58,6 +94,23 @@ class Content:
     end: bytes = b""
     trailing: int = 0
     uses_up: bool = False
+
+    def laid_out(self) -> Iterator[Stretch]:
+        """What stands in the file, in order."""
+        yield self.start
+        last = len(self.pieces) - 1
+        for number, piece in enumerate(self.pieces):
+            yield self.separator if number else b""
+            yield piece.before
+            yield replace(piece, size=piece.size - self.trailing, before=b"") if number == last else piece
+        yield self.end
+
+    @property
+    def whole_parts(self) -> Iterator[Piece]:
+        """The parts that it uses up, as they must have been written."""
+        if self.uses_up:
+            for path, group in itertools.groupby(self.pieces, key=lambda piece: piece.path):
+                yield whole(path, sum(piece.size for piece in group))
 
     @property
     def size(self) -> int:
@@ -129,6 +182,13 @@ class Draft(Protocol[Where]):
 
 class Publication(Draft[Where], Protocol[Where]):
     """A draft that can be published."""
+
+    def finish(self, spark: SparkSession) -> None:
+        """Have tasks do what is left to do before the files can be published.
+
+        Raises:
+            OSError: a part is not as it was written, or a file cannot be.
+        """
 
     def stamps(self) -> dict[str, str]:
         """The files that were put together, each with what its `stamp` will be once it is published."""

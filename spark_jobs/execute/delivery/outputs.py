@@ -21,6 +21,7 @@ from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.scan.compression import Compression
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,8 @@ def assemble(
         assembly = _Assembly(material, target, wanted.there, draft, is_shown)
         try:
             assembly.put_together(spark)
+        except StoreError as error:
+            raise verdict.broken(material.plan, error.code, str(error), target.name) from error
         except OSError as error:
             path = error.filename or target.deliveries[0].path
             raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error

@@ -6,17 +6,16 @@ split of the input. Tasks compress members, those of small files by the dozen.
 
 from __future__ import annotations
 
-import errno
 import itertools
 import os
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery.destination import Content, Piece, Stretch
 from spark_jobs.execute.delivery.merging import DRIVER_BYTES
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes.output.packed import pack
@@ -34,7 +33,7 @@ MEMBER_BYTES = 4 << 20
 #: A task compresses about so many bytes.
 _TASK_BYTES = 64 << 20
 #: What a member is made of: bytes, and stretches of parts.
-_Member = tuple[bytes | Piece, ...]
+_Member = tuple[Stretch, ...]
 
 
 @dataclass(frozen=True)
@@ -61,8 +60,9 @@ def packed(
     Raises:
         OSError: a part is not as it was written, or a member cannot be.
     """
-    for content in contents:
-        _check(part_store, content)
+    # Others have seen it where only pieces of the parts are wanted.
+    for part in (part for content in contents for part in content.whole_parts):
+        destination.check(part_store, part)
     files = [list(_members(content, MEMBER_BYTES)) for content in contents]
     batches = [
         _Batch(members, os.path.join(folder, f"{uuid.uuid4().hex}.packed"), compression)
@@ -76,54 +76,25 @@ def packed(
     return [Content(tuple(itertools.islice(pieces, len(members)))) for members in files]
 
 
-def _check(part_store: PartStore, content: Content) -> None:
-    """Refuse parts that are not as they were written; others have seen that where only pieces of them are wanted."""
-    if content.uses_up:
-        for path, group in itertools.groupby(content.pieces, key=lambda piece: piece.path):
-            destination.check(part_store, destination.whole(path, sum(piece.size for piece in group)))
-
-
-def _laid_out(content: Content) -> Iterator[bytes | Piece]:
-    """What stands in a file, in order."""
-    yield content.start
-    last = len(content.pieces) - 1
-    for number, piece in enumerate(content.pieces):
-        yield content.separator if number else b""
-        yield piece.before
-        yield replace(piece, size=piece.size - content.trailing, before=b"") if number == last else piece
-    yield content.end
-
-
 def _members(content: Content, most: int) -> Iterator[_Member]:
     """The members of a file, at least one: each has so many bytes, and the last one what is left."""
-    held: list[bytes | Piece] = []
+    held: list[Stretch] = []
     room = most
-    for found in _laid_out(content):
+    for found in content.laid_out():
         rest = found
-        while size := _length(rest):
+        while size := destination.length(rest):
             taken = min(size, room)
-            held.append(_cut(rest, 0, taken))
-            rest, room = _cut(rest, taken, size), room - taken
+            held.append(destination.cut(rest, 0, taken))
+            rest, room = destination.cut(rest, taken, size), room - taken
             if not room:
                 yield tuple(held)
                 held, room = [], most
-    if held or (room == most and not any(map(_length, _laid_out(content)))):
+    if held or (room == most and not any(map(destination.length, content.laid_out()))):
         yield tuple(held)
 
 
-def _length(found: bytes | Piece) -> int:
-    return found.size if isinstance(found, Piece) else len(found)
-
-
 def _size(member: _Member) -> int:
-    return sum(map(_length, member))
-
-
-def _cut(found: bytes | Piece, start: int, end: int) -> bytes | Piece:
-    """From a place on until another one."""
-    if isinstance(found, Piece):
-        return Piece(found.path, found.start + start, end - start)
-    return found[start:end]
+    return sum(map(destination.length, member))
 
 
 def _batches(members: Sequence[_Member]) -> Iterator[tuple[_Member, ...]]:
@@ -146,18 +117,7 @@ def _write(part_store: PartStore, wanted: _Batch) -> list[Piece]:
     found = []
     with durable.about(path), part_store.create(path) as sink:
         for member in wanted.members:
-            data = pack(b"".join(_read(part_store, each) for each in member), wanted.compression)
+            data = pack(b"".join(destination.read(part_store, each) for each in member), wanted.compression)
             found.append(Piece(path, sink.tell(), len(data)))
             sink.write(data)
     return found
-
-
-def _read(part_store: PartStore, found: bytes | Piece) -> bytes:
-    if isinstance(found, bytes):
-        return found
-    with durable.about(found.path), part_store.open(found.path) as source:
-        source.seek(found.start)
-        data = source.read(found.size)
-    if len(data) < found.size:
-        raise OSError(errno.EIO, "is shorter than what was written to it; run again", found.path)
-    return data

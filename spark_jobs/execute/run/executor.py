@@ -31,6 +31,7 @@ from spark_jobs.nodes.transform import step as transform
 from spark_jobs.plan import plan as plans
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging.staging import SourceStaging
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import Draft
+    from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.products import Products
     from spark_jobs.plan.options import RunOptions
@@ -148,6 +150,8 @@ def execute(
         exit_code, error = failed.exit_code, result.RunError("E901", str(failed))
     except ConnectionError as failed:
         exit_code, error = breakdown.explain(failed, run.local_dir)
+    except StoreError as failed:
+        exit_code, error = ExitCode.IO, result.RunError(failed.code, str(failed))
     except OSError as failed:
         exit_code, error = ExitCode.IO, result.RunError("E900", durable.describe(failed))
     except KeyboardInterrupt:
@@ -172,7 +176,7 @@ def execute(
 
 def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its draft."""
-    there = Destinations(LocalFiles())
+    there = _there(run.plan)
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
     before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
@@ -210,6 +214,7 @@ def _publishing(run: _Run) -> ExitCode:
                 logs.LOG.warning("%s", warning)
             if asked is not None:
                 asked.note(draft, run.promised)
+            draft.finish(spark)
             with interrupts.ignored():
                 draft.publish()
                 run.is_published = True
@@ -219,10 +224,22 @@ def _publishing(run: _Run) -> ExitCode:
     return run.exit_code
 
 
+def _there(plan: plans.Plan) -> Destinations:
+    """Where the files of a plan go."""
+
+    def store() -> ObjectFiles:
+        from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
+        from spark_jobs.stores import opening
+
+        return ObjectFiles(opening.writable(plan.stores.resolved()))
+
+    return Destinations(LocalFiles(), store)
+
+
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run)
-    wanted = targets.resolve(run.plan, run.identity, run.options, Destinations(LocalFiles()), run.inputs)
+    wanted = targets.resolve(run.plan, run.identity, run.options, _there(run.plan), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     try:
         _fetch(run, draft.home)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.nodes.terms.description import Description, Details, Made, Section, no_programs, runs
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,4 +55,5 @@ DESCRIPTION = Description(
     details=Details(Section.OUTPUTS, _lines),
     unready=runs,
     files=_files,
+    stores=location.WRITABLE,
 )

@@ -11,6 +11,7 @@ from spark_jobs.nodes.output.step import SIDECAR
 from spark_jobs.plan import paths
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.reading import reader
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,7 +101,10 @@ def _dlq_files(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
 
 def _real(template: str, base_dir: Path) -> str:
     path = paths.resolve(template, base_dir)
-    return path if paths.is_remote(path) else os.path.realpath(path)
+    if not paths.is_remote(path):
+        return os.path.realpath(path)
+    is_known = location.scheme_of(path) in location.READABLE and location.problem(path) is None
+    return str(location.parse(path)).rstrip("/") if is_known else path
 
 
 def _above(path: str) -> list[str]:

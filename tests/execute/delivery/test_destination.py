@@ -70,6 +70,9 @@ class MemoryDraft:
     def remove(self, target: Path) -> None:
         self.changes[str(target)] = None
 
+    def finish(self, spark: object) -> None:
+        """All is done."""
+
     def stamps(self) -> dict[str, str]:
         return {path: str(hash(data)) for path, data in self.changes.items() if data is not None}
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from spark_jobs.stores.location import FilePath
 
 _LONGEST_NAME = 255
@@ -52,6 +54,9 @@ class LocalDraft:
         """See `Draft`."""
         if os.path.lexists(target):
             self.changes.append(Rename(None, str(target)))
+
+    def finish(self, spark: SparkSession) -> None:
+        """See `Publication`: files on the same machine have been put together as they came."""
 
     def stamps(self) -> dict[str, str]:
         """See `Publication`."""

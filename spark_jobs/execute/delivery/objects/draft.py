@@ -1,0 +1,290 @@
+"""A run's draft in a store: parts, then uploads that nobody sees, then the journal, then all files at once."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import destination
+from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery.merging import DRIVER_BYTES
+from spark_jobs.execute.delivery.objects import journal, layout, locks, remains
+from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
+from spark_jobs.execute.delivery.objects.recovery import recover
+from spark_jobs.execute.delivery.objects.upload_parts import UploadPart, upload_parts
+from spark_jobs.execute.spark import spread
+from spark_jobs.stores import location
+from spark_jobs.stores.location import Location
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.s3_writing import LEAST_PART_BYTES, Upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import PartStore
+    from spark_jobs.execute.delivery.objects.lease import Lease
+    from spark_jobs.stores.s3_writing import WritableS3
+
+#: A file of more pieces than these is put together by tasks, however small it is.
+_FEW_PIECES = 64
+#: A task sends about so many bytes, or has the store copy so many parts.
+_TASK_BYTES, _TASK_PARTS = 64 << 20, 16
+
+
+@dataclass(frozen=True)
+class _Sending:
+    """A part that is to be sent: its number, and the parts of the run in it that must be as they were written."""
+
+    upload: Upload
+    number: int
+    part: UploadPart
+    checked: tuple[Piece, ...]
+
+
+@dataclass
+class ObjectDraft:
+    """See `Publication`.
+
+    Args:
+        lease: says that the run lives.
+        run: its execution id.
+        home: a local folder for what stays inside the run.
+        before: the version of what is under a name, as the run saw it first; empty where there was nothing.
+    """
+
+    lease: Lease
+    run: str
+    home: Path
+    before: Callable[[Location], str]
+    _contents: dict[Location, tuple[str, Content]] = field(default_factory=dict)
+    _removals: list[Location] = field(default_factory=list)
+    _entries: list[journal.Entry] = field(default_factory=list)
+    #: The journal stays: what it says is done by the next run.
+    _is_stuck: bool = False
+    _has_uploads: bool = False
+
+    @property
+    def store(self) -> WritableS3:
+        """The store."""
+        return self.lease.store
+
+    @property
+    def part_store(self) -> PartStore:
+        """See `Draft`."""
+        return ObjectPartStore(self.store)
+
+    @property
+    def _remains(self) -> remains.Remains:
+        return remains.Remains(self.store, self.lease.home, self.lease.folders)
+
+    def parts(self, target: Location) -> str:
+        """See `Draft`: in the same bucket, so that the store copies them."""
+        folder = layout.homes(self.lease.folders)[target.bucket]
+        return str(layout.draft(folder, self.run) / layout.PARTS)
+
+    def assemble(self, target: Location, content: Content) -> None:
+        """See `Draft`: tasks do that, for all files at a time."""
+        self._contents[target] = uuid.uuid4().hex, content
+
+    def remove(self, target: Location) -> None:
+        """See `Draft`."""
+        self._removals.append(target)
+
+    def stamps(self) -> dict[str, str]:
+        """See `Publication`."""
+        return {str(target): mark for target, (mark, _) in self._contents.items()}
+
+    def finish(self, spark: SparkSession) -> None:
+        """See `Publication`."""
+        self.lease.check()
+        before = dict(zip(self._contents, remains.at_once(self.before, self._contents), strict=True))
+        remains.at_once(lambda each: _refuse_changed(self.store, *each), before.items())
+        small, room = dict[Location, Content](), DRIVER_BYTES
+        for target, (_, content) in self._contents.items():
+            if content.size <= min(room, LEAST_PART_BYTES) and len(content.pieces) <= _FEW_PIECES:
+                small[target] = content
+                room -= content.size
+        puts = [
+            journal.Put(target, self._contents[target][0], before[target], _bytes(self.part_store, content))
+            for target, content in small.items()
+        ]
+        large = {target: content for target, (_, content) in self._contents.items() if target not in small}
+        uploads = self._uploaded(spark, large)
+        completions = [
+            journal.Completion(target, self._contents[target][0], before[target], upload.id, tuple(tags))
+            for target, (upload, tags) in uploads.items()
+        ]
+        removals = [journal.Removal(target, version) for target in self._removals if (version := self.before(target))]
+        self._entries = [*completions, *puts, *removals]
+
+    def _uploaded(
+        self, spark: SparkSession, contents: dict[Location, Content]
+    ) -> dict[Location, tuple[Upload, list[str]]]:
+        """Have tasks send files; gives each one's upload, and the ETags of its parts."""
+        if not contents:
+            return {}
+        self._has_uploads = True
+        there = remains.at_once(partial(remains.pending, self.store), contents)
+        known = {target: [each.id for each in found] for target, found in zip(contents, there, strict=True)}
+        self._remains.note_uploads(known)
+        begun = remains.at_once(lambda target: self.store.begin(target, self._contents[target][0]), contents)
+        uploads = dict(zip(contents, begun, strict=True))
+        sendings = [each for target, content in contents.items() for each in _sendings(uploads[target], content)]
+        batches = [*_batches(sendings)]
+        answers = spread.spread(spark, partial(_send, self.part_store, self.store), batches, told=(OSError,))
+        tags = iter([tag for answer in answers for tag in answer])
+        found: dict[Location, tuple[Upload, list[str]]] = {target: (upload, []) for target, upload in uploads.items()}
+        for each in sendings:
+            found[each.upload.location][1].append(next(tags))
+        return found
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """See `Publication`."""
+        held: list[Location] = []
+        try:
+            for folder in sorted(self.lease.folders, key=str):  # all runs wait in the same order
+                locks.take(self.lease, folder, self.run)
+                held.append(folder)
+            for folder in held:
+                recover(self.store, folder, self.run)
+            yield
+        finally:
+            try:
+                if self._has_uploads and not self._is_stuck and not self.lease.is_lost:
+                    self._remains.abort_uploads()
+                for folder in held:
+                    locks.give_back(self.lease, folder)
+            except StoreError as error:
+                logs.LOG.warning("what is left is removed by the next run that writes there: %s", error)
+
+    def publish(self) -> None:
+        """See `Publication`."""
+        if not self._entries:
+            return
+        self.lease.check()
+        place = self.lease.home / layout.JOURNAL
+        try:
+            self.store.put(place, journal.text(self._entries), uuid.uuid4().hex)
+        except StoreError:
+            self._take_back()
+            raise
+        first, *others = self._entries
+        if error := self._apply(first):
+            self._take_back(first)
+            raise error
+        problems = [error for error in remains.at_once(self._apply, others) if error is not None]
+        # What somebody else has written meanwhile stays; everything else is for the next run.
+        foreign = [error for error in problems if error.kind in (Kind.TAKEN, Kind.MISSING)]
+        self._is_stuck = len(foreign) < len(problems)
+        if problems:
+            done = len(self._entries) - len(problems)
+            text = f"{problems[0].message}; {done} of {len(self._entries)} files of this run are published already"
+            if self._is_stuck:
+                text += ", and the next run that writes there publishes the others"
+            raise StoreError(problems[0].kind, text, problems[0].uri)
+        self._settle(place)
+
+    def close(self, *, failed: bool) -> None:
+        """See `Publication`; a store has no folders that would have to go."""
+        del failed
+        try:
+            if self._is_stuck:
+                self.lease.give_up()
+            elif self.lease.is_lost:
+                self.lease.stop()
+            else:
+                self._remains.clear()
+                self.lease.stop()
+                self.store.delete(self.lease.home / layout.LEASE)
+        except StoreError as error:
+            self.lease.stop()
+            logs.LOG.warning("%s is left to the next run that writes there: %s", self.lease.home, error)
+
+    def _apply(self, entry: journal.Entry) -> StoreError | None:
+        """Publish a file; gives why that does not work."""
+        try:
+            journal.apply(self.store, entry, keeps_conditions=self.lease.keeps_conditions)
+        except StoreError as error:
+            return None if self._is_done(entry) else error
+        return None
+
+    def _is_done(self, entry: journal.Entry) -> bool:
+        try:
+            return journal.is_done(self.store, entry)
+        except StoreError:
+            return False
+
+    def _take_back(self, first: journal.Entry | None = None) -> None:
+        """Take the journal back where nothing is published yet; when that fails, the next run publishes the files."""
+        try:
+            self.store.delete(self.lease.home / layout.JOURNAL)
+            self._is_stuck = first is not None and journal.is_done(self.store, first)
+        except StoreError:
+            self._is_stuck = True
+        if self._is_stuck:
+            logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", self.lease.home)
+
+    def _settle(self, place: Location) -> None:
+        """The files are there and the run has succeeded: nothing that goes wrong here undoes that."""
+        try:
+            self.store.delete(place)
+        except StoreError as error:
+            logs.LOG.warning("the files are published, but: %s", error)
+
+
+def _refuse_changed(store: WritableS3, target: Location, before: str) -> None:
+    """Stop before anything is sent where an object is not the one that the run saw first."""
+    found = store.look(target)
+    if (found.version if found else "") != before:
+        raise journal.taken(target)
+
+
+def _bytes(part_store: PartStore, content: Content) -> bytes:
+    """A small file."""
+    remains.at_once(partial(destination.check, part_store), content.whole_parts)
+    return b"".join(remains.at_once(partial(destination.read, part_store), content.laid_out()))
+
+
+def _sendings(upload: Upload, content: Content) -> Iterator[_Sending]:
+    """What is to be sent of a file; each part of the run is looked at where its first byte is sent."""
+    wholes = {piece.path: piece for piece in content.whole_parts}
+    for number, part in enumerate(upload_parts(content.laid_out(), content.size), 1):
+        first = [each.path for each in part.stretches if isinstance(each, Piece) and not each.start]
+        yield _Sending(upload, number, part, tuple(wholes[path] for path in dict.fromkeys(first) if path in wholes))
+
+
+def _batches(sendings: Sequence[_Sending]) -> Iterator[tuple[_Sending, ...]]:
+    """What one task sends: neighbours."""
+    held: list[_Sending] = []
+    size = 0
+    for each in sendings:
+        held.append(each)
+        size += 0 if each.part.copied else each.part.size
+        if size >= _TASK_BYTES or len(held) == _TASK_PARTS:
+            yield tuple(held)
+            held, size = [], 0
+    if held:
+        yield tuple(held)
+
+
+def _send(part_store: PartStore, store: WritableS3, batch: Sequence[_Sending]) -> list[str]:
+    """Send parts, or have the store copy them; gives their ETags."""
+    tags = []
+    for each in batch:
+        remains.at_once(partial(destination.check, part_store), each.checked)
+        piece = each.part.copied
+        if piece is not None:
+            end = piece.start + piece.size
+            tags.append(store.copy(each.upload, each.number, location.parse(piece.path), piece.start, end))
+        else:
+            data = remains.at_once(partial(destination.read, part_store), each.part.stretches)
+            tags.append(store.send(each.upload, each.number, b"".join(data)))
+    return tags

@@ -1,0 +1,118 @@
+"""Objects of a store as a destination: names are looked up by lists, which say what stands there and its version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.delivery.objects import layout, remains
+from spark_jobs.execute.delivery.objects.draft import ObjectDraft
+from spark_jobs.execute.delivery.objects.lease import Lease
+from spark_jobs.execute.delivery.objects.recovery import recover
+from spark_jobs.stores.location import MOST_KEY_BYTES, Location
+from spark_jobs.stores.refusals import Kind, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from spark_jobs.stores.objects import Object
+    from spark_jobs.stores.s3_writing import WritableS3
+
+
+@dataclass
+class ObjectFiles:
+    """See `Destination`.
+
+    What is under a name when the run looks at it first is what it replaces: should it be another object when the run
+    publishes, another run or program was faster, and this one ends.
+    """
+
+    store: WritableS3
+    _first: dict[Location, str] = field(default_factory=dict)
+    _run: str = ""
+
+    def problem(self, path: Location) -> str | None:
+        """See `Destination`."""
+        if not path.name:
+            return "it names no object: its key ends with a slash"
+        if len(path.key.encode("utf-8", "surrogateescape")) > MOST_KEY_BYTES:
+            return f"its key has more than {MOST_KEY_BYTES} bytes"
+        return None
+
+    def standing(self, path: Location) -> Standing:
+        """See `Destination`; a folder is the beginning of a key."""
+        found = next(iter(self.store.pages(path, deep=True, most=1)), None)
+        objects = found.objects if found is not None else ()
+        self._note(path, next((each for each in objects if each.location == path), None))
+        if not objects:
+            return Standing.NOTHING
+        if objects[0].location == path:
+            return Standing.FILE
+        below = next(iter(self.store.pages(path / "", deep=True, most=1)), None)
+        return Standing.FOLDER if below is not None and below.objects else Standing.NOTHING
+
+    def stamp(self, path: Location) -> str | None:
+        """See `Destination`: the mark that it was written with."""
+        try:
+            found = self.store.look(path)
+        except StoreError:
+            return None
+        return found.mark or None if found is not None else None
+
+    def names(self, folder: Location) -> list[str]:
+        """See `Destination`."""
+        start = folder / ""
+        found: list[str] = []
+        for page in self.store.pages(start, deep=False):
+            for each in page.objects:
+                self._note(each.location, each)
+                found.append(each.location.name)
+            found += [key[len(start.key) : -1] for key in page.folders]
+        return sorted(found)
+
+    def own(self, path: Location, most: int) -> bytes:
+        """See `Destination`: who may write the object may write all others in the folder."""
+        found = self.store.look(path)
+        if found is None:
+            raise StoreError(Kind.MISSING, "file not found", str(path))
+        return self.store.fetch(path, 0, min(found.size, most), found.version)
+
+    def real(self, path: Location) -> str:
+        """See `Destination`: keys have no links."""
+        return str(path).rstrip("/")
+
+    def recover(self, folder: Location) -> None:
+        """See `Destination`."""
+        recover(self.store, folder, self._run)
+
+    def open(self, run: str, home: Path, folders: Iterable[Location]) -> ObjectDraft:
+        """See `Destination`."""
+        self._run = run
+        wanted = tuple(dict.fromkeys(folder / "" for folder in folders))
+        lease = Lease(self.store, layout.draft(wanted[0], run), wanted)
+        lease.take()
+        try:
+            if not lease.keeps_conditions:
+                text = (
+                    "%s: this store ignores conditions, so two runs that publish the same names at the same time are "
+                    "not told apart: let only one run at a time write there"
+                )
+                logs.LOG.warning(text, wanted[0])
+            pointer = str(lease.home).encode()
+            others = [layout.draft(folder, run) / layout.POINTER for folder in wanted[1:]]
+            remains.at_once(lambda place: self.store.put(place, pointer), others)
+        except BaseException:
+            ObjectDraft(lease, run, home, self._before).close(failed=True)
+            raise
+        return ObjectDraft(lease, run, home, self._before)
+
+    def _before(self, path: Location) -> str:
+        if path not in self._first:
+            self._note(path, self.store.describe(path))
+        return self._first[path]
+
+    def _note(self, path: Location, found: Object | None) -> None:
+        self._first.setdefault(path, found.version if found is not None else "")

@@ -1,0 +1,147 @@
+"""The journal of a run that publishes into a store: what is to become visible, so that another run can complete it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.s3_writing import ABSENT, Upload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.s3_writing import WritableS3
+
+
+@dataclass(frozen=True)
+class Put:
+    """A small object that is written: the journal has its bytes.
+
+    Args:
+        target: where.
+        mark: the mark that it gets.
+        before: the version that was there; empty when there was none.
+        data: its bytes.
+    """
+
+    target: Location
+    mark: str
+    before: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Completion:
+    """An upload that is completed; see `Put`.
+
+    Args:
+        upload: which.
+        tags: the ETags of its parts, in order.
+    """
+
+    target: Location
+    mark: str
+    before: str
+    upload: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """An object of an earlier run that goes, unless it is another one by now."""
+
+    target: Location
+    before: str
+
+
+Entry = Put | Completion | Removal
+
+
+def text(entries: Iterable[Entry]) -> bytes:
+    """A journal as it is written down."""
+    return json.dumps([_told(entry) for entry in entries], separators=(",", ":")).encode()
+
+
+def read(data: bytes, place: Location) -> list[Entry]:
+    """The entries of a journal.
+
+    Raises:
+        StoreError: it is none.
+    """
+    try:
+        return [_entry(each) for each in json.loads(data)]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StoreError(Kind.FAILED, "is no journal of a run: look at it, and remove it", str(place)) from error
+
+
+def apply(store: WritableS3, entry: Entry, *, keeps_conditions: bool) -> None:
+    """Make an entry come true; what has come true already stays as it is.
+
+    Raises:
+        StoreError: another program has written the object meanwhile (`Kind.TAKEN`), the upload is gone
+            (`Kind.MISSING`), or the store refuses.
+    """
+    if isinstance(entry, Removal):
+        found = store.look(entry.target)
+        if found is not None and found.version == entry.before:
+            store.delete(entry.target)
+        return
+    when = (entry.before or ABSENT) if keeps_conditions else None
+    if isinstance(entry, Put):
+        if not keeps_conditions:
+            check(store, entry)
+        store.put(entry.target, entry.data, entry.mark, when)
+        return
+    # Some stores know conditions for objects that are put, and ignore them for uploads.
+    check(store, entry)
+    store.complete(Upload(entry.target, entry.upload), entry.tags, entry.mark, when)
+
+
+def is_done(store: WritableS3, entry: Entry) -> bool:
+    """Whether an entry has come true."""
+    found = store.look(entry.target)
+    if isinstance(entry, Removal):
+        return found is None or found.version != entry.before
+    return found is not None and found.mark == entry.mark
+
+
+def check(store: WritableS3, entry: Put | Completion) -> None:
+    """Stop when an object is neither what was there before nor what the entry makes.
+
+    Raises:
+        StoreError: it is another one (`Kind.TAKEN`).
+    """
+    found = store.look(entry.target)
+    if (found.version if found else "") != entry.before and (found is None or found.mark != entry.mark):
+        raise taken(entry.target)
+
+
+def taken(target: Location) -> StoreError:
+    """What is said of an object that somebody else has written."""
+    text = "another run or program has written or removed it, since this run looked at it: run again"
+    return StoreError(Kind.TAKEN, text, str(target))
+
+
+def _told(entry: Entry) -> dict[str, Any]:
+    told: dict[str, Any] = {"target": str(entry.target), "before": entry.before}
+    match entry:
+        case Put():
+            return {**told, "mark": entry.mark, "data": base64.b64encode(entry.data).decode()}
+        case Completion():
+            return {**told, "mark": entry.mark, "upload": entry.upload, "tags": entry.tags}
+        case Removal():
+            return told
+
+
+def _entry(told: dict[str, Any]) -> Entry:
+    target, before = location.parse(str(told["target"])), str(told["before"])
+    if "data" in told:
+        return Put(target, str(told["mark"]), before, base64.b64decode(told["data"]))
+    if "upload" in told:
+        return Completion(target, str(told["mark"]), before, str(told["upload"]), tuple(map(str, told["tags"])))
+    return Removal(target, before)

@@ -1,0 +1,45 @@
+"""What lies in a store while a run lives, and how it is called.
+
+A run has a prefix `.clinker-<execution id>/` in every folder that it publishes into. In the first of them, its *home*,
+lie its lease, its journal and the list of its uploads; in all others an object that says where the home is. Whoever can
+write such an object can write the outputs in that folder, so a journal is believed for the folders that point to it,
+and for its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.stores.location import Location
+
+PREFIX = ".clinker-"
+#: In a folder: who publishes into it.
+LOCK = ".clinker-publishing"
+#: In a draft: where the run's home is; who the run is; what it publishes; what it has begun to upload; its parts.
+POINTER, LEASE, JOURNAL, UPLOADS, PARTS = "at", "lease", "journal.json", "uploads.json", "parts"
+
+
+def draft(folder: Location, run: str) -> Location:
+    """The prefix of a run in a folder."""
+    return folder / f"{PREFIX}{run}/"
+
+
+def folder_of(draft: Location) -> Location:
+    """The folder that a draft is in."""
+    return draft.at(draft.key.rstrip("/")).parent
+
+
+def is_draft(place: Location) -> bool:
+    """Whether a place is called as the drafts of runs are."""
+    return place.key.endswith("/") and place.at(place.key[:-1]).name.startswith(PREFIX)
+
+
+def homes(folders: Iterable[Location]) -> dict[str, Location]:
+    """For each bucket the first folder in it: a run has its parts there, so that the store copies within a bucket."""
+    found: dict[str, Location] = {}
+    for folder in folders:
+        found.setdefault(folder.bucket, folder)
+    return found

@@ -1,0 +1,64 @@
+"""Publishing alone: one run at a time has a folder for itself, from its last look at what is there to its last file."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery.objects import layout
+from spark_jobs.execute.delivery.objects.lease import find
+from spark_jobs.execute.delivery.objects.recovery import recover
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.s3_writing import ABSENT
+
+if TYPE_CHECKING:
+    from spark_jobs.execute.delivery.objects.lease import Lease
+    from spark_jobs.stores.location import Location
+
+_PAUSE_S = 0.5
+
+
+def take(lease: Lease, folder: Location, own: str) -> None:
+    """Wait until the folder is this run's.
+
+    The lock of a run that died is taken over, once what the run left is completed or removed.
+
+    Args:
+        lease: the lease of this run.
+        folder: the folder.
+        own: this run's execution id.
+
+    Raises:
+        StoreError: this run's own lease is lost, or the store refuses.
+    """
+    store, place, mine = lease.store, folder / layout.LOCK, str(lease.home).encode()
+    when, told = ABSENT, False
+    while True:
+        lease.check()
+        try:
+            store.put(place, mine, f"{own}-lock", when if lease.keeps_conditions else None)
+            return
+        except StoreError as error:
+            if error.kind is not Kind.TAKEN:
+                raise
+        when = ABSENT
+        look, data = store.look(place), store.get(place)
+        if look is None or data is None:
+            continue
+        if find(store, location.parse(data.decode())) is None:  # nobody recovers who has no home any more
+            when = look.version
+            continue
+        recover(store, folder, own)
+        if not told:
+            logs.LOG.info("waiting for another run that publishes into %s", folder)
+            told = True
+        time.sleep(_PAUSE_S)
+
+
+def give_back(lease: Lease, folder: Location) -> None:
+    """Let others publish into the folder."""
+    place = folder / layout.LOCK
+    if not lease.is_lost and lease.store.get(place) == str(lease.home).encode():
+        lease.store.delete(place)

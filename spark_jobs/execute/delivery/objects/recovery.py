@@ -1,0 +1,125 @@
+"""What runs that died have left in a store: completed where they were publishing already, else removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery.objects import journal, layout
+from spark_jobs.execute.delivery.objects.lease import Lease, find
+from spark_jobs.execute.delivery.objects.remains import Remains, sweep
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import Kind, StoreError
+
+if TYPE_CHECKING:
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.s3_writing import WritableS3
+
+
+def recover(store: WritableS3, folder: Location, own: str = "") -> list[Location]:
+    """Complete or remove what dead runs left in a folder; gives the homes that were cleared.
+
+    What a living run has is left alone.
+
+    Args:
+        store: the store.
+        folder: the folder.
+        own: the execution id of the run that asks, whose own draft is no remains.
+
+    Raises:
+        StoreError: the store refuses.
+    """
+    start = folder / layout.PREFIX
+    drafts = [start.at(key) for page in store.pages(start, deep=False) for key in page.folders]
+    others = [draft for draft in drafts if draft != layout.draft(folder, own)]
+    return [home for draft in others if (home := _cleared(store, draft)) is not None]
+
+
+def _cleared(store: WritableS3, draft: Location) -> Location | None:
+    """The home of a draft whose run is dead, once it is cleared; None when the run lives."""
+    pointer = store.get(draft / layout.POINTER)
+    home = draft if pointer is None else _pointed(pointer, draft)
+    if home is None:
+        return None
+    found = find(store, home)
+    if found is None:  # its run died removing it, or a task was late
+        sweep(store, draft)
+        return home
+    if not found.is_dead:
+        return None
+    taken = Lease(store, home, found.folders)
+    try:
+        taken.take(found.version)
+    except StoreError as error:
+        if error.kind is Kind.TAKEN:  # another process recovers it
+            return None
+        raise
+    try:
+        _complete(store, Remains(store, home, found.folders))
+    except BaseException:
+        taken.give_up()
+        raise
+    taken.stop()
+    store.delete(home / layout.LEASE)
+    return home
+
+
+def _pointed(pointer: bytes, draft: Location) -> Location | None:
+    """The home that a draft points to; None, with a warning, where it points to no home of its run."""
+    try:
+        home = location.parse(pointer.decode())
+    except (UnicodeDecodeError, location.BadLocation):
+        home = draft
+    if not layout.is_draft(home) or _run_of(home) != _run_of(draft) or home == draft:
+        logs.LOG.warning("%s is left as it is: it is no draft of a run; look at it, and remove it", draft)
+        return None
+    return home
+
+
+def _run_of(draft: Location) -> str:
+    return draft.at(draft.key[:-1]).name
+
+
+def _complete(store: WritableS3, left: Remains) -> None:
+    """Do what the run had still to publish, if it had got so far, and remove what it had beside that."""
+    known: dict[Location, bool] = {}
+
+    def may(folder: Location) -> bool:
+        if folder not in known:
+            pointer = store.get(layout.draft(folder, left.run) / layout.POINTER)
+            known[folder] = layout.draft(folder, left.run) == left.home or pointer == str(left.home).encode()
+        return known[folder]
+
+    place = left.home / layout.JOURNAL
+    if (data := store.get(place)) is not None:
+        entries = journal.read(data, place)
+        for entry in entries:
+            if not may(entry.target.parent):
+                text = f"names {entry.target}, and that folder does not belong to its run: look at it, and remove it"
+                raise StoreError(Kind.FORBIDDEN, text, str(place))
+        for entry in entries:
+            _redo(store, entry)
+        logs.LOG.warning("%s: completed the files of a run that had died while it published them", left.folders[0])
+        store.delete(place)
+    left.abort_uploads(may)
+    for folder in left.folders:
+        _unlock(store, folder, left.home)
+    left.clear()
+
+
+def _redo(store: WritableS3, entry: journal.Entry) -> None:
+    try:
+        journal.apply(store, entry, keeps_conditions=True)
+    except StoreError as error:
+        if error.kind is Kind.UNSUPPORTED:
+            journal.apply(store, entry, keeps_conditions=False)
+        elif error.kind in (Kind.TAKEN, Kind.MISSING):
+            logs.LOG.warning("%s is left as it is: it was written by somebody else since its run died", entry.target)
+        else:
+            raise
+
+
+def _unlock(store: WritableS3, folder: Location, home: Location) -> None:
+    lock = folder / layout.LOCK
+    if store.get(lock) == str(home).encode():
+        store.delete(lock)

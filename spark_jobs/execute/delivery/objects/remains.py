@@ -1,0 +1,115 @@
+"""What a run has in a store beside the files that it publishes, and how it goes again."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery.objects import layout
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import Kind, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.s3_writing import Upload, WritableS3
+
+    _Item = TypeVar("_Item")
+    _Answer = TypeVar("_Answer")
+
+#: Requests that are on their way at a time: a store answers each after some ten milliseconds.
+THREADS = 16
+
+
+def at_once(function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
+    """What a function gives for each item, several at a time; an error ends it."""
+    wanted = [*items]
+    if len(wanted) < 2:
+        return [function(each) for each in wanted]
+    with ThreadPoolExecutor(min(THREADS, len(wanted))) as threads:
+        return [*threads.map(function, wanted)]
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What a run has in a store.
+
+    Args:
+        store: the store.
+        home: its home.
+        folders: the folders into which it publishes.
+    """
+
+    store: WritableS3
+    home: Location
+    folders: Sequence[Location]
+
+    @property
+    def run(self) -> str:
+        """The run's execution id."""
+        return self.home.at(self.home.key[:-1]).name.removeprefix(layout.PREFIX)
+
+    @property
+    def drafts(self) -> list[Location]:
+        """Its prefixes in all folders."""
+        return [layout.draft(folder, self.run) for folder in self.folders]
+
+    def note_uploads(self, known: Mapping[Location, Sequence[str]]) -> None:
+        """Say which uploads will be begun: to these keys, and none of those that are there."""
+        told = [[str(target), [*ids]] for target, ids in known.items()]
+        self.store.put(self.home / layout.UPLOADS, json.dumps(told).encode())
+
+    def abort_uploads(self, may: Callable[[Location], bool] = lambda _: True) -> None:
+        """End the uploads that the run has begun and nobody has completed.
+
+        Args:
+            may: whether the run publishes into a folder.
+        """
+        place = self.home / layout.UPLOADS
+        if (data := self.store.get(place)) is None:
+            return
+        try:
+            known = {location.parse(target): {*map(str, ids)} for target, ids in json.loads(data)}
+        except (ValueError, TypeError) as error:
+            raise StoreError(Kind.FAILED, "is no list of uploads: look at it, and remove it", str(place)) from error
+        mine = [target for target in known if may(target.parent)]
+        found = at_once(lambda target: pending(self.store, target), mine)
+        wanted = [each for uploads in found for each in uploads if each.id not in known[each.location]]
+        at_once(self.store.abort, wanted)
+        self.store.delete(place)
+
+    def clear(self) -> None:
+        """Remove everything but the lease, the journal first: half of the files could be published otherwise."""
+        self.store.delete(self.home / layout.JOURNAL)
+        for draft in self.drafts:
+            if draft != self.home:
+                self.store.delete(draft / layout.POINTER)
+        for folder in layout.homes(self.folders).values():
+            sweep(self.store, layout.draft(folder, self.run), keep=self.home / layout.LEASE)
+
+
+def pending(store: WritableS3, target: Location) -> list[Upload]:
+    """The uploads to a key that nobody has completed; none where the right to list them is missing."""
+    return [upload for upload in listed(store, target) if upload.location == target]
+
+
+def listed(store: WritableS3, prefix: Location) -> Iterator[Upload]:
+    """The uploads below a prefix, as far as they may be listed."""
+    try:
+        yield from store.uploads(prefix)
+    except StoreError as error:
+        if error.kind not in (Kind.FORBIDDEN, Kind.UNSUPPORTED):
+            raise
+        logs.LOG.warning("uploads that were never completed may be left in the store: %s", error)
+
+
+def sweep(store: WritableS3, prefix: Location, keep: Location | None = None) -> None:
+    """Remove what lies below a prefix, uploads that nobody completed included."""
+    at_once(store.abort, listed(store, prefix))
+    for page in store.pages(prefix, deep=True):
+        at_once(store.delete, (each.location for each in page.objects if each.location != keep))

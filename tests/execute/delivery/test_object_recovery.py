@@ -1,0 +1,183 @@
+"""Runs that die while they write into a store: the next one finds old files or new ones, and removes the rest."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import traceback
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.execute.delivery.objects import draft, journal, layout, lease, recovery
+from spark_jobs.stores import location, opening, s3_writing
+from spark_jobs.stores import s3 as s3_store
+from spark_jobs.stores.settings import StoreSettings
+from tests.execute import pipelines, without_spark
+from tests.execute.delivery.test_object_outputs import published, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.object_store import Bucket
+
+#: A process that is forked and killed takes a second or two. With 1 each request is a place to die at, for ten minutes.
+STEP = int(os.environ.get("CLINKER_TEST_STEP", "29"))
+PIPELINE = """
+pipeline: {name: p}
+error_handling: {strategy: continue, dlq: {path: OUT/dead/letters.csv}}
+nodes:
+  - {type: source, name: s, config: {name: s, type: csv, path: in.csv, schema: {id: int, text: string}}}
+  - {type: output, name: a, input: s, config: {name: a, type: csv, path: OUT/a.csv}}
+  - {type: output, name: b, input: s, config: {name: b, type: json, path: OUT/deep/b.json}}
+  - {type: output, name: c, input: s, config: {name: c, type: csv, path: OUT/c.csv, split: {max_records: 2}}}
+"""
+OLD = {"a.csv": "old", "deep/b.json": "old", "c_0001.csv": "old", "c_0002.csv": "old", "c_0003.csv": "old"}
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+
+
+def prepare(folder: Path, out: str) -> None:
+    rows = "id,text\n0,a\n1,b\nx,c\n3,d\n"
+    pipelines.write(folder, {"pipeline.yaml": PIPELINE.replace("OUT", out), "in.csv": rows})
+
+
+def store() -> s3_writing.WritableS3:
+    return opening.writable(StoreSettings().resolved())
+
+
+def recovered(s3: Bucket) -> list[Any]:
+    folders = [location.parse(s3.uri(key)) for key in ("out/", "out/deep/", "out/dead/")]
+    return [home for folder in folders for home in recovery.recover(store(), folder)]
+
+
+def whole(folder: Path) -> None:
+    error = run(folder, force=True).error
+    assert error is None, error
+
+
+def dying(action: Callable[[], object], at: int) -> bool:
+    """Do something in a process that is killed before a request; whether it was killed."""
+    child = os.fork()
+    if not child:
+        try:
+            numbers = itertools.count()
+            ask = s3_store.S3.ask
+
+            def counted(self: s3_store.S3, *arguments: Any, **wanted: Any) -> Any:
+                if next(numbers) == at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return ask(self, *arguments, **wanted)
+
+            s3_store.S3.ask = counted  # type: ignore[method-assign]
+            action()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a child that was forked must not go on as a test
+            traceback.print_exc()
+            os._exit(1)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def small(found: dict[str, bytes]) -> dict[str, str]:
+    return {name: data.decode() for name, data in found.items() if not name.startswith("dead/")}
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_a_death_at_any_request_leaves_old_files_or_new_ones(
+    size: str, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if size == "large":
+        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
+    prepare(tmp_path, "out")
+    assert pipelines.run(tmp_path).result.error is None
+    new = small(pipelines.outputs(tmp_path))
+    prepare(tmp_path, s3.uri("out"))
+    seen = set[str]()
+    for at in itertools.count(0, STEP):
+        for key in [*s3.keys()]:
+            s3.client.delete_object(Bucket=s3.name, Key=key)
+        for name, text in OLD.items():
+            s3.put(f"out/{name}", text)
+        killed = dying(lambda: whole(tmp_path), at)
+        recovered(s3)
+        after = published(s3)
+        found = small(after)
+        assert found in (OLD, new), at
+        assert ("dead/letters.csv" in after) == (found == new), at
+        seen.add("old" if found == OLD else "new")
+        if not killed:
+            break
+    assert seen == {"old", "new"}
+    assert at > 80
+
+
+def test_a_death_in_recovery_is_recovered_too(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
+    prepare(tmp_path, "out")
+    assert pipelines.run(tmp_path).result.error is None
+    new = small(pipelines.outputs(tmp_path))
+    prepare(tmp_path, s3.uri("out"))
+
+    def half(self: draft.ObjectDraft, entry: journal.Entry) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(draft.ObjectDraft, "_apply", half)
+    for at in itertools.count(0, STEP):
+        for key in [*s3.keys()]:
+            s3.client.delete_object(Bucket=s3.name, Key=key)
+        assert dying(lambda: whole(tmp_path), 100_000), "killed once its journal was written"
+        killed = dying(lambda: recovered(s3), at)
+        recovered(s3)
+        assert small(published(s3)) == new, at
+        if not killed:
+            break
+    assert at > 20
+
+
+def test_a_living_run_is_left_alone(s3: Bucket) -> None:
+    folder = location.parse(s3.uri("out/"))
+    mine = lease.Lease(store(), layout.draft(folder, "r"), (folder,))
+    mine.take()
+    try:
+        s3.put("out/.clinker-r/parts/x", "of a task")
+        assert recovery.recover(store(), folder) == []
+        assert "out/.clinker-r/parts/x" in [*s3.keys()]
+    finally:
+        mine.stop()
+
+
+def test_a_lease_that_runs_out_is_taken_and_its_run_stops(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = location.parse(s3.uri("out/"))
+    mine = lease.Lease(store(), layout.draft(folder, "r"), (folder,))
+    mine.take()
+    mine.stop()
+    monkeypatch.setattr(lease, "LEASE_S", -1)
+    assert recovery.recover(store(), folder) == [layout.draft(folder, "r")]
+    monkeypatch.undo()
+    assert published(s3) == {}
+    with pytest.raises(s3_writing.StoreError, match="clinker-r"):
+        mine._write(mine._version)
+
+
+def test_a_late_task_leaves_nothing_for_ever(s3: Bucket) -> None:
+    s3.put("out/.clinker-r/parts/x", "of a task that ended after its run")
+    recovery.recover(store(), location.parse(s3.uri("out/")))
+    assert published(s3) == {}
+
+
+def test_a_journal_writes_nowhere_but_into_the_folders_of_its_run(s3: Bucket) -> None:
+    folder = location.parse(s3.uri("out/"))
+    home = layout.draft(folder, "r")
+    false = journal.Put(location.parse(s3.uri("other/a.csv")), "mark", "", b"false")
+    dying(lambda: (lease.Lease(store(), home, (folder,)).take(), os._exit(0)), 100_000)
+    s3.put("out/.clinker-r/journal.json", journal.text([false]))
+    with pytest.raises(s3_writing.StoreError, match="does not belong to its run"):
+        recovery.recover(store(), folder)
+    assert not [key for key in [*s3.keys()] if key.startswith("other/")]

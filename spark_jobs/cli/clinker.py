@@ -267,14 +267,28 @@ def _completion(arguments: argparse.Namespace) -> int:
 
 
 def _preview(arguments: argparse.Namespace) -> int:
-    from spark_jobs.cli import preview
+    from spark_jobs.cli import observation, preview
 
     return preview.main(
         arguments.pipeline,
         _plan_options(arguments),
-        preview.Wanted(tuple(arguments.nodes), arguments.n, arguments.records),
+        observation.Wanted(tuple(arguments.nodes), arguments.records),
+        most=arguments.n,
         diagnostics=arguments.diagnostics,
         as_json=arguments.format == "json",
+        quiet=arguments.quiet,
+    )
+
+
+def _profile(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import observation, profile
+
+    return profile.main(
+        arguments.pipeline,
+        _plan_options(arguments),
+        observation.Wanted(tuple(arguments.nodes), arguments.records),
+        diagnostics=arguments.diagnostics,
+        form=arguments.format,
         quiet=arguments.quiet,
     )
 
@@ -316,6 +330,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "dlq": _dlq,
     "test": _test,
     "preview": _preview,
+    "profile": _profile,
     "serve": _serve,
     "completion": _completion,
     "doctor": _doctor,
@@ -354,6 +369,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_dlq(commands)
     _add_test(commands)
     _add_preview(commands)
+    _add_profile(commands)
     _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
@@ -602,6 +618,26 @@ def _add_preview(commands: Any) -> None:
     )
     command.add_argument("--format", choices=("table", "json"), default="table", help="how they are shown")
     command.add_argument("--quiet", action="store_true", help="records only: not what they were made from")
+
+
+def _add_profile(commands: Any) -> None:
+    command = _command(commands, "profile", "show what the columns of a file, or of nodes of a pipeline, have in them")
+    command.add_argument(
+        "pipeline", type=Path, metavar="FILE", help="a pipeline, or a file of data, whose source is guessed"
+    )
+    command.add_argument(
+        "nodes", nargs="*", metavar="NODE", help="a node of the pipeline, or a branch of a route; default: all outputs"
+    )
+    _add_planning(command)
+    command.add_argument(
+        "--records",
+        type=_whole(1),
+        default=100_000,
+        metavar="N",
+        help="records to read of each source (default: 100000)",
+    )
+    command.add_argument("--format", choices=("text", "json", "html"), default="text", help="how it is shown")
+    command.add_argument("--quiet", action="store_true", help="figures only: not what they were made from")
 
 
 def _add_serve(commands: Any) -> None:

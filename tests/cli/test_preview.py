@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.cli import clinker, preview
+from spark_jobs.cli import clinker, tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +115,7 @@ def test_what_run_would_refuse_is_told(here: Path, capsys: pytest.CaptureFixture
 
 def test_a_table_that_is_too_wide_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"name": "x" * 100, "n": None, "many": [1, {"a": "é"}]}, {"name": " pad", "n": -1.5}]
-    assert preview.table(rows, {"n": "Float"}, 80) == [
+    assert tables.of_records(rows, {"n": "Float"}, 80) == [
         "-- 1",
         "name  " + "x" * 59 + "…",
         "n     null",
@@ -125,15 +125,15 @@ def test_a_table_that_is_too_wide_is_a_list(capsys: pytest.CaptureFixture[str]) 
         "n     -1.5",
         "many  ",
     ]
-    assert len(preview.table(rows, {"n": "Float"}, 90)) == 5
+    assert len(tables.of_records(rows, {"n": "Float"}, 90)) == 5
 
 
 def test_tables_of_nothing_have_their_columns() -> None:
-    assert preview.table([], {"a": "Int", "bb": "String"}) == ["  a      bb", "Int  String", "---  ------"]
-    assert preview.table([{}], {}) == []
+    assert tables.of_records([], {"a": "Int", "bb": "String"}) == ["  a      bb", "Int  String", "---  ------"]
+    assert tables.of_records([{}], {}) == []
 
 
 def test_signs_of_double_width_do_not_move_columns() -> None:
-    assert preview.table([{"a": "漢字", "b": "x"}, {"a": "abcde", "b": "y"}], {}) == [
+    assert tables.of_records([{"a": "漢字", "b": "x"}, {"a": "abcde", "b": "y"}], {}) == [
         "a      b", "", "-----  -", "漢字   x", "abcde  y",
     ]  # fmt: skip

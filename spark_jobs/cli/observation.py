@@ -1,0 +1,202 @@
+"""The records at nodes of a pipeline, made in this process from the first records of its sources.
+
+Nothing is written, and no Java is needed. Not here: how the records are shown.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import reasons
+from spark_jobs.cli import pipeline, report, shown_nodes
+from spark_jobs.contract import ExitCode
+from spark_jobs.diagnostics import nearest
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.plan import plan as plans
+from spark_jobs.plan.options import RunOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.execute.run.metrics import Outcome
+    from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.reading.document import Document
+
+#: What outputs are called that show the records of other nodes.
+_SHOWN = "clinker_shown_{}"
+
+
+class NotObserved(Exception):
+    """There are no records: the message says why where nothing has been told yet; `code` is the exit code."""
+
+    def __init__(self, message: str | None, code: int) -> None:
+        super().__init__(message or "")
+        self.message = message
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which records are observed.
+
+    Args:
+        nodes: the nodes, or branches of routes (`route.branch`); none: all outputs.
+        read: how many records of each source they are made from, the first ones.
+    """
+
+    nodes: tuple[str, ...]
+    read: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """The records of a node.
+
+    Args:
+        name: as it was asked for.
+        lines: a JSON object for each record.
+        types: the types of its columns that are known, without whether they may be null.
+    """
+
+    name: str
+    lines: list[str]
+    types: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """The records of some nodes, and what they were made from."""
+
+    nodes: list[Node]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """A pipeline with outputs for the nodes whose records are wanted.
+
+    Args:
+        plan: the plan, whose outputs all write lines of JSON.
+        names: the nodes that were asked for, by the output that shows each.
+    """
+
+    plan: Plan
+    names: Mapping[str, str]
+
+
+def observe(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str) -> Observation:
+    """Run a pipeline for the records of some of its nodes; a record that fails does not end it.
+
+    Args:
+        path: the pipeline's file.
+        planning: how it is planned.
+        wanted: which records.
+        diagnostics: how problems are shown.
+
+    Raises:
+        NotObserved: the pipeline cannot be planned or run, or has no such node.
+    """
+    options = RunOptions(
+        **vars(planning), threads=1, quiet=True, in_process=True, dry_run=True, preview=wanted.read, log_level="error"
+    )
+    with report.opened(diagnostics) as told:
+        found, problems = _planned(path, wanted.nodes, options)
+        if found is not None:
+            problems += pipeline.unfit(found.plan, pipeline.discovery(found.plan, options))
+        told.tell(problems)
+        if found is None or any(problem.is_error for problem in problems):
+            raise NotObserved(None, ExitCode.CONFIG)
+        outcome, texts = _executed(found, options)
+        if outcome.result.error is not None:
+            told.tell([report.of_run(outcome.result.error, found.plan)])
+            raise NotObserved(None, outcome.result.exit_code)
+    nodes = [Node(name, texts[output].splitlines(), _types(found.plan, output)) for output, name in found.names.items()]
+    return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
+
+
+def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_Observed | None, list[Diagnostic]]:
+    """The plan of a pipeline with its nodes observed, and what planning found.
+
+    Raises:
+        NotObserved: it has no node, or no port, of one of the names.
+    """
+    from spark_jobs.plan import planner
+    from spark_jobs.plan.reading import document
+
+    found = Diagnostics()
+    file = document.open_text(path, found)
+    read = document.read(file, options.lookup, found) if file is not None else None
+    if read is None:
+        return None, found.sorted()
+    outputs = shown_nodes.outputs(read)
+    wanted = list(dict.fromkeys(nodes)) or outputs
+    known = _ports(read)
+    for name in wanted:
+        if name not in outputs and name not in known:
+            raise NotObserved(_no_node(name, [*outputs, *known]), ExitCode.CONFIG)
+    names = {name if name in outputs else _SHOWN.format(at): name for at, name in enumerate(wanted)}
+    added = {output: name for output, name in names.items() if name not in outputs}
+    if added:
+        read.nodes += shown_nodes.added(added)
+    plan = planner.plan_document(read, path, options, found)
+    if plan is None:
+        return None, found.sorted()
+    return _Observed(_observed(plan), names), found.sorted()
+
+
+def _ports(read: Document) -> list[str]:
+    """The nodes that have records beside outputs, and of routes each branch."""
+    outputs, branches = shown_nodes.outputs(read), shown_nodes.branches(read)
+    names = [node.name for node in read.nodes if node.name not in outputs]
+    return [port for name in names for port in branches.get(name, [name])]
+
+
+def _no_node(name: str, known: Sequence[str]) -> str:
+    hint = nearest.hint(name, known)
+    return f"the pipeline has no node '{name}'; {hint + ' ' if hint else ''}It has {', '.join(known)}"
+
+
+def _observed(plan: Plan) -> Plan:
+    """The plan with outputs that go nowhere, and such that a record that fails does not end the run."""
+    steps: dict[str, Any] = {
+        name: shown_nodes.as_lines(step, f"{number}.ndjson") for number, (name, step) in enumerate(plan.outputs.items())
+    }
+    nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in plan.nodes)
+    errors = replace(plan.errors, strategy=plans.Strategy.CONTINUE)
+    return replace(plan, nodes=nodes, errors=errors, metrics_dir=None)
+
+
+def _executed(observed: _Observed, options: RunOptions) -> tuple[Outcome, dict[str, str]]:
+    """What became of the records, and the lines of each output."""
+    from spark_jobs.execute import identity, logs
+    from spark_jobs.execute.run import executor
+
+    texts: dict[str, str] = {}
+    with logs.shown(io.StringIO(), "error", "text", "", str, names_batch=False):
+        outcome = executor.execute(observed.plan, options, identity.Identity.new(None, None), texts.__setitem__)
+    return outcome, texts
+
+
+def _types(plan: Plan, output: str) -> dict[str, str]:
+    """The types of the columns that an output gets, without whether they may be null."""
+    edge = plan.by_name[output].inputs[0]
+    columns = plan.by_name[edge.node].outputs[edge.port]
+    return {column.name: str(replace(column.type, nullable=False)) for column in columns.user_columns}
+
+
+def _notes(outcome: Outcome, plan: Plan, wanted: Wanted) -> Iterable[str]:
+    """What the records come from, and why some died."""
+    read = []
+    for name in plan.sources:
+        count = outcome.nodes.get(name, {}).get("records_in", 0)
+        read.append(f"{'the first ' if count >= wanted.read else ''}{count:,} of {name}")
+    yield f"from {', '.join(read)}"
+    if outcome.result.records_dlq:
+        dead = outcome.result.records_dlq
+        yield f"{dead:,} record{' is a dead letter' if dead == 1 else 's are dead letters'}"
+        yield from reasons.lines(outcome.result)

@@ -51,7 +51,11 @@ def get_provider_info() -> dict[str, Any]:
         "triggers": [
             {
                 "integration-name": _INTEGRATION,
-                "python-modules": ["clinker_provider.triggers.dead_letters", "clinker_provider.triggers.looking"],
+                "python-modules": [
+                    "clinker_provider.triggers.dead_letters",
+                    "clinker_provider.triggers.looking",
+                    "clinker_provider.triggers.job",
+                ],
             },
         ],
         "task-decorators": [{"name": "clinker", "class-name": "clinker_provider.decorators.clinker.clinker_task"}],

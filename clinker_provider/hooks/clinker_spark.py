@@ -108,6 +108,48 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         default = "false" if self.master.startswith("local") else "true"
         return (written or default).strip().lower() == "true"
 
+    @property
+    def rest_urls(self) -> tuple[str, ...]:
+        """The REST servers of the standalone masters, of which there may be several."""
+        scheme, port = self._connection["rest_scheme"] or "http", self._connection["rest_port"]
+        hosts = [each.rpartition(":")[0] or each for each in self.master.removeprefix("spark://").split(",")]
+        return tuple(f"{scheme}://{host}:{port}" for host in hosts)
+
+    @property
+    def resource_manager_url(self) -> str:
+        """The web address of YARN's resource manager.
+
+        Raises:
+            ClinkerConnectionError: the connection does not say it.
+        """
+        try:
+            return str(self._get_yarn_rm_base_url())
+        except (ValueError, AirflowException) as error:
+            raise ClinkerConnectionError(
+                "a deferred run asks YARN's resource manager: give the connection's "
+                "`yarn_resourcemanager_webapp_address`, such as http://rm.example.com:8088"
+            ) from error
+
+    def leave_after_submission(self, mark: str) -> None:
+        """Have `spark-submit` end when YARN has taken the application, which carries the mark as a tag."""
+        tags = ",".join(filter(None, [self._conf.get("spark.yarn.tags"), mark]))
+        self._conf = {**self._conf, "spark.yarn.submit.waitAppCompletion": "false", "spark.yarn.tags": tags}
+
+    def launcher_arguments(self, application: str) -> list[str]:
+        """What the launcher of a driver in this mode is called with, without its own name."""
+        self._connection.update(deploy_mode="client")
+        return self._build_spark_submit_command(application)[1:]
+
+    @property
+    def driver_environment(self) -> dict[str, str]:
+        """The environment of a driver that starts elsewhere: the run's variables and its name."""
+        given = {key: str(value) for key, value in (self._env_vars or {}).items()}
+        return {**given, process_tree.MARK: self._execution_id}
+
+    def without_secrets(self, text: str) -> str:
+        """A text for logs and errors."""
+        return self._without_secrets(text)
+
     def run(self, application: str) -> int:
         """Run the application to its end and give the return code of `spark-submit`, whatever it is.
 

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk import conf as airflow_conf
 from airflow.sdk.definitions.context import get_parsing_context
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+    TaskDeferralError,
+    TaskDeferralTimeout,
+    TaskDeferred,
+)
 
-from clinker_provider import assets, callbacks, datasets, execution, outcome, policy, validation, xcoms
+from clinker_provider import (
+    assets,
+    callbacks,
+    cluster,
+    datasets,
+    deferral,
+    execution,
+    outcome,
+    policy,
+    validation,
+    xcoms,
+)
 from clinker_provider.exceptions import (
     ClinkerConfigError,
     ClinkerConnectionError,
@@ -38,6 +57,7 @@ from clinker_provider.links.clinker import (
     show,
 )
 from clinker_provider.operators.submit import SubmittingOperator
+from clinker_provider.triggers.job import ClusterJobTrigger
 from spark_jobs import bundle, contract, reasons, result
 
 if TYPE_CHECKING:
@@ -92,6 +112,10 @@ class ClinkerSparkOperator(SubmittingOperator):
     :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes it must be
         shared with the driver (templated)
     :param package: a packed engine (`make build`) to ship instead of packing the installed one (templated)
+    :param deferrable: whether a run in deploy mode `cluster` leaves its worker slot and is waited for in the triggerer;
+        runs in other modes are children of the worker, and stay.
+        Default: Airflow's configuration `[operators] default_deferrable`
+    :param poll_interval_s: seconds between two looks of the triggerer
     :param link_templates: URL templates of the links by `history_url`, `dlq_url`, `metrics_url` (templated)
     """
 
@@ -137,6 +161,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         on_dlq: Callable[[Context, result.RunResult], object] | str | None = None,
         work_dir: str | Path | None = None,
         package: str | Path | None = None,
+        deferrable: bool | None = None,
+        poll_interval_s: float = 20.0,
         link_templates: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -157,12 +183,18 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.on_dlq = on_dlq
         self.work_dir = validation.as_text(work_dir)
         self.package = validation.as_text(package)
+        if deferrable is None:
+            deferrable = airflow_conf.getboolean("operators", "default_deferrable", fallback=False)
+        self.deferrable = deferrable
+        self.poll_interval_s = poll_interval_s
         self.link_templates = link_templates
         self.plan_text: str | None = None
         self.link_values: Mapping[str, object] = {}
         #: Whether there is something for a history server to show.
         self.leaves_event_log = False
         self._hook: ClinkerSparkSubmitHook | None = None
+        #: The run that goes on without the worker.
+        self._waiting: deferral.Waiting | None = None
         #: What became of a run that Airflow ended in the middle.
         self._cut_off: tuple[outcome.Outcome, result.RunResult | None] | None = None
         if emit_assets is None:
@@ -179,7 +211,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             AirflowSkipException: where the user chose so for what the run did.
         """
         self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
-        self._hook, self._cut_off, self.leaves_event_log = None, None, False
+        self._hook, self._waiting, self._cut_off, self.leaves_event_log = None, None, None, False
         self._keep_links({})
         execution_id = execution.of_context(context)
         try:
@@ -189,10 +221,144 @@ class ClinkerSparkOperator(SubmittingOperator):
             record = self._refused(subject, execution_id)
             ended = outcome.decide(record.exit_code, record) if record else None
             if ended is None:
-                ended, record = self._submit(context, subject, execution_id)
+                ended, record = self._resumed(context) or self._submit(context, subject, execution_id)
+        except TaskDeferred:
+            raise
         except BaseException as error:
             self._tell_of(error, context, execution_id)
             raise
+        return self._finish(context, subject, ended, record, execution_id, callback, chosen)
+
+    def execute_complete(
+        self, context: Context, event: Mapping[str, Any], waiting: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        """Go on after the trigger fired: the run has ended, or time is over.
+
+        Raises:
+            ClinkerError: one of its kinds, as `execute` raises them.
+            AirflowSkipException: where the user chose so for what the run did.
+        """
+        self.hide_secrets()
+        self._keep_links({})
+        self._waiting = deferral.Waiting.of_dict(waiting)
+        execution_id = self._waiting.execution_id
+        try:
+            self._take_defaults()
+            callback, chosen = self._callback(), self._policy()
+            subject = self.subject()
+            ended, record = self._ended(event)
+        except BaseException as error:
+            self._tell_of(error, context, execution_id)
+            raise
+        deferral.forget(context)
+        shutil.rmtree(self._waiting.folder, ignore_errors=True)
+        return self._finish(context, subject, ended, record, execution_id, callback, chosen)
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Come back from the triggerer; a trigger that failed or timed out itself leaves no job behind."""
+        try:
+            return super().resume_execution(next_method, next_kwargs, context)
+        except (TaskDeferralError, TaskDeferralTimeout):
+            self._waiting = deferral.remembered(context)
+            self.on_kill()
+            raise
+
+    def _ended(self, event: Mapping[str, Any]) -> tuple[outcome.Outcome, result.RunResult | None]:
+        """How a deferred run ended; its result record decides, whatever the cluster says."""
+        waiting = self._waiting
+        assert waiting is not None
+        record = self._read_record(Path(waiting.folder), waiting.execution_id)
+        if record is not None:
+            return outcome.decide(0, record, is_faithful=False), record
+        name = (waiting.job or {}).get("id")
+        if event["status"] == "timeout":
+            self.on_kill()
+            reason = f"{name} was ended: it took longer than the task's execution_timeout"
+            return outcome.Outcome(outcome.Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, reason), None
+        reason = f"{name} ended as {event.get('state')} and left no result record: it never started, or it died"
+        return outcome.Outcome(outcome.Verdict.NO_RESULT, contract.ExitCode.IO, reason), None
+
+    def _resumed(self, context: Context) -> tuple[outcome.Outcome, result.RunResult | None] | None:
+        """Go on with what an earlier attempt left running, where it can be found; None where there is nothing.
+
+        Raises:
+            TaskDeferred: it runs, and is waited for.
+        """
+        found = deferral.remembered(context) if self.deferrable else None
+        if found is None:
+            return None
+        record = self._read_record(Path(found.folder), found.execution_id)
+        if record is not None and outcome.decide(0, record, is_faithful=False).verdict.is_success:
+            self._waiting = found
+            self.log.info("%s had ended before this attempt began", found.execution_id)
+            deferral.forget(context)
+            shutil.rmtree(found.folder, ignore_errors=True)
+            return outcome.decide(0, record, is_faithful=False), record
+        try:
+            job = found.found()
+            state = cluster.state_of(job) if job else cluster.GONE
+        except cluster.ClusterError as error:
+            raise ClinkerIOError(
+                f"{found.execution_id} may still run, and nobody answers for it: {self.without_secrets(str(error))}",
+                exit_code=contract.ExitCode.IO,
+            ) from error
+        if record is None and job is not None and cluster.is_alive(state):
+            self.log.info("%s still runs as %s (%s): it is waited for", found.execution_id, job, state)
+            self._wait(context, found.submitted(job))
+        shutil.rmtree(found.folder, ignore_errors=True)
+        return None
+
+    def _leave(
+        self, context: Context, hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str
+    ) -> tuple[outcome.Outcome, result.RunResult | None] | None:
+        """Submit, and wait in the triggerer.
+
+        Raises:
+            TaskDeferred: it is waited for.
+        """
+        waiting = deferral.prepared(hook, folder, execution_id)
+        deferral.remember(context, waiting)
+        job = deferral.submit(hook, waiting, driver_memory=self.driver_memory)
+        waiting = waiting.submitted(job)
+        self._waiting = waiting
+        self.log.info("%s is submitted as %s", execution_id, job)
+        try:
+            deferral.remember(context, waiting)
+        except BaseException:
+            self.on_kill()  # nobody would find it again
+            raise
+        self._tell_early(context, {xcoms.APPLICATION_ID: job.id})
+        if record := self._read_record(folder, execution_id):
+            return outcome.decide(0, record, is_faithful=False), record
+        self._wait(context, waiting)
+        return None
+
+    def _wait(self, context: Context, waiting: deferral.Waiting) -> None:
+        limit = self.execution_timeout
+        self.defer(
+            trigger=ClusterJobTrigger(
+                job=waiting.job or {},
+                folder=waiting.folder,
+                execution_id=waiting.execution_id,
+                poll_interval_s=self.poll_interval_s,
+                # Airflow enforces no execution_timeout while a task is deferred.
+                deadline=time.time() + limit.total_seconds() if limit else None,
+            ),
+            method_name="execute_complete",
+            kwargs={"waiting": waiting.to_dict()},
+        )
+
+    def _finish(
+        self,
+        context: Context,
+        subject: validation.Subject,
+        ended: outcome.Outcome,
+        record: result.RunResult | None,
+        execution_id: str,
+        callback: Callable[[Context, result.RunResult], object] | None,
+        chosen: policy.Policy,
+    ) -> dict[str, Any] | None:
+        """Tell of a run that has ended, and end the task as it says and the user chose."""
         if record and record.taken_from:
             self.log.warning(
                 "Nothing was done: the attempt %s had published all files, and they are unchanged", record.taken_from
@@ -213,6 +379,12 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     def on_kill(self) -> None:
         """End everything that the run started."""
+        if self._waiting and self._waiting.job:
+            job = cluster.Job.of_dict(self._waiting.job)
+            try:
+                cluster.kill(job)
+            except cluster.ClusterError as error:
+                self.log.error("%s could not be ended: %s", job, self.without_secrets(str(error)))
         if self._hook:
             self._hook.on_kill()
 
@@ -251,7 +423,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             ended,
             record,
             execution_id=execution_id,
-            application_id=self._hook.application_id if self._hook else None,
+            application_id=self._known_application(),
             master=self._known_master(),
             pipeline_path=self._known_path(),
         )
@@ -261,7 +433,14 @@ class ClinkerSparkOperator(SubmittingOperator):
     def _known_master(self) -> str | None:
         if self._hook:
             return self._hook.shown_master
+        if self._waiting:
+            return self._waiting.master
         return self.without_secrets(self.master) if self.master else None
+
+    def _known_application(self) -> str | None:
+        if self._waiting and self._waiting.job:
+            return str(self._waiting.job["id"])
+        return self._hook.application_id if self._hook else None
 
     def _known_path(self) -> str | None:
         path = self._resolved_pipeline()
@@ -360,7 +539,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         parent = Path(self.work_dir) if self.work_dir else None
         if parent:
             parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
+        is_needed = False  # by a run that goes on without the worker
+        if self.deferrable and parent:
+            folder = deferral.folder_of(str(parent), execution_id)
+        else:
+            folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
         try:
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
             arguments = self._arguments(subject, execution_id, str(folder), _once(context))
@@ -386,6 +569,13 @@ class ClinkerSparkOperator(SubmittingOperator):
                 execution_id=execution_id, master=self._hook.shown_master, pipeline_path=str(subject.pipeline)
             )
             self._tell_early(context, known)
+            if self.deferrable and self._hook.is_cluster_mode:
+                if (found := self._leave(context, self._hook, folder, execution_id)) is not None:
+                    return found
+            elif self.deferrable:
+                self.log.info(
+                    "A run that is not in deploy mode `cluster` is a child of this worker, and is not deferred"
+                )
             return_code = self._run_to_end(self._hook, folder, execution_id)
             record = self._read_record(folder, execution_id) or self._hook.record
             ended = outcome.decide(
@@ -398,8 +588,12 @@ class ClinkerSparkOperator(SubmittingOperator):
                 # Spark died on its own: what it started may still run, and write.
                 self._hook.end_processes()
             return ended, record
+        except TaskDeferred:
+            is_needed = True
+            raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not is_needed:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _run_to_end(self, hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> int:
         try:

@@ -19,6 +19,7 @@ from spark_jobs.nodes.model import (
     Config,
     Flag,
     Name,
+    Names,
     NodeConfig,
     Positive,
     Size,
@@ -75,6 +76,7 @@ class OutputConfig(NodeConfig):
     type: choice(formats.FormatName)  # type: ignore[valid-type]
     path: Name
     options: dict[str, Any] | None = None
+    columns: Names | None = None
     include_unmapped: Flag = True
     mapping: dict[str, Text] = Field(default_factory=dict)
     exclude: list[Text] = Field(default_factory=list)
@@ -112,6 +114,9 @@ def check(config: OutputConfig, scope: BindScope) -> None:
             scope, format.is_one_file, message, "config", "split", help="an interchange is one file; remove `split:`"
         )
     _check_parts(config, scope)
+    if config.columns is not None and config.layout is not None:
+        message = f"output '{scope.name}': `schema` says which columns are written, and `columns` does too"
+        report(scope, codes.E007, message, "config", "columns", help="remove `columns`")
     layout.check(format, scope)
     if format.layout and config.layout is None:
         message = f"output '{scope.name}': {format.name} needs a format schema, and the key `schema` is missing"
@@ -159,6 +164,8 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     written = layout.written(scope)
     shapes = layout.shapes_of(written, format, scope.date_header)
     columns = _columns(config, scope, flow)
+    if config.columns is not None:
+        columns = _chosen(config, columns, scope, flow)
     layout.check_columns(format, scope, {column.name: column.type for column in columns}, widens=flow.widens)
     columns = shape.arranged(columns, shapes)
     step = OutputStep(
@@ -167,7 +174,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         format=str(config.type),
         options=options,
         columns=columns,
-        widened=config.include_unmapped and flow.widens and shape.takes_undeclared(shapes, columns),
+        widened=_writes_undeclared(config, flow) and shape.takes_undeclared(shapes, columns),
         exclude=frozenset(config.exclude),
         mapping=tuple(config.mapping.items()),
         if_exists=config.if_exists,
@@ -298,7 +305,7 @@ def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ..
     named = [(source, "mapping", ("mapping", name)) for name, source in config.mapping.items()]
     named += [(name, "exclude", ("exclude", index)) for index, name in enumerate(config.exclude)]  # type: ignore[misc]
     named = [each for each in named if each[0] not in flow.schema]
-    if not (flow.widens and config.include_unmapped):
+    if not _writes_undeclared(config, flow):
         for name, key, place in named:
             help_text = nearest.hint(name, known)
             if key == "mapping" and place[1] in flow.schema:
@@ -330,6 +337,35 @@ def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[Output
     return tuple(written.values())
 
 
+def _writes_undeclared(config: OutputConfig, flow: Flow) -> bool:
+    """Whether undeclared columns that files have are written: not where `columns` says all there is."""
+    return config.include_unmapped and flow.widens and config.columns is None
+
+
+def _chosen(
+    config: OutputConfig, columns: tuple[OutputColumn, ...], scope: BindScope, flow: Flow
+) -> tuple[OutputColumn, ...]:
+    """The columns that `columns` names, in its order; those that other keys ask for by name follow."""
+    written = {column.name: column for column in columns}
+    chosen: dict[str, OutputColumn] = {}
+    for index, name in enumerate(config.columns or ()):
+        if name in written:
+            chosen[name] = written[name]
+            continue
+        message = f"output '{scope.name}': columns names '{name}', which is not among the columns to write"
+        renamed = next((new for new, source in config.mapping.items() if source == name), None)
+        help_text = nearest.hint(name, written)
+        if renamed is not None:
+            help_text = f"`mapping` calls it `{renamed}`"
+        elif name in config.exclude:
+            help_text = "`exclude` leaves it out"
+        elif help_text is None and flow.widens:
+            help_text = "a column that files have and no `schema` declares is chosen once it is declared"
+        report(scope, codes.E007, message, "config", "columns", index, help=help_text)
+    asked = [column for column in columns if column.source in META or column.source in CORRELATION]
+    return (*chosen.values(), *(column for column in asked if column.name not in chosen))
+
+
 def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
     metas: list[Column] = []
     kept: list[Column] = []
@@ -343,7 +379,9 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
         elif column.name in CORRELATION:
             if config.include_correlation_keys:
                 kept.append(column)
-        elif not column.is_engine and (config.include_unmapped or flow.emitted is None or column.name in flow.emitted):
+        elif not column.is_engine and (
+            config.columns or config.include_unmapped or flow.emitted is None or column.name in flow.emitted
+        ):
             kept.append(column)
     return kept + metas
 

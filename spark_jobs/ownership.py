@@ -94,7 +94,7 @@ def open_file(path: str | Path, folder: int | None = None, flags: int = os.O_RDO
         raise NotOwnError(path, "is a link") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise NotOwnError(path, "is no regular file")
+        raise NotOwnError(path, "is not a regular file")
     return descriptor
 
 

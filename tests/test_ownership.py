@@ -72,7 +72,7 @@ def test_a_relative_cache_home_is_not_taken(tmp_path: Path, monkeypatch: pytest.
 
 
 PLANTED: dict[str, Callable[[Path], object]] = {
-    "is no regular file": lambda path: os.mkfifo(path),
+    "is not a regular file": lambda path: os.mkfifo(path),
     "can be written by other users": lambda path: (path.write_text("x"), path.chmod(0o660)),
     "has a second name elsewhere": lambda path: (path.write_text("x"), os.link(path, f"{path}.other")),
     "has more than 4 bytes": lambda path: path.write_text("12345"),

@@ -200,7 +200,7 @@ def temporary_folder(check: str, folder: Path, *, is_configured: bool) -> Findin
     detail = f"{folder}, {_size(free)} free"
     kind = volumes.kind(str(folder))
     if kind is volumes.Kind.MEMORY:
-        remedy = f"the folder is in memory, so what is spilled takes memory: choose a folder on a disk with {setting}"
+        remedy = f"the folder is in memory, so spilled data takes memory: choose a folder on a disk with {setting}"
         return Finding(check, State.WARNING, detail, remedy)
     if kind is volumes.Kind.NETWORK:
         return Finding(check, State.WARNING, detail, f"the folder is on a network, which is slow: correct {setting}")
@@ -219,7 +219,7 @@ def archive() -> Finding:
         return Finding("start-up cache", State.OK, f"switched off by {class_archive.SWITCH_VARIABLE}")
     if ownership.cache_folder(make=True) is None:
         remedy = "runs start more slowly: let the folder ~/.cache/clinker and those above it belong to you alone"
-        return Finding("start-up cache", State.WARNING, "there is no folder that only this user can write to", remedy)
+        return Finding("start-up cache", State.WARNING, "no folder is writable for this user alone", remedy)
     found = javas.executable()
     path = class_archive.path(found) if found else None
     if path is None or not path.exists():

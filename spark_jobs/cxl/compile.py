@@ -102,8 +102,8 @@ def _calls_of_values(tree: ast.Program, source: str, known: Sequence[Finding]) -
     told = {one.place for one in known if one.text is None}
     for statement in parser.in_a_row(tree.statements, source):
         if statement.place not in told:
-            message = "the parentheses begin a statement by itself, whose value nobody gets"
-            help_text = "functions are methods, `value.method(…)`; if this is no call, an operator is missing"
+            message = "the parentheses begin a new statement, whose value is not used"
+            help_text = "functions are methods, `value.method(…)`; if this is not a call, an operator is missing"
             yield Finding(Stage.TYPECHECK, message, statement.place, help_text, codes.W207)
 
 

@@ -25,12 +25,10 @@ _DIGITS = "0#,."
 #: What patterns of the CLDR may have besides, and we do not.
 _OTHERS = {
     "@": "significant digits (`@`) are not supported",
-    "¤": "there is no currency: write its sign in single quotes, `'€' 0.00`",
+    "¤": "currencies are not supported: write the sign in single quotes, `'€' 0.00`",
     "*": "padding (`*`) is not supported: use `.pad_left(width, fill)`",
-    "E": "exponents (`E`) are not supported; text stands in single quotes",
-    **dict.fromkeys(
-        "123456789", "other digits than `0` stand in single quotes, or are rounding, which `.round()` does"
-    ),
+    "E": "exponents (`E`) are not supported; put text in single quotes",
+    **dict.fromkeys("123456789", "write digits other than `0` in single quotes; to round to multiples, use `.round()`"),
 }
 
 
@@ -125,7 +123,7 @@ def compiled(pattern: str) -> Pattern | None:
         negative_before, _, negative_behind = _parts(negative)
         minus = (negative_before.text, negative_behind.text)
     if before.scale and behind.scale:
-        raise ValueError("`%` and `‰` stand once in a pattern")
+        raise ValueError("`%` and `‰` may occur once in a pattern")
     scale = before.scale or behind.scale
     return Pattern((before.text, minus[0]), (behind.text, minus[1]), whole, least, most, groups, scale)
 
@@ -176,12 +174,12 @@ def _parts(half: str) -> tuple[_Affix, str, _Affix]:
         else:
             if character in _SCALES:
                 if affix.scale:
-                    raise ValueError("`%` and `‰` stand once in a pattern")
+                    raise ValueError("`%` and `‰` may occur once in a pattern")
                 affix.scale = _SCALES[character]
             affix.text += character
         position += 1
     if not set(number) & {"0", "#"}:
-        raise ValueError("there is no digit: write `0` or `#`, as in `#,##0.00`")
+        raise ValueError("the pattern has no digit: write `0` or `#`, as in `#,##0.00`")
     return affixes[0], number, affixes[1]
 
 
@@ -189,18 +187,18 @@ def _number(number: str) -> tuple[int, int, int, tuple[int, int]]:
     """The least number of digits before the point, the least and most after it, and the sizes of groups."""
     whole, point, fraction = number.partition(".")
     if "." in fraction:
-        raise ValueError("there is more than one decimal point; `.` is the point, `,` stands between groups")
+        raise ValueError("the pattern has more than one decimal point; `.` is the decimal point, `,` separates groups")
     if "," in fraction:
-        raise ValueError("groups stand before the decimal point; `.` is the point, `,` stands between groups")
+        raise ValueError("groups belong before the decimal point; `.` is the decimal point, `,` separates groups")
     if whole.startswith(",") or whole.endswith(",") or ",," in whole:
-        raise ValueError("a `,` stands between digits, as in `#,##0`")
+        raise ValueError("a `,` belongs between digits, as in `#,##0`")
     digits = whole.replace(",", "")
     if "0#" in digits:
-        raise ValueError("before the decimal point `#` stands before `0`")
+        raise ValueError("before the decimal point, `#` comes before `0`")
     if "#0" in fraction:
-        raise ValueError("behind the decimal point `0` stands before `#`")
+        raise ValueError("after the decimal point, `0` comes before `#`")
     if point and not fraction:
-        raise ValueError("there is no digit behind the decimal point")
+        raise ValueError("no digit follows the decimal point")
     if max(len(digits), len(fraction)) > limits.NUMBER_DIGITS:
         raise ValueError(f"there are more than {limits.NUMBER_DIGITS} digits")
     sizes = [len(part) for part in whole.split(",")[1:]]

@@ -17,7 +17,7 @@ class NotRegular(OSError):
     """A folder, a pipe, a device, or what a system shows as a file, such as those below `/proc`."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(None, "it is no regular file", str(path))
+        super().__init__(None, "it is not a regular file", str(path))
 
 
 class TooLarge(Exception):
@@ -32,7 +32,7 @@ def read(path: Path, most_bytes: int) -> bytes:
         most_bytes: how many it may have.
 
     Raises:
-        OSError: it cannot be read, or is no regular file: something else, or one that has not the bytes that the file
+        OSError: it cannot be read, or is not a regular file: something else, or one that has not the bytes that the file
             system says.
         TooLarge: it has more bytes than it may have.
     """

@@ -137,9 +137,9 @@ def _obstacle(plan: plans.Plan, entry: Entry, driving: set[str]) -> str:
     if entry.is_made:
         return "" if entry.key else "rows of aggregates, which no source has"
     if entry.source not in plan.sources:
-        return f"records of '{entry.source}', which is no source of the pipeline"
+        return f"records of '{entry.source}', which is not a source of the pipeline"
     if entry.source not in driving:
-        return f"records of '{entry.source}', which is only looked up: mend its file, and run the pipeline again"
+        return f"records of '{entry.source}', which is only looked up: correct its file, and run the pipeline again"
     if not any(entry.record.values()):
         return "records of which the file has no columns: fill them in"
     return ""

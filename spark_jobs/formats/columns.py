@@ -133,8 +133,8 @@ def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
 def too_many(file: str) -> FormatError:
     """A file that has more columns than a run can carry."""
     message = (
-        f"there are more than {FILE_COLUMNS:,} columns, which is no table; where names are values, declare the object "
-        "that has them as a `map`"
+        f"there are more than {FILE_COLUMNS:,} columns, which is not a table; if names are values, declare the object "
+        "that contains them as a `map`"
     )
     return FormatError(message, file, MISFIT)
 

@@ -66,7 +66,7 @@ def to_date(text: str, date_formats: tuple[str, ...] = ()) -> date:
         day = language.parse_date(text, form)
         if day is not None:
             return day
-    raise ValueError(f"'{text}' is no date of a known form")
+    raise ValueError(f"'{text}' is not a date in a known format")
 
 
 def to_datetime(text: str, date_formats: tuple[str, ...] = ()) -> datetime:
@@ -79,7 +79,7 @@ def to_datetime(text: str, date_formats: tuple[str, ...] = ()) -> datetime:
         moment = language.parse_datetime(text, form)
         if moment is not None:
             return moment
-    raise ValueError(f"'{text}' is no date of a known form")
+    raise ValueError(f"'{text}' is not a date in a known format")
 
 
 def writing_problem(form: str) -> str | None:

@@ -46,7 +46,7 @@ def _numbers() -> tuple[Hint, ...]:
     found.append(Hint(NUMBERS, rf"{_SIGN}(?:{_GROUPED[',']}\.[0-9]*|[0-9]{{1,3}}(?:,[0-9]{{3}}){{2,}})$", group))
     found.append(Hint((Kind.INT,), rf"{_SIGN}{_GROUPED[',']}$", group))
     either = (
-        "; its comma is a decimal comma (`decimal_separator: ','`) or stands between groups of digits "
+        "; its comma is a decimal comma (`decimal_separator: ','`) or separates groups of digits "
         "(`thousands_separator: ','`)"
     )
     found.append(Hint(NUMBERS, rf"{_SIGN}[1-9][0-9]{{0,2}},[0-9]{{3}}$", either))

@@ -169,7 +169,7 @@ def encoding_problem(encoding: str) -> str | None:
     except (LookupError, ValueError):
         return f"unknown encoding '{encoding}'"
     if not info._is_text_encoding or info.name in _NOT_FOR_FILES:
-        return f"'{encoding}' is no encoding of text files"
+        return f"'{encoding}' is not an encoding of text files"
     return None
 
 

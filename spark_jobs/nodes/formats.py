@@ -300,15 +300,15 @@ def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> 
     if format.layout is None and (layout.records is not None or layout.discriminator is not None):
         tell(
             f"several kinds of records are told apart by their places, and {format.title} records have none",
-            "give the fields of all kinds as `fields`, and tell the kinds apart in CXL",
+            "declare the fields of all kinds under `fields`, and distinguish the kinds in CXL",
         )
     if layout.encoding is not None and not format.read_options.has_encoding():
         tell(f"`encoding` is one of texts, and {format.title} files have none", "remove it")
     nesting = [layout.structure, *(value for each in layout.records or () for value in (each.parent, each.join_key))]
     if any(value is not None for value in nesting):
         tell(
-            "`structure`, `parent` and `join_key` say how records follow from others; a source reads each by itself",
-            "remove them, and put records together with a combine",
+            "`structure`, `parent` and `join_key` relate records to one another, but a source reads each independently",
+            "remove them, and join the records with a combine",
         )
     for field in layout.all_fields:
         what = f"field `{field.name}`"

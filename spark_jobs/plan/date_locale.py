@@ -24,7 +24,7 @@ def header(locale: str) -> str:
     try:
         found = babel.Locale.parse(locale, sep="-" if "-" in locale else "_")
     except (ValueError, babel.UnknownLocaleError):
-        raise ValueError(f"`{locale}` is no language that the CLDR knows") from None
+        raise ValueError(f"`{locale}` is not a language of the CLDR") from None
     return calendar.header(
         calendar.Names(
             months=_names(found.months, "wide", range(1, 13)),

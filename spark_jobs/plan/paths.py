@@ -107,7 +107,7 @@ def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tupl
     real = os.path.realpath(os.path.join(start, path))
     if any(is_inside(real, root) for root in roots):
         return None
-    return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "put the file below the base folder"
+    return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "move the file below the base folder"
 
 
 def is_remote(path: str) -> bool:
@@ -125,7 +125,7 @@ def value_problem(value: str) -> str | None:
     """Why a text cannot stand for a token of a path, None when it can: it stays a part of one name."""
     shown = value if len(value) <= 200 else value[:200] + "…"
     if not value.strip("."):
-        return f"`{shown}` is no name" if value else "it is empty"
+        return f"`{shown}` is not a name" if value else "it is empty"
     if "/" in value or "\\" in value:
         return f"`{shown}` holds a path separator"
     if _CONTROL.search(value):

@@ -67,7 +67,9 @@ class Unpacked:
             data: bytes = self._inner.read(size)
         self._at += len(data)
         if self._at > UNPACKED_BYTES and self._at > UNPACKED_RATIO * self._packed.tell():
-            text = f"unpacks to more than {UNPACKED_RATIO:,} times its size: that is no file of records"
+            text = (
+                f"unpacks to more than {UNPACKED_RATIO:,} times its size, which is not plausible for a file of records"
+            )
             raise FormatError(text, self._file.name)
         return data
 
@@ -86,7 +88,9 @@ class Unpacked:
             yield
         except (OSError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as problem:
             reason = str(problem) or "it is broken"
-            raise FormatError(f"is no whole {self._file.compression} file: {reason}", self._file.name) from problem
+            raise FormatError(
+                f"is not a complete {self._file.compression} file: {reason}", self._file.name
+            ) from problem
 
 
 def with_ratios(inputs: Sequence[InputFile]) -> list[InputFile]:

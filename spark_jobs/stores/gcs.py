@@ -43,7 +43,7 @@ class Gcs:
         selector = fs.FileSelector(_path(prefix.at(folder)), allow_not_found=True, recursive=True)
         infos = self._asked(prefix, "get_file_info", selector)
         if not infos and self._asked(prefix, "get_file_info", prefix.bucket).type is fs.FileType.NotFound:
-            raise StoreError(Kind.MISSING, f"there is no bucket `{prefix.bucket}`: check its name", str(prefix))
+            raise StoreError(Kind.MISSING, f"no bucket is named `{prefix.bucket}`: check its name", str(prefix))
         objects: list[Object] = []
         folders: dict[str, None] = {}
         for info in infos:

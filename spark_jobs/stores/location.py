@@ -123,8 +123,8 @@ def parse(uri: str) -> Location:
         remedy = "leave them to the environment, a profile or the machine's role, and write the bucket alone"
         raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
     if _BUCKET.fullmatch(bucket) is None:
-        shown = f"`{bucket}` is no name of a bucket" if bucket else "it names no bucket"
-        raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may have patterns and tokens")
+        shown = f"`{bucket}` is not a bucket name" if bucket else "it names no bucket"
+        raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may contain patterns and tokens")
     if len(key.encode()) > MOST_KEY_BYTES:
         raise BadLocation(f"its key has more than {MOST_KEY_BYTES} bytes", "no store has such keys; shorten it")
     return Location(scheme_of(uri), bucket, key)

@@ -176,7 +176,7 @@ def _refused(error: Any, location: Location) -> StoreError:
     if code == "PreconditionFailed" or status == 412:
         return _changed(location) if operation == "GetObject" else _taken(location)
     if code == "NoSuchBucket":
-        text = f"there is no bucket `{bucket}`: check its name, and storage.s3.endpoint in clinker.toml"
+        text = f"no bucket is named `{bucket}`: check its name, and storage.s3.endpoint in clinker.toml"
         return StoreError(Kind.MISSING, text, uri)
     if code == "NoSuchUpload":
         return StoreError(Kind.MISSING, "the upload was ended by somebody else", uri)
@@ -187,7 +187,7 @@ def _refused(error: Any, location: Location) -> StoreError:
     if code in _NOT_THERE:
         return StoreError(Kind.MISSING, "file not found", uri)
     if code in _EXPIRED:
-        text = "the credentials have expired: renew them, or use a profile or role that renews them by itself"
+        text = "the credentials have expired: renew them, or use a profile or role that renews them automatically"
         return StoreError(Kind.FORBIDDEN, text, uri)
     if code in _UNKNOWN:
         text = f"the store does not accept the credentials of this machine ({code}): check them, and the endpoint"

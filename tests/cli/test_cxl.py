@@ -306,7 +306,7 @@ def test_eval_tells_the_warnings_that_validate_tells(capsys: Captured) -> None:
 def test_two_values_in_a_row_are_no_program(capsys: Captured) -> None:
     for program in ("emit a = qty price", "emit a = 'it''s'"):
         assert command.main(["eval", "-e", program, "--record", '{"qty": 3, "price": 2}']) == 1
-        assert "stands behind a complete value" in capsys.readouterr().err
+        assert "follows a complete value" in capsys.readouterr().err
 
 
 def test_an_index_that_finds_an_element_is_not_warned_of(capsys: Captured) -> None:

@@ -126,7 +126,7 @@ def test_suspicious_things_are_warned_of(text: str, code: str) -> None:
 )
 def test_two_values_in_a_row_are_refused(text: str, value: str) -> None:
     found = refused(text)
-    assert f"{value} stands behind a complete value" in found.message
+    assert f"{value} follows a complete value" in found.message
     assert found.help
 
 

@@ -56,7 +56,7 @@ def written(folder: Path, config: str) -> Path:
         (REST + f", timeout_secs: {10**30} }}", "E007 `timeout_secs`: must be at most 86400"),
         (REST + ", auth: { scheme: bearer } }", "E006 the key `token` is required here"),
         (REST + ", auth: { scheme: bearer, token: a, name: b } }", "E005 the key `name` has no meaning"),
-        (REST + ", auth: { scheme: header, name: 'a b', value: c } }", "E007 `name`: is no name of a header"),
+        (REST + ", auth: { scheme: header, name: 'a b', value: c } }", "E007 `name`: is not a header name"),
         (REST + " }\nmin_size: 5", "E219 source 'orders': `min_size` chooses among files"),
         (REST + " }\noptions: { compression: gzip }", "E007 source 'orders': `compression` says how files are packed"),
         (REST + " }\npath: a.json", "E219 source 'orders': rest transport declares file matcher(s) (path)"),

@@ -67,7 +67,7 @@ def test_a_column_that_no_element_can_be_called_is_refused(tmp_path: Path) -> No
     text = ORDERS + output("orders", config=settings).replace("type: csv", "type: xml")
     (problem,) = problems(tmp_path, text)
     assert problem.code.id == "E007"
-    assert "column 'order id': 'order id' is no name of XML" in problem.message
+    assert "column 'order id': 'order id' is not an XML name" in problem.message
     assert problem.help == "name it under `mapping`, or leave it out by `exclude`"
     assert not problems(tmp_path, text.replace("order id", "order-id"))
 

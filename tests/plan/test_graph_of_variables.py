@@ -107,7 +107,7 @@ def test_numbers_of_variables_fit_their_type(written: str, codes: list[str], tmp
     )
     items = problems(tmp_path, text)
     assert [item.code.id for item in items] == codes
-    assert all("is beyond what" in item.message and item.span for item in items)
+    assert all("is outside the range of" in item.message and item.span for item in items)
 
 
 @pytest.mark.parametrize(("namespace", "name"), [(space, name) for space, known in MEMBERS.items() for name in known])

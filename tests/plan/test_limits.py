@@ -125,12 +125,12 @@ def test_parameters_that_double_from_call_to_call(tmp_path: Path) -> None:
 def test_a_parameter_that_is_filled_in_very_often(tmp_path: Path) -> None:
     body(tmp_path, "b", "t", TRANSFORM % ("t", "rows", "'emit z = \"" + "{{ p }}" * 100 + "\"'"))
     call = "  - { type: composition, name: c, input: orders, use: b.comp.yaml, config: { p: %s } }\n"
-    assert "parameters put" in only(tmp_path, ORDERS + call % ("x" * 60_000) + OUTPUT % "c", "E017").message
+    assert "parameters add" in only(tmp_path, ORDERS + call % ("x" * 60_000) + OUTPUT % "c", "E017").message
 
 
 def test_variables_that_are_filled_in_very_often(tmp_path: Path) -> None:
     text = ORDERS.replace("name: shop", "name: shop, description: '" + "${LONG}" * 10_000 + "'") + OUTPUT % "orders"
-    assert "variables put" in only(tmp_path, text, "E017", variables={"LONG": "x" * 10_000}).message
+    assert "variables add" in only(tmp_path, text, "E017", variables={"LONG": "x" * 10_000}).message
 
 
 @pytest.mark.parametrize(

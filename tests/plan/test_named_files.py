@@ -43,7 +43,7 @@ def test_what_is_no_regular_file_is_refused_and_nobody_waits_for_it(kind: str, s
         os.mkfifo(base / "pipe")
     file = {"pipe": base / "pipe", "device": Path("/dev/zero"), "process": Path("/proc/self/status")}[kind]
     text = told(base, shape, file)
-    assert "is no regular file" in text or "does not match any .comp.yaml" in text
+    assert "is not a regular file" in text or "does not match any .comp.yaml" in text
     assert "VmPeak" not in text
 
 
@@ -96,4 +96,4 @@ def test_a_module_that_is_no_regular_file_is_refused(base: Path) -> None:
     )
     (problem,) = [item for item in plan.validate(write(base, text), options=options()) if item.is_error]
     assert "module 'vat' cannot be read" in problem.message
-    assert "it is no regular file" in problem.message
+    assert "it is not a regular file" in problem.message

@@ -186,7 +186,7 @@ def test_columns_of_format_schemas_have_no_names_of_the_engine(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("schema", "message"),
-    [("", "and there is none"), ("format_schema: { fields: [{ name: id }] }", "cannot use both inline")],
+    [("", "but there is none"), ("format_schema: { fields: [{ name: id }] }", "cannot use both inline")],
 )
 def test_patches_need_a_format_schema_in_a_file_of_its_own(tmp_path: Path, schema: str, message: str) -> None:
     text = pipeline("[{ name: id, drop: true }]", "schema: { id: int }").replace("format_schema: layout.yaml", schema)

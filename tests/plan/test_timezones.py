@@ -26,13 +26,13 @@ nodes:
 @pytest.mark.parametrize(
     ("kind", "column", "words"),
     [
-        ("csv", "type: date_time, timezone: Europe/Berln", "`Europe/Berln` is no time zone: write `UTC` or"),
-        ("csv", "type: date_time, timezone: ../../../etc/passwd", "is no time zone"),
-        ("csv", "type: date_time, timezone: Europe", "is no time zone"),
-        ("csv", "type: date_time, timezone: +02:00", "is no time zone"),
+        ("csv", "type: date_time, timezone: Europe/Berln", "`Europe/Berln` is not a time zone: write `UTC` or"),
+        ("csv", "type: date_time, timezone: ../../../etc/passwd", "is not a time zone"),
+        ("csv", "type: date_time, timezone: Europe", "is not a time zone"),
+        ("csv", "type: date_time, timezone: +02:00", "is not a time zone"),
         ("csv", "type: int, timezone: UTC", "is for `date` and `date_time`"),
-        ("parquet", "type: date_time, timezone: UTC", "moments in parquet files are no texts"),
-        ("avro", "type: date, timezone: UTC", "moments in avro files are no texts"),
+        ("parquet", "type: date_time, timezone: UTC", "timestamps in parquet files are not texts"),
+        ("avro", "type: date, timezone: UTC", "timestamps in avro files are not texts"),
     ],
 )
 def test_a_zone_that_is_none_or_says_nothing_is_an_error(kind: str, column: str, words: str, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_zone_is_found_without_data_of_the_system_and_without_the_package(monk
     monkeypatch.setattr(zoneinfo, "TZPATH", ())
     monkeypatch.setitem(sys.modules, "tzdata.zoneinfo", None)
     assert zones.zone("UTC") == "UTC"
-    with pytest.raises(ValueError, match="is no time zone"):
+    with pytest.raises(ValueError, match="is not a time zone"):
         zones.zone("Europe/Berlin")
     # What the driver has found is all that executors need.
     assert zones.local(datetime(2026, 7, 1, 12), here) == datetime(2026, 7, 1, 14)

@@ -97,9 +97,9 @@ def test_the_scheme_of_the_author_stays_in_names(s3: Bucket) -> None:
         ({"path": "s3://{bucket}/none.csv"}, "E216", "file not found"),
         ({"path": "s3://{bucket}/in/*.csv"}, "E216", "written as `glob:`"),
         ({"glob": "s3://{bucket}/in/*.csv"}, "E216", "no file matches"),
-        ({"path": "s3://no-such-bucket-here/in.csv"}, "E910", "there is no bucket `no-such-bucket-here`"),
-        ({"glob": "s3://no-such-bucket-here/*.csv"}, "E910", "there is no bucket `no-such-bucket-here`"),
-        ({"glob": "s3://*/x.csv"}, "E216", "no name of a bucket"),
+        ({"path": "s3://no-such-bucket-here/in.csv"}, "E910", "no bucket is named `no-such-bucket-here`"),
+        ({"glob": "s3://no-such-bucket-here/*.csv"}, "E910", "no bucket is named `no-such-bucket-here`"),
+        ({"glob": "s3://*/x.csv"}, "E216", "not a bucket name"),
     ],
 )
 def test_what_is_missing_is_told(settings: dict[str, str], code: str, says: str, s3: Bucket) -> None:

@@ -210,7 +210,7 @@ def test_a_page_that_is_too_large_ends_the_pull(
     answer = web.Answer(gzip.compress(body), headers={"Content-Encoding": "gzip"}) if packed else web.Answer(body)
     with web.serving(lambda request: answer) as server:
         told = failure(server, tmp_path / "page")
-    assert told == "the page has more than 1 MiB: ask for smaller pages"
+    assert told == "the page has more than 1 MiB: request smaller pages"
     assert len(server.requests) == 1
     assert (tmp_path / "page").stat().st_size <= 1 << 20
 
@@ -251,7 +251,7 @@ def test_who_is_refused_elsewhere_learns_why(tmp_path: Path) -> None:
         moved = web.Answer(b"", 302, {"Location": other.url})
         with web.serving(lambda request: moved) as server:
             told = failure(server, tmp_path / "page", credential=Credential("X-Key", KEY), hosts=(place(other),))
-    assert told == f"HTTP 401: who? (the credential goes to {server.url} alone, not to {other.url})"
+    assert told == f"HTTP 401: who? (the credential is only sent to {server.url} alone, not to {other.url})"
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://h/a", "http://me:pw@h/"])

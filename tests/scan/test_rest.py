@@ -143,7 +143,7 @@ def test_a_page_without_json_has_no_token(tmp_path: Path) -> None:
         pull(server, tmp_path, CURSOR)
     assert caught.value.code == "E221"
     assert str(caught.value).startswith(
-        f"{server.url}/orders#page=1: the page is no JSON document, so it has no /meta/next: "
+        f"{server.url}/orders#page=1: the page is not a JSON document, so it has no /meta/next: "
     )
 
 
@@ -199,13 +199,13 @@ def test_links_lead_to_http_alone(tmp_path: Path) -> None:
             CURSOR,
             [web.Answer(b'{"meta":{"next":"a"}}'), web.Answer(b'{"meta":{"next":"a"}}')],
             "/orders?page[after]=a#page=3",
-            "the token at /meta/next of page 2 leads back to page 2, whose records would come again",
+            "the token at /meta/next of page 2 leads back to page 2, whose records would be read twice",
         ),
         (
             LINKS,
             [web.page(1, Link="<?p=2>; rel=next"), web.page(2, Link="</orders>; rel=next")],
             "/orders#page=3",
-            "the Link header of page 2 leads back to page 1, whose records would come again",
+            "the Link header of page 2 leads back to page 1, whose records would be read twice",
         ),
     ],
     ids=["token", "link"],
@@ -234,7 +234,7 @@ def test_the_limit_of_pages_holds_whatever_the_server_offers(pagination: Paginat
         found = pull(server, tmp_path, pagination, options=options, max_pages=3)
     assert len(found.files) == len(server.requests) == 3
     assert found.warnings == (
-        "source 'shop': the server has more than max_pages (3); what follows is left out",
+        "source 'shop': the server has more than max_pages (3); the rest is left out",
     )  # fmt: skip
 
 

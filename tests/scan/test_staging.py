@@ -167,7 +167,7 @@ def test_overwrite_waits_for_readers_and_says_so_once(tmp_path: Path, source: Pa
     threading.Timer(0.4, reader.close).start()
     run.stage(described(source))
     assert copy.read_bytes() == DATA
-    assert said == ["in/a.csv: waiting for other runs that read or make its staged copy"]
+    assert said == ["in/a.csv: waiting for other runs that read or write its staged copy"]
 
 
 @pytest.mark.parametrize("mode", list(OnExisting))

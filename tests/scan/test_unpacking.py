@@ -44,14 +44,14 @@ def test_a_file_that_is_cut_anywhere_is_broken(tmp_path: Path, codec: Compressio
     one = pack(TEXT, codec)
     for length in [*range(1, 40), *range(40, len(one), 13), *range(len(one) - 12, len(one))]:
         for before in (b"", one):
-            with pytest.raises(FormatError, match=f"a: is no whole {codec} file: "):
+            with pytest.raises(FormatError, match=f"a: is not a complete {codec} file: "):
                 unpacked(tmp_path / "a", before + one[:length], codec)
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_what_is_no_member_is_refused(tmp_path: Path, codec: Compression) -> None:
     for data in (b"id,v\n1,2\n", pack(TEXT, codec) + b"garbage, and more of it"):
-        with pytest.raises(FormatError, match="is no whole"):
+        with pytest.raises(FormatError, match="is not a complete"):
             unpacked(tmp_path / "a", data, codec)
 
 

@@ -185,7 +185,7 @@ def test_a_cut_body_is_not_completed_from_another_version(s3: Bucket, proxy: Pro
         (403, "RequestTimeTooSkewed", Kind.FORBIDDEN, "the clock of this machine"),
         (403, "InvalidObjectState", Kind.FAILED, "in an archive: restore it"),
         (400, "AuthorizationHeaderMalformed", Kind.FAILED, "set storage.s3.region"),
-        (404, "NoSuchBucket", Kind.MISSING, "there is no bucket"),
+        (404, "NoSuchBucket", Kind.MISSING, "no bucket is named"),
         (503, "SlowDown", Kind.FAILED, "asked for patience"),
         (418, "Teapot", Kind.FAILED, "GetObject fails: Teapot for a test"),
     ],
@@ -202,7 +202,7 @@ def test_refusals_say_what_to_do(status: int, code: str, kind: Kind, says: str, 
 
 
 def test_a_bucket_that_is_not_there_is_told(s3: Bucket) -> None:
-    with pytest.raises(StoreError, match="there is no bucket `bucket-none`"):
+    with pytest.raises(StoreError, match="no bucket is named `bucket-none`"):
         next(store().pages(location.parse("s3://bucket-none/in/"), deep=True))
 
 

@@ -156,7 +156,7 @@ def main(options: Options) -> int:
     if not results and not problems.has_errors:
         where = ", ".join(map(str, options.paths)) or "this folder"
         sys.stderr.write(
-            f"clinker test error: {printable(where)} has no cases; they stand in files *{reading.ENDING} "
+            f"clinker test error: {printable(where)} has no cases; they are in files *{reading.ENDING} "
             "(docs/testing.md), and `clinker test --record NAME PIPELINE` makes one\n"
         )
         return ExitCode.CONFIG
@@ -217,7 +217,7 @@ def record(paths: Sequence[Path], name: str, *, rows: int, dead_letters: Path | 
     from spark_jobs.execute.dlq.work_list import NotDeadLetters
 
     if len(paths) != 1:
-        sys.stderr.write("clinker test error: --record NAME wants one pipeline file\n")
+        sys.stderr.write("clinker test error: --record NAME needs one pipeline file\n")
         return ExitCode.CONFIG
     try:
         path = recording.record(paths[0], name, rows, dead_letters)
@@ -227,5 +227,5 @@ def record(paths: Sequence[Path], name: str, *, rows: int, dead_letters: Path | 
     except OSError as error:
         sys.stderr.write(f"clinker test error: {printable(str(error.filename))}: {error.strerror or error}\n")
         return ExitCode.IO
-    sys.stdout.write(f"recorded '{printable(name)}' in {printable(str(path))}: look whether it is what you expect\n")
+    sys.stdout.write(f"recorded '{printable(name)}' in {printable(str(path))}: check that it is what you expect\n")
     return ExitCode.SUCCESS

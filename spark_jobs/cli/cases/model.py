@@ -17,8 +17,8 @@ class Given(_Model):
     """The records of a source: rows of values, or a file or a text as the source's format has them."""
 
     rows: list[Row] | None = Field(default=None, description="The records, column by column.")
-    file: str | None = Field(default=None, description="A file in the source's format, beside the file of cases.")
-    text: str | None = Field(default=None, description="What stands in a file of the source, in its format.")
+    file: str | None = Field(default=None, description="A file in the source's format, relative to the case file.")
+    text: str | None = Field(default=None, description="The content of a file of the source, in its format.")
 
 
 class Expected(_Model):
@@ -26,7 +26,7 @@ class Expected(_Model):
 
     rows: list[Row] = Field(description="The records, in order.")
     ordered: bool = Field(default=True, description="Whether the order of the records counts.")
-    partial: bool = Field(default=False, description="Whether records may have more columns than are written here.")
+    partial: bool = Field(default=False, description="Whether records may have more columns than the case lists.")
 
 
 def _rows(value: Any) -> Any:
@@ -57,7 +57,7 @@ class Case(_Model):
         default_factory=list,
         description="The codes of errors and warnings that planning finds; errors all, warnings some.",
     )
-    error: str | None = Field(default=None, description="A part of what ends the run; its code is one.")
+    error: str | None = Field(default=None, description="Part of the message that ends the run, or its code.")
     vars: dict[str, Any] = Field(default_factory=dict, description="Values of the pipeline's variables (`$vars`).")
     channel: str | None = Field(default=None, description="A channel, by its name or its file.")
     env: str | None = Field(default=None, description="The active environment.")

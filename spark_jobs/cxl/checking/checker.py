@@ -81,7 +81,7 @@ class Statements:
                 name = statement.name if isinstance(statement, ast.Emit) else f"$meta.{statement.key}"
                 self.session.warn(
                     codes.W206,
-                    f"`{name}` is emitted behind the `emit each` block, whose records are made: it reaches none",
+                    f"`{name}` is emitted after the `emit each` block, so no record of the block has it",
                     statement.name_place,
                     "emit it before the block for all of its records, or in the block",
                 )
@@ -116,7 +116,7 @@ class Statements:
                 self.session.unresolved(
                     f"function '{statement.name}' is declared in a program",
                     statement.place,
-                    "put it into a module, a file in the rules path, and import that with `use`",
+                    "put it into a module (a file in the rules path), and import it with `use`",
                 )
                 return None
             case ast.Evaluate():
@@ -130,7 +130,7 @@ class Statements:
         if len(self.session.findings) == known and fallibility.does_nothing(value):
             self.session.warn(
                 codes.W207,
-                "the expression is a statement by itself and does nothing",
+                "this expression is a statement of its own and does nothing",
                 statement.place,
                 "if it belongs to the value before it, an operator is missing; to keep it, write `emit name = …`",
             )

@@ -204,7 +204,7 @@ def _map(session: Session, node: ast.MapLiteral) -> typed.Expression:
     for entry in node.entries:
         value = check(session, entry.value)
         if entry.key in values:
-            session.mistyped(f"key '{entry.key}' stands twice in a map", entry.key_place, "write each key once")
+            session.mistyped(f"key '{entry.key}' occurs twice in a map", entry.key_place, "write each key once")
         values[entry.key] = value
     # What begins empty is filled by `set` and `merge`.
     fields = tuple((key, value.type) for key, value in values.items()) or None

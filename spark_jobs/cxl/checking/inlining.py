@@ -170,7 +170,7 @@ def is_exhausted(session: Session, place: Place) -> bool:
     library.inlined += 1
     if library.inlined == limits.INLINED_EXPRESSIONS + 1:
         message = f"modules put more than {limits.INLINED_EXPRESSIONS} expressions into programs, nested calls included"
-        session.unresolved(message, place, "compute common parts once, in a `let` or a transform of their own")
+        session.unresolved(message, place, "compute common parts once, in a `let` or a separate transform")
     return library.inlined > limits.INLINED_EXPRESSIONS
 
 

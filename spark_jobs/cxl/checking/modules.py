@@ -130,7 +130,7 @@ def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
     real = path.resolve()
     if roots and not any(real.is_relative_to(root.resolve()) for root in roots):
         message = f'module \'{name}\': path escapes base directory via symlink: "{path}" -> "{real}"'
-        raise ModuleError(message, "put the file below the base folder", codes.E_SEC_001)
+        raise ModuleError(message, "move the file below the base folder", codes.E_SEC_001)
 
 
 def _read(name: str, path: Path, folder: Path) -> str:

@@ -353,7 +353,7 @@ def _warn_of_document(session: Session, section: str, found: str, place: Place) 
         help_text = f"did you mean `$doc.{section}.{near}`?" if near else f"fields here: {', '.join(fields)}"
     elif scope.grouped_by is not None:
         why = f"behind the aggregate '{scope.grouped_by}' rows are of no document"
-        help_text = "emit it as a field before the aggregate, and group by that or take its `first()`"
+        help_text = "emit it as a field upstream of the aggregate, and group by it or take its `first()`"
     else:
         why = f"no source of these records has a section `{section}`"
         near = nearest.nearest(section, scope.documents)

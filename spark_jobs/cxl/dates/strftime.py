@@ -186,7 +186,7 @@ def _tokens(form: str) -> list[tuple[str, str]]:
             continue
         code = _CODE.match(form, position)
         if code is None:
-            raise ValueError(f"`{form[position : position + 2]}` is no date code")
+            raise ValueError(f"`{form[position : position + 2]}` is not a date code")
         flag, letter, fraction, percent, offset = code.groups()
         position = code.end()
         if percent:
@@ -200,7 +200,7 @@ def _tokens(form: str) -> list[tuple[str, str]]:
         elif letter in _NUMBERS or letter in _TEXTS:
             tokens.append((flag, letter))
         else:
-            raise ValueError(f"`{code.group()}` is no date code")
+            raise ValueError(f"`{code.group()}` is not a date code")
     return tokens
 
 

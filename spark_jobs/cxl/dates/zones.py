@@ -38,7 +38,7 @@ def zone(name: str) -> str:
         return UTC_ZONE
     data = _data(name) if _NAME.fullmatch(name) else None
     if data is None:
-        raise ValueError(f"`{name}` is no time zone: write `UTC` or a name of the IANA, such as `Europe/Berlin`")
+        raise ValueError(f"`{name}` is not a time zone: write `UTC` or an IANA name such as `Europe/Berlin`")
     return f"{name}{_BETWEEN}{base64.b64encode(data).decode()}"
 
 

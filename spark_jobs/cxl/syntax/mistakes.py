@@ -29,7 +29,7 @@ _RESERVED = terminals(
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
 _OPERAND_ENDS = terminals("NAME QUOTED MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
 DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
-_CLOSURE = "a closure is written `it => …`, its parameter is always `it`, and it stands as a method's argument only"
+_CLOSURE = "a closure is written `it => …`; its parameter is always `it`, and it can only be an argument of a method"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
@@ -43,8 +43,8 @@ _CHARACTERS = {
     "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',
     "\\": "lines go on by themselves after an operator or inside parentheses; leave the `\\` out",
     "\N{NO-BREAK SPACE}": "this is a no-break space; use an ordinary blank",
-    "\N{LEFT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
-    "\N{RIGHT DOUBLE QUOTATION MARK}": 'strings stand in straight quotes: "…"',
+    "\N{LEFT DOUBLE QUOTATION MARK}": 'write strings in straight quotes: "…"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": 'write strings in straight quotes: "…"',
 }
 _LABELS = {
     "_ASSIGN": "'='",
@@ -94,7 +94,7 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
     if character == ":":
         help_text = _colon(text, position, inside)
     if help_text is None and character.isidentifier():
-        help_text = "names with other characters than A to Z, digits and `_` stand in backticks, text in quotes"
+        help_text = "write names with characters other than A to Z, digits and `_` in backticks, and text in quotes"
     return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)
 
 
@@ -234,11 +234,11 @@ _BRACES = "check for missing operand or extra closing brace"
 _HINTS = {
     ("COMPARE", "_ASSIGN"): "compare with `==`",
     ("_ASSIGN", "_ASSIGN"): "a value is given with one `=`",
-    ("COMPARE", "COMPARE"): "one comparison stands between two values: equal is written `==`, unequal `!=`",
+    ("COMPARE", "COMPARE"): "a comparison has two values: write `==` for equal, `!=` for unequal",
     ("PLUS", "PLUS"): "there is no `++`; add 1",
     ("", "_ARROW"): _CLOSURE,
     ("_ASSIGN", "_NL"): "the value is missing",
-    ("_ARROW", "_LBRACE"): "what follows `=>` is an expression, without braces",
+    ("_ARROW", "_LBRACE"): "`=>` is followed by an expression, without braces",
     ("DOLLAR", "_LBRACE"): "a field is read by its name alone; system values are written `$pipeline.name`",
     ("MINUS", "COMPARE"): "the arms of a match are written `pattern => value`",
     ("STAR", "STAR"): "there is no power operator; multiply instead",
@@ -273,8 +273,12 @@ _HABITS = (
     ),
     (r"\d$", ("_COMMA",), "a number's fraction follows a dot; statements need no comma"),
     (r"", ("_COMMA",), "statements need no comma"),
-    (r"\b(let|emit)\s+\w+$", ("MINUS", "_DOT"), "other names than of letters, digits and `_` stand in backticks"),
-    (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "a name with blanks stands in backticks"),
+    (
+        r"\b(let|emit)\s+\w+$",
+        ("MINUS", "_DOT"),
+        "write names with characters other than letters, digits and `_` in backticks",
+    ),
+    (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "write a name with blanks in backticks"),
     (r"(^|\n)\s*$", ("SLASH",), "a comment starts with `#`"),
     (r"\(.*\S\s+$", ("STRING", "NAME", "INT", "FLOAT", "DATE"), "arguments are separated by commas"),
 )

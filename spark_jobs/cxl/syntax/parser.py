@@ -435,7 +435,7 @@ def _without_operator(statements: Sequence[ast.Statement], text: str) -> Iterato
         if text[start] == "(":
             continue
         shown = text[start:end] if end - start <= 30 else f"{text[start : start + 29]}…"
-        yield Problem(f"`{shown}` stands behind a complete value", statement.place, _missing(text, start))
+        yield Problem(f"`{shown}` follows a complete value", statement.place, _missing(text, start))
 
 
 def _in_cxl(problems: Sequence[Problem], text: str) -> Iterator[Problem]:
@@ -456,7 +456,7 @@ def _in_cxl(problems: Sequence[Problem], text: str) -> Iterator[Problem]:
 def _missing(text: str, start: int) -> str:
     """What was probably meant by two values in a row."""
     if text[start] in "\"'" and text[start - 1] == text[start]:
-        return 'a quote inside a text is written with a backslash, or the text stands in the other quotes: "it\'s"'
+        return 'write a quote inside a text with a backslash, or use the other quotes around the text: "it\'s"'
     return "an operator is missing between the two, such as `*`, `+` or `??`; a statement begins on a line of its own"
 
 

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 #: As many passes in a row may exclude no more records: what fails without being one depends on nothing else.
 _MOST_IDLE = 4
 _RESTLESS = (
-    "other rows of aggregates fail in each pass over the same records, nothing is published: a program behind an "
-    "aggregate fails depending on `now`; read it into a field of the records before, or use `$pipeline.start_time`"
+    "other rows of aggregates fail in each pass over the same records, nothing is published: a program downstream of "
+    "an aggregate fails depending on `now`; emit `now` as a field upstream, or use `$pipeline.start_time`"
 )
 
 

@@ -46,5 +46,5 @@ def refuse_others(there: Destination[FilePath], folder: FilePath, step: OutputSt
         raise RunFailed(ExitCode.IO, "E902", f"{folder} is {standing.value}: a folder of parts cannot be written there")
     others = [path.name for path in existing(there, folder) if not _NAME.fullmatch(path.name)]
     if others:
-        text = f"{folder} has {', '.join(others[:3])}, which is no part: readers of the folder would read it as well"
-        raise RunFailed(ExitCode.IO, "E902", f"{text}; write into a folder of its own, or remove it")
+        text = f"{folder} has {', '.join(others[:3])}, which is not a part; readers of the folder would read it too"
+        raise RunFailed(ExitCode.IO, "E902", f"{text}; write into another folder, or remove it")

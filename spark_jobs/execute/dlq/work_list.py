@@ -188,7 +188,7 @@ def _entries(path: Path) -> tuple[list[str], list[Entry]]:
             file.seek(0)
             return _parsed(path, csv.reader(file, delimiter=delimiter, strict=True))
     except UnicodeDecodeError as error:
-        raise NotDeadLetters(f"{path} is no UTF-8 text: save it as UTF-8 ({error.reason})") from error
+        raise NotDeadLetters(f"{path} is not UTF-8 text: save it as UTF-8 ({error.reason})") from error
 
 
 def _parsed(path: Path, lines: Any) -> tuple[list[str], list[Entry]]:
@@ -197,7 +197,7 @@ def _parsed(path: Path, lines: Any) -> tuple[list[str], list[Entry]]:
     try:
         names: list[str] = next(lines, [])
         if ID not in names:
-            raise NotDeadLetters(f"{path} is no dead-letter file: it has no column {ID}")
+            raise NotDeadLetters(f"{path} is not a dead-letter file: it has no column {ID}")
         for cells in lines:
             if not any(cells):
                 continue
@@ -233,7 +233,7 @@ def _ledger(path: Path) -> tuple[set[str], Counter[str]]:
             if event["event"] != "failed":
                 done.add(event["id"])
         except (ValueError, KeyError, TypeError) as error:
-            raise NotDeadLetters(f"{path}, line {number}: it is no event of a ledger ({error})") from error
+            raise NotDeadLetters(f"{path}, line {number}: it is not an event of a ledger ({error})") from error
     return done, events
 
 

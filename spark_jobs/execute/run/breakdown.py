@@ -15,10 +15,10 @@ from spark_jobs.execute.tasks import spill
 
 _ADVICE = "--log-level debug shows the traceback"
 _WORKER_ADVICE = "the system does that when memory runs out: lower memory.limit, or --threads"
-_JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or look for who killed it"
+_JVM_ADVICE = "give it more memory (--conf spark.driver.memory=2g), or find out what killed it"
 _SERVER_ADVICE = "see whether it runs, and its log"
 _PYTHON_ADVICE = (
-    "install what spark_jobs needs (pyarrow, numpy, google-re2) there, or name another Python by "
+    "install what spark_jobs needs (pyarrow, numpy, google-re2) there, or name another Python with "
     "PYSPARK_PYTHON or --conf spark.pyspark.python=…"
 )
 _MASTER_ADVICE = "see whether the master runs, and why its workers could not start executors"

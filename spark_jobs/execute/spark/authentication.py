@@ -27,8 +27,8 @@ def warn(master: str, known: Mapping[str, str]) -> None:
     """
     if SWITCH not in known:
         logs.LOG.warning(
-            "%s: Spark does not ask who connects to its ports: whoever reaches them can read records of this run; "
-            f"set {SWITCH}=true and the cluster's secret in spark-defaults.conf, or say {SWITCH}=false where the "
+            "%s: Spark does not authenticate connections to its ports, so anybody who reaches them can read records of "
+            f"this run; set {SWITCH}=true and the cluster's secret in spark-defaults.conf, or {SWITCH}=false if the "
             "network is safe",
             master,
         )

@@ -152,7 +152,7 @@ def reason(url: str, error: BaseException) -> str:
     """Why there is no session, and what to do."""
     where = f"the Spark Connect endpoint {masking.masked_address(url)}"
     if status(error) in _REFUSED:
-        advice = f"give the token that it wants in the environment variable {masking.TOKEN_VARIABLE}"
+        advice = f"put the token into the environment variable {masking.TOKEN_VARIABLE}"
         return f"{where} refuses this client: {said(error)}; {advice}"
     if _speaks_no_tls(error):
         return f"{where} does not speak TLS, which a token or use_ssl=true asks for ({said(error)})"

@@ -39,7 +39,7 @@ def limit_s(setting: str | None, name: str = LIMIT_SETTING, usual: float = LIMIT
     found = _TIME.fullmatch((setting or "").strip().lower())
     if found is None:
         if setting:
-            logs.LOG.warning("%s: %r is no time like 90s or 5min, %.0f s count", name, setting, usual)
+            logs.LOG.warning("%s: %r is not a time such as 90s or 5min; using %.0f s", name, setting, usual)
         return usual
     return int(found[1]) * _UNITS[found[2] or "s"]
 

@@ -88,7 +88,7 @@ def open_session(options: RunOptions, threads: int | None, spill_dir: str | None
             except Exception as error:
                 if not jvm_messages.is_of_settings(str(error)):
                     raise
-                raise SessionError(f"Spark does not take a setting: {jvm_messages.cause(str(error))}") from error
+                raise SessionError(f"Spark rejects a setting: {jvm_messages.cause(str(error))}") from error
     return spark
 
 

@@ -76,7 +76,7 @@ class Block:
 
 def broken(reason: str, name: str) -> FormatError:
     """A file that is no Avro file, or no whole one."""
-    return FormatError(f"is no Avro file that can be read: {reason}", name)
+    return FormatError(f"is not a readable Avro file: {reason}", name)
 
 
 class _Short(Exception):
@@ -147,7 +147,7 @@ def header(stream: Stream, name: str) -> Header:
         json.loads(schema)
         codec = words.get(b"avro.codec", b"null").decode()
     except (ValueError, RecursionError) as problem:
-        raise broken(f"its schema is no JSON: {problem}", name) from problem
+        raise broken(f"its schema is not JSON: {problem}", name) from problem
     if codec not in _CODECS:
         raise FormatError(f"has blocks in `{codec}`, which are not read here", name)
     return Header(schema, codec, marker, end)
@@ -182,7 +182,7 @@ def blocks(stream: Stream, start: int, end: int, head: Header, name: str) -> Ite
         try:
             records, length = found.number(), found.number()
         except _Short:
-            raise broken(f"there is no block at byte {start}", name) from None
+            raise broken(f"no block begins at byte {start}", name) from None
         block = Block(records, start, start + found.at, length)
         if records < 0 or length < 0 or block.end > size:
             raise broken(f"the block at byte {start} leads out of the file", name)
@@ -208,7 +208,7 @@ def data_of(stream: Stream, block: Block, head: Header, name: str, most: int) ->
     stream.seek(block.data)
     packed = stream.read(block.size)
     if stream.read(MARKER_BYTES) != head.marker:
-        raise broken(f"no marker stands behind the block at byte {block.start}", name)
+        raise broken(f"no marker follows the block at byte {block.start}", name)
     try:
         data: bytes = _CODECS[head.codec](packed, most)
     except _TooMuch:

@@ -293,7 +293,7 @@ def _decoder(schema: str, name: str, wanted: tuple[str, ...] | None) -> _Decode:
         block = next(iter(fastavro.block_reader(stream)))
         yield from block
         if block.bytes_.read(1):
-            raise _Left("there are bytes behind its last record")
+            raise _Left("bytes follow its last record")
 
     return decode
 
@@ -369,7 +369,7 @@ def _refuse_doubles(leaves: Sequence[Leaf], file: InputFile) -> None:
 def _refuse_unknown(leaf: Leaf, file: InputFile) -> None:
     if leaf.make is None:
         message = (
-            f"column '{leaf.name}' is of the Avro type {leaf.title}, for which there is no type here; "
+            f"column '{leaf.name}' is of the Avro type {leaf.title}, which is not supported; "
             "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
         )
         raise FormatError(message, file.name, MISFIT)

@@ -141,7 +141,7 @@ def _names(header: _Record, file: InputFile, options: CsvRead) -> tuple[str, ...
     if not header.is_whole:
         most = pieces.MOST_RECORD_BYTES >> 20
         text = f"the header has a quote that is never closed, or is longer than {most} MB"
-        raise FormatError(f"{text}; lines that stand before it are for `options.skip_rows`", file.name)
+        raise FormatError(f"{text}; to skip lines before it, use `options.skip_rows`", file.name)
     try:
         names = _fields(header.data, options)
     except _TooWide:

@@ -147,7 +147,7 @@ class CsvRead(SpelledOptions):
             said = ("header_rows", self.header_rows > 1), ("skip_repeated_header", self.skip_repeated_header)
             found += [(key, "there is no header: `has_header: false`") for key, is_said in said if is_said]
         if len(set(self.columns)) < len(self.columns) or "" in self.columns:
-            found.append(("columns", "a name is empty, or stands twice"))
+            found.append(("columns", "a name is empty, or occurs twice"))
         return found + super().problems()
 
     def _mixed_up(self, signs: dict[str, str]) -> list[tuple[str, str]]:

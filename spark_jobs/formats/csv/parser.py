@@ -39,8 +39,8 @@ _CAREFUL_BYTES = 1 << 20
 #: What may be wrong with a record: a quote in one of two wrong places, or the number of its fields.
 _WITHIN, _BEHIND, _RAGGED = 1, 2, 3
 _STRAYS = {
-    _WITHIN: "a quote stands within a cell that is not quoted (`quotes: strict`)",
-    _BEHIND: "text stands behind a closing quote (`quotes: strict`)",
+    _WITHIN: "a cell that is not quoted contains a quote (`quotes: strict`)",
+    _BEHIND: "text follows a closing quote (`quotes: strict`)",
 }
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 #: What stands for undecodable bytes where a record is shown.

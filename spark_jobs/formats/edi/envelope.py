@@ -123,7 +123,7 @@ def check_count(segment: Sequence[str], actual: int, what: str, allowed: int | N
     """
     written = element(segment, 1).strip()
     if not (written.isascii() and written.isdigit()):
-        raise Broken(f"the count of {what} is '{written}', which is no number; there are {actual}")
+        raise Broken(f"the count of {what} is '{written}', which is not a number; there are {actual}")
     if int(written[-18:]) not in (actual, allowed) or written[:-18].strip("0"):
         raise Broken(f"the count of {what} is {written}, but there are {actual}")
 

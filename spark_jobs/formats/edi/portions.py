@@ -162,7 +162,7 @@ class InterchangeFile:
                 continue
             place = _undecodable(found, data)
             if place == 0:
-                raise self._here("the segment is no text of the encoding of the file", int(found.starts[0]))
+                raise self._here("the segment cannot be decoded in the file's encoding", int(found.starts[0]))
             if place is not None:
                 found = self._find(data[: found.behind[place - 1]], signs)
             portion, problem, count = self._walk(found, signs)

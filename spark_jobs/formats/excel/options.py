@@ -52,11 +52,11 @@ class ExcelRead(Options):
         cells = ranges.parsed(self.range)
         if cells is None and ":" in self.range:
             form = "write it as `B3:F200`, `B3:F`, `B:F` or `3:200`"
-            found.append(("range", f"'{self.range}' is no range of cells: {form}"))
+            found.append(("range", f"'{self.range}' is not a range of cells: {form}"))
         elif cells and self.header_row is not None and not cells.first_row <= self.header_row <= cells.last_row:
             found.append(("header_row", f"row {self.header_row} is not within the range {self.range}"))
         if len(set(self.columns)) < len(self.columns) or "" in self.columns:
-            found.append(("columns", "a name is empty, or stands twice"))
+            found.append(("columns", "a name is empty, or occurs twice"))
         if "" in self.sheets:
             found.append(("sheets", "a name is empty"))
         return found

@@ -104,7 +104,7 @@ class ExcelReader(reader.Reader):
                     with process.opened(stream, file.name, _DECODER, **self._settings()) as session:
                         columns = _columns(session, file)
             except process.TooLarge:
-                text = f"its header or the texts before it take more than {process.MEMORY >> 20} MiB; it is no table"
+                text = f"its header or the texts before it take more than {process.MEMORY >> 20} MiB; it is not a table"
                 raise FormatError(text, file.name, "E310") from None
             seen.append((replace(file, edges=edges), columns))
             tracker.see(file.name, columns)

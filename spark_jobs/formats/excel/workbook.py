@@ -70,7 +70,7 @@ def parser() -> expat.XMLParserType:
 
 
 def _refuse_declaration(*_: object) -> None:
-    raise Refused("is no Excel workbook that can be read: its XML declares a document type")
+    raise Refused("is not a readable Excel workbook: its XML declares a document type")
 
 
 def local(name: str) -> str:
@@ -129,7 +129,7 @@ class Workbook:
                 return part
         if self._parts.get("mimetype"):
             raise Refused(f"is an OpenDocument file, which is not read; {_SAVE}")
-        raise Refused("is no Excel workbook: it is a zip archive without one")
+        raise Refused("is not an Excel workbook: it is a zip archive without one")
 
     def _relations(self, part: str, folder: str) -> dict[str, tuple[str, str]]:
         """The parts that another one refers to: the last word of their kinds, and where they are, by their ids."""
@@ -211,11 +211,11 @@ class Workbook:
         if (place := self.named.get(written.casefold())) is None:
             known = ", ".join(sorted(self.named)) or "none"
             raise Refused(
-                f"has no range '{written}': it is no range of cells, and the names of the workbook are {known}"
+                f"has no range '{written}': it is not a range of cells, and the names of the workbook are {known}"
             )
         cells = ranges.parsed(place[1])
         if cells is None:
-            raise Refused(f"has a range '{written}' that is no range of cells of one sheet: {place[1]}")
+            raise Refused(f"has a range '{written}' that is not a range of cells of one sheet: {place[1]}")
         return place[0], cells
 
     @cached_property
@@ -319,4 +319,4 @@ def _refuse_others(file: RemoteFile) -> None:
         if is_encrypted:
             raise Refused("is protected by a password: save it without one")
         raise Refused(f"is a workbook of Excel 97 to 2003 (.xls), which is not read; {_SAVE}")
-    raise Refused(f"is no Excel workbook: it begins with {head!r}; {_SAVE}")
+    raise Refused(f"is not an Excel workbook: it begins with {head!r}; {_SAVE}")

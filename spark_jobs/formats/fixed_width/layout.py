@@ -204,7 +204,7 @@ def _of_fields(fields: Any, is_written: bool) -> Iterator[str]:
             yield f"{what}: `default` is one value"
         pad = one.get("pad", " ")
         if len(pad) != 1 or not pad.isascii() or pad in "\r\n":
-            yield f"{what}: `pad` is one ASCII character that is no line end"
+            yield f"{what}: `pad` must be one ASCII character that is not a line end"
 
 
 def _of_kinds(records: Any, is_written: bool) -> Iterator[str]:
@@ -242,8 +242,8 @@ def _of_discriminator(discriminator: dict[str, Any], records: Any, is_written: b
     if found is None:
         yield f"`discriminator`: the field `{discriminator['field']}` is not in all kinds of records at the same place"
     elif is_written and found[1] is None:
-        yield "`discriminator`: no field has the tag in all kinds of records; say which column tells: `field`"
+        yield "`discriminator`: no field has the tag in all kinds of records; name the column in `field`"
     if found is not None:
         long = [kind.tag for kind in kinds if len((kind.tag or "").encode()) > found[0][1] - found[0][0]]
         if long:
-            yield f"the tag `{long[0]}` is longer than what tells the kinds of records apart"
+            yield f"the tag `{long[0]}` is longer than the discriminator"

@@ -30,7 +30,7 @@ class _FixedWidthOptions(Options):
         if not problems and "\r\n 0".encode(self.encoding) not in (b"\r\n 0", b"\xef\xbb\xbf\r\n 0"):
             problems.append(("encoding", f"fixed-width files have ASCII line ends and blanks: not '{self.encoding}'"))
         elif not problems and _depends_on_others(self.encoding):
-            what = f"in '{self.encoding}' bytes mean what those before them say, so that fields cannot be read alone"
+            what = f"in '{self.encoding}' bytes depend on those before them, so fields cannot be read separately"
             problems.append(("encoding", what))
         return problems
 

@@ -212,7 +212,7 @@ class FixedWidthWriter:
         found, bad = scales.without_point(text, field.scale)
         for row in bad:
             shown = text[row].as_py()
-            detail = f"field '{field.name}': '{shown}' is no number with {field.scale} digits behind the point"
+            detail = f"field '{field.name}': '{shown}' is not a number with {field.scale} decimal places"
             failed.setdefault(row, Failure(detail, value=shown, field=field.name))
         return found
 

@@ -25,7 +25,7 @@ def of_document(document: Any, wanted: Reading) -> Mapping[str, Any]:
         if target is None:
             continue
         if not isinstance(target, dict):
-            raise coerce.UnfitSection(f"section '{section.name}': what '{section.where}' leads to is no object")
+            raise coerce.UnfitSection(f"section '{section.name}': what '{section.where}' leads to is not an object")
         found |= coerce.section_of(
             section,
             target,

@@ -31,7 +31,7 @@ class Decoder:
         rows = sum(stripe.rows for stripe in stripes)
         if rows != opened.nrows:
             text = f"its footer tells of {opened.nrows} records, and its stripes of {rows}"
-            raise Refused(f"is no ORC file that can be read: {text}")
+            raise Refused(f"is not a readable ORC file: {text}")
         self.about = {"stripes": [[stripe.offset, stripe.size, stripe.rows] for stripe in stripes]}
 
     def batches(self, wanted: dict[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +109,7 @@ def _told() -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError, tail.Malformed) as problem:
         if isinstance(problem, MemoryError) or "bad_alloc" in str(problem):
             raise MemoryError from problem
-        raise Refused(f"is no ORC file that can be read: {_text(problem)}") from problem
+        raise Refused(f"is not a readable ORC file: {_text(problem)}") from problem
 
 
 def _text(problem: Exception) -> str:

@@ -154,7 +154,7 @@ def _batches(
             try:
                 for batch in session.batches(stripes=[stripe.number], columns=columns, rows=rows, skip=done):
                     if batch.schema.names != columns or batch.schema.types != kinds:
-                        text = "is no ORC file that can be read: its columns are not as its footer says"
+                        text = "is not a readable ORC file: its columns differ from its footer"
                         raise FormatError(text, file.name)
                     done += batch.num_rows
                     yield batch
@@ -169,7 +169,7 @@ def _batches(
                 break
         if done != stripe.rows:
             text = (
-                f"is no ORC file that can be read: its footer tells of {stripe.rows} records in "
+                f"is not a readable ORC file: its footer tells of {stripe.rows} records in "
                 f"stripe {stripe.number + 1}, and there are {done}"
             )
             raise FormatError(text, file.name)

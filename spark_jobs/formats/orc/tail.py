@@ -94,7 +94,7 @@ class Tail:
 
 def _stripe(data: bytes | int) -> Stripe:
     if not isinstance(data, bytes):
-        raise Malformed("a stripe is no message")
+        raise Malformed("a stripe is not a message")
     found = {number: value for number, value in _fields(data) if isinstance(value, int)}
     size = sum(found.get(part, 0) for part in (_INDEX_LENGTH, _DATA_LENGTH, _STRIPE_FOOTER_LENGTH))
     return Stripe(found.get(_OFFSET, 0), size, found.get(_STRIPE_ROWS, 0))
@@ -114,7 +114,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
         if kind == _BYTES:
             size, at = _number(data, at)
         if size is None or at + size > len(data):
-            raise Malformed("a field ends behind its message")
+            raise Malformed("a field ends after its message")
         yield number, data[at : at + size]
         at += size
 

@@ -327,12 +327,12 @@ def _runs(data: bytes, width: int, values: int) -> Iterator[tuple[NDArray[np.boo
 
 def broken(reason: str, name: str) -> FormatError:
     """A file whose pages are none."""
-    return FormatError(f"is no Parquet file that can be read: {reason}", name)
+    return FormatError(f"is not a readable Parquet file: {reason}", name)
 
 
 def _too_large(what: str, most: int, name: str) -> FormatError:
     text = (
-        f"{what} when it is unfolded, more than {most} bytes, a third of what memory.limit leaves to each task; "
+        f"{what} when it is expanded, more than {most} bytes, a third of what memory.limit leaves to each task; "
         "raise memory.limit, or use fewer threads"
     )
     return FormatError(text, name, "E310")

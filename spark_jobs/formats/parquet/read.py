@@ -78,7 +78,7 @@ def _told(file: InputFile) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise FormatError(f"is no Parquet file that can be read: {problem}", file.name) from problem
+        raise FormatError(f"is not a readable Parquet file: {problem}", file.name) from problem
 
 
 def _batches(
@@ -105,7 +105,7 @@ def _batches(
         if batch is None:
             break
         if batch.schema.types != kinds:
-            raise FormatError("is no Parquet file that can be read: its columns are not as its footer says", file.name)
+            raise FormatError("is not a readable Parquet file: its columns differ from its footer", file.name)
         count += batch.num_rows
         yield batch
     if count != (known := _rows(opened.metadata, [group])):
@@ -274,7 +274,7 @@ def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
 
 
 def _refuse_count(file: InputFile, promised: int, found: int, where: str = "") -> None:
-    text = f"is no Parquet file that can be read: its footer tells of {promised} records{where}, and there are {found}"
+    text = f"is not a readable Parquet file: its footer tells of {promised} records{where}, and there are {found}"
     raise FormatError(text, file.name)
 
 

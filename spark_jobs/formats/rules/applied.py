@@ -71,7 +71,7 @@ def broken(
     if rules.behind is not None:
         pattern = rf"\.[0-9]{{{rules.behind + 1},}}$"
         has_more = pc.match_substring_regex(texts, pattern)
-        yield from _some(has_more, f"has more than {rules.behind} digits behind the point")
+        yield from _some(has_more, f"has more than {rules.behind} digits after the decimal point")
 
 
 def _some(bad: pa.Array, says: str) -> Iterator[Rule]:

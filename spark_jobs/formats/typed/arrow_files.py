@@ -63,7 +63,7 @@ def refuse_unknown(
         is_text = name in texts and natural.is_bytes(kind)
         if at in fields and not is_text and natural.type_of(kind) is None:
             message = (
-                f"column '{name}' is of the {title} type {kind}, for which there is no type here; "
+                f"column '{name}' is of the {title} type {kind}, which is not supported; "
                 "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
                 f"{'; declare it as string if its bytes are texts' if natural.is_bytes(kind) else ''}"
             )

@@ -19,8 +19,8 @@ _ELEMENTS = 16
 #: Segments outside groups, and the segments that each may follow.
 _BESIDE = {"ISB": ("ISA",), "ISE": ("ISA", "ISB"), "TA1": ("ISA", "ISB", "ISE", "TA1")}
 _HELP = (
-    f"a header has {_ELEMENTS} elements, the last of one character, and the character behind that ends segments: "
-    "mend it"
+    f"a header has {_ELEMENTS} elements; the last has one character, and the character after it ends segments: "
+    "correct it"
 )
 
 

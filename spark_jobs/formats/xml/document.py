@@ -80,7 +80,7 @@ class Way(ABC):
     def enter(self, name: str) -> Records | None:
         """Enter an element; gives the builder that takes it with its content, None if it is skipped."""
         if len(self.open) == MOST_DEPTH:
-            raise Broken(f"elements stand in each other more than {MOST_DEPTH} levels deep")
+            raise Broken(f"elements are nested more than {MOST_DEPTH} levels deep")
         self.open.append(name)
         return self.taker()
 
@@ -321,14 +321,14 @@ def _check_doctype(size: int) -> None:
 def _refuse_entity(name: str, is_parameter: bool, *_: Any) -> None:
     what = "parameter entity" if is_parameter else "entity"
     raise Broken(
-        f"the document type declares the {what} '{name}': entities are not read, for they could grow without end; "
-        "write what it stands for"
+        f"the document type declares the {what} '{name}': entities are refused, because they could expand without "
+        "bound; write its text instead"
     )
 
 
 def _refuse_reference(name: str, is_parameter: bool) -> None:
     what = f"%{name};" if is_parameter else f"&{name};"
-    raise Broken(f"`{what}` stands for an entity, and entities are not read; write what it stands for")
+    raise Broken(f"`{what}` refers to an entity, and entities are refused; write its text instead")
 
 
 class RecordWay(Way):

@@ -53,7 +53,7 @@ def _element(name: str, item: Any, depth: int) -> str:
 def _of_map(name: str, item: dict[str, Any], depth: int) -> str:
     """An element with attributes, a text and elements in it."""
     if depth == MOST_DEPTH - 1:
-        raise Unwritable(f"elements stand in each other more than {MOST_DEPTH} levels deep")
+        raise Unwritable(f"elements are nested more than {MOST_DEPTH} levels deep")
     attributes, text, inner = [], "", []
     for key, value in item.items():
         if key == TEXT:
@@ -102,7 +102,7 @@ def _all_of(items: list[Any]) -> Iterator[Any]:
 def _named(name: str, *, is_attribute: bool = False) -> str:
     problem = options.name_problem(name)
     if is_attribute and name == DECLARATION:
-        problem = f"'{ATTRIBUTE_PREFIX}{name}' would declare a namespace, which is no attribute for who reads it"
+        problem = f"'{ATTRIBUTE_PREFIX}{name}' would declare a namespace, which readers do not treat as an attribute"
     if problem is not None:
         raise Unwritable(f"a map in it cannot be written as XML: {problem}")
     return name

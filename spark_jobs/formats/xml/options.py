@@ -68,11 +68,11 @@ class XmlRead(Options):
         problems = []
         for name in self.path if self.record_path is not None else ():
             if any(name_problem(part) for part in name.split(":", 1)):
-                what = f"'{name}' is no name of an element; a path is `/a/b` from the root on, or `//b` for any depth"
+                what = f"'{name}' is not an element name; a path is `/a/b` from the root, or `//b` for any depth"
                 problems.append(("record_path", what))
                 break
         if "." in self.attribute_prefix:
-            problems.append(("attribute_prefix", "a point stands between the names of elements"))
+            problems.append(("attribute_prefix", "a dot separates the names of elements"))
         return problems + super().problems()
 
 
@@ -110,7 +110,7 @@ class XmlWrite(Options):
         """`a.b` is the element `b` in `a`, `a.@b` an attribute of it, and `a.#text` its text."""
         path, attribute = attribute_of(name)
         if attribute == DECLARATION:
-            return f"'{name}' would declare a namespace, which is no attribute for who reads it"
+            return f"'{name}' would declare a namespace, which readers do not treat as an attribute"
         if attribute is None and path == TEXT:
             return None
         parts = path.removesuffix(f".{TEXT}").split(".") if path or attribute is None else []
@@ -133,7 +133,7 @@ def name_problem(name: str) -> str | None:
         return None
     if ":" in name:
         return f"'{name}' has a colon, and nothing declares a namespace"
-    return f"'{name}' is no name of XML"
+    return f"'{name}' is not an XML name"
 
 
 def _path_problem(path: str) -> str | None:

@@ -194,7 +194,7 @@ class TextColumnRecords:
             self._keep_before_child()
         stack.append(self._now)
         if len(stack) == MOST_DEPTH:
-            raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
+            raise Broken(f"elements of a record are nested more than {MOST_DEPTH} levels deep")
         self._now = self._now.children[name]
         self._is_leaf = True
         if attributes:

@@ -65,7 +65,7 @@ class TreeRecords:
     def start(self, name: str, attributes: list[str], /) -> None:
         """An element in it begins."""
         if len(self._open) > MOST_DEPTH:
-            raise Broken(f"elements of a record stand in each other more than {MOST_DEPTH} levels deep")
+            raise Broken(f"elements of a record are nested more than {MOST_DEPTH} levels deep")
         names = self._names
         opened = _Open(names[name] if name in names else self._named(name))
         for at in range(0, len(attributes), 2):

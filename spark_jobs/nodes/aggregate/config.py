@@ -79,7 +79,7 @@ def check(config: AggregateConfig, scope: BindScope) -> None:
     """What is wrong with an aggregate by itself."""
     if config.group_by_written is None:
         message = f'aggregate "{scope.name}" has no `group_by`: all records are one group'
-        report(scope, codes.W006, message, "config", help="write `group_by: []` to say so")
+        report(scope, codes.W006, message, "config", help="if that is intended, write `group_by: []`")
     seen: set[str] = set()
     for index, name in enumerate(config.group_by):
         if name in seen:

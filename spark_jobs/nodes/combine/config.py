@@ -270,7 +270,7 @@ def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
                 f"combine \"{scope.name}\" ends the correlation key {fields} of '{feed.node}': its rows are of the "
                 f"groups of '{driver}' alone"
             )
-            help_text = "write `propagate_ck: all` to keep it, or `propagate_ck: driver` to say so"
+            help_text = "write `propagate_ck: all` to keep it, or `propagate_ck: driver` to confirm that it ends"
             report(scope, codes.W007, message, "input", feed.qualifier, help=help_text)
 
 

@@ -129,7 +129,7 @@ def _check_parts(config: OutputConfig, scope: BindScope) -> None:
     if not config.parts:
         return
     if config.split:
-        message = f"output '{scope.name}': `parts` and `split` exclude each other: both make several files"
+        message = f"output '{scope.name}': `parts` and `split` exclude each other, because both make several files"
         report(scope, codes.E007, message, "config", "parts", help="remove one of them")
     if registry.named(config.type).is_one_file:
         message = f"output '{scope.name}': an interchange is one file and has no parts"
@@ -143,7 +143,7 @@ def _check_split(split: SplitConfig, scope: BindScope) -> None:
     rest = _NAMING_TOKEN.sub("", split.naming)
     if "{" in rest or "}" in rest or "{seq" not in split.naming:
         message = (
-            f"output '{scope.name}': `naming` needs `{{seq}}` or `{{seq:0N}}`; `{{stem}}` and `{{ext}}` may stand too"
+            f"output '{scope.name}': `naming` needs `{{seq}}` or `{{seq:0N}}`; `{{stem}}` and `{{ext}}` are optional"
         )
         report(scope, codes.E014, message, "config", "split", "naming")
     if "/" in split.naming or "\\" in split.naming:
@@ -226,7 +226,7 @@ def _check_types(step: OutputStep, scope: BindScope) -> None:
     for column in step.columns:
         if (problem := step.options.type_problem(column.type)) is not None:
             message = f"output '{scope.name}': column '{column.name}': {problem}"
-            help_text = "make it a text, a number or an array of one kind in CXL, or leave it out by `exclude`"
+            help_text = "convert it to a text, a number or an array of one kind in CXL, or leave it out with `exclude`"
             report(scope, codes.E007, message, "config", "type", help=help_text)
 
 

@@ -132,7 +132,7 @@ def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.R
     except (pa.ArrowInvalid, OSError) as error:
         if getattr(error, "filename", None):
             raise
-        raise OSError(errno.EIO, f"is no whole index: {error}", part + SUFFIX) from error
+        raise OSError(errno.EIO, f"is not a complete index: {error}", part + SUFFIX) from error
 
 
 def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:

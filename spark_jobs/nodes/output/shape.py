@@ -29,7 +29,7 @@ class Shape:
         form: the form of its dates, with the names of the pipeline's language.
         is_required: whether a record without a value is an error.
         rules: what its values may be, and what stands for nothing.
-        scale: to how many digits behind the point its numbers are rounded.
+        scale: to how many digits after the decimal point its numbers are rounded.
     """
 
     name: str

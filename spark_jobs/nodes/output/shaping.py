@@ -90,7 +90,7 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
 
 
 def _rounded(array: pa.Array, scale: int) -> pa.Array:
-    """Numbers with so many digits behind the point, a half away from zero; by their digits, and not their bits."""
+    """Numbers rounded to `scale` digits after the decimal point, halves away from zero, by their decimal text."""
     texts = cell_text.texts(array, types.FLOAT)
     is_long = pc.fill_null(pc.match_substring_regex(texts, rf"\.[0-9]{{{scale + 1},}}$"), False)
     if not pc.any(is_long, min_count=0).as_py():

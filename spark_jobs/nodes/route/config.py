@@ -60,7 +60,7 @@ def check(config: RouteConfig, scope: BindScope) -> None:
         report(scope, codes.E013, message, "config", "conditions")
     if config.default in config.conditions:
         message = f'route "{scope.name}": default branch "{config.default}" must not match any condition name'
-        report(scope, codes.E013, message, "config", "default", help="give the default a name of its own")
+        report(scope, codes.E013, message, "config", "default", help="give the default branch another name")
     for branch in (*config.conditions, config.default):
         if "." in branch:
             message = f'route "{scope.name}": the branch name "{branch}" has a dot, which separates node and port'

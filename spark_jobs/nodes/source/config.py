@@ -180,7 +180,7 @@ def _zone_problems(
         )
         yield codes.E007, message, (*place, "timezone"), "leave it out"
     elif registry.named(config.type).is_typed:
-        message = f"`timezone` of `{column.name}`: moments in {config.type} files are no texts, and are read in UTC"
+        message = f"`timezone` of `{column.name}`: timestamps in {config.type} files are not texts, and are read in UTC"
         yield codes.E007, message, (*place, "timezone"), "leave it out; a `format` with `%z` reads texts with an offset"
 
 
@@ -192,9 +192,7 @@ def _override_problems(config: SourceConfig, declared: Declared, name: str) -> I
         message = f"input '{name}': cannot use both inline 'schema' and 'schema_overrides'"
         yield codes.E007, message, ("schema_overrides",), "edit the inline schema"
     elif config.format_schema is None:
-        message = (
-            f"input '{name}': 'schema_overrides' changes a `format_schema` in a file of its own, and there is none"
-        )
+        message = f"input '{name}': 'schema_overrides' changes a `format_schema` in a separate file, but there is none"
         yield codes.E007, message, ("schema_overrides",), "change `schema:` itself, or name the file: `format_schema:`"
     for mistake in declared.mistakes:
         path = (mistake.patch,) if mistake.key is None else (mistake.patch, mistake.key)

@@ -150,7 +150,7 @@ def _mapping(value: Any) -> Any:
     """A mapping; anything else may be a secret in the wrong place, which no message shows."""
     if isinstance(value, (dict, AuthConfig)):
         return value
-    raise unfit("expected a mapping with `scheme` and what belongs to it")
+    raise unfit("expected a mapping with `scheme` and its keys")
 
 
 class TransportKind(StrEnum):

@@ -108,12 +108,12 @@ def _value_problems(transport: TransportConfig) -> Iterator[Problem]:
 
 def _header_problems(auth: AuthConfig) -> Iterator[Problem]:
     if auth.name is not None and not _HEADER_NAME.fullmatch(auth.name):
-        yield codes.E007, "`name`: is no name of a header", ("transport", "auth", "name"), None
+        yield codes.E007, "`name`: is not a header name", ("transport", "auth", "name"), None
     for key in ("token", "value"):
         text = getattr(auth, key)
         if text is not None and not (text.isascii() and text.isprintable()):
-            message = f"`{key}`: has a character that no header may have, such as a line end"
-            yield codes.E007, message, ("transport", "auth", key), "check the environment variable behind it"
+            message = f"`{key}`: contains a character that headers cannot have, such as a line end"
+            yield codes.E007, message, ("transport", "auth", key), "check its environment variable"
 
 
 def endpoint(transport: TransportConfig) -> Endpoint | None:

@@ -185,7 +185,7 @@ class SourceStep(node.Step):
     def _packed(self, file: InputFile) -> InputFile:
         packing = self.options.packing(file.name)
         if packing is not Compression.NONE and not file.size:
-            raise FormatError(f"is no whole {packing} file: it has no bytes at all", file.name)
+            raise FormatError(f"is not a complete {packing} file: it is empty", file.name)
         return replace(file, compression=packing)
 
     @property

@@ -203,7 +203,7 @@ def _comes_apart(program: typed.Program, window: Window, scope: BindScope) -> bo
         decompose.decomposed(program, dict(window.types), in_frame=window.source is None)
     except decompose.Unbound as found:
         message = f"`{found.name}` is an element of an array: a window function has no value of it for the record"
-        help_text = "take the array apart in a transform before this one"
+        help_text = "unpack the array in a transform upstream"
         scope.add(codes.E200.at(scope.text("config", "cxl").span(*found.place), message, help=help_text))
         return False
     return True
@@ -217,7 +217,7 @@ def _note_collected(column: Column | None, span: Span, scope: BindScope) -> bool
         f"windowed transform '{scope.name}' references field '{column.name}' typed as Array; the combine "
         f"'{column.origin}' collects its matches in it"
     )
-    help_text = "take the array apart with `emit each`, or combine with `match: all`"
+    help_text = "unpack the array with `emit each`, or combine with `match: all`"
     scope.add(codes.E150E.at(span, message, help=help_text))
     return True
 

@@ -79,7 +79,7 @@ class Call:
     def obstacle(self) -> str | None:
         """Why it runs row by row; None where it has a kernel."""
         if self.own:
-            return "what it compares with differs from record to record"
+            return "the value that it compares with differs from record to record"
         window = declare.windows()[self.function]
         if not window.is_by_row(self.argument_type):
             return None

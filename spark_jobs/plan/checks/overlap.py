@@ -62,11 +62,11 @@ def check_targets(
             code = codes.E318 if claim.is_dlq and other.is_dlq else codes.E322
             why = "; a file cannot be a folder too" if other is around else ""
             if other is around and (other.has_parts or claim.has_parts):
-                why = "; readers of a folder of parts would take everything in it for records"
+                why = "; readers of a folder of parts would read every file in it"
             if other is not around and other.path != claim.path:
-                why = "; on this file system, which does not tell letter case apart, they are one file"
+                why = "; on this file system, which ignores letter case, they are the same file"
             message = f'{claim.owner} "{claim.written}" collides with {other.owner} "{other.written}"{why}'
-            found.add(code.at(claim.place, message, help="give each a path of its own"))
+            found.add(code.at(claim.place, message, help="give each of them another path"))
         files.setdefault(key, claim)
         for folder in above:
             folders.setdefault(folder, claim)

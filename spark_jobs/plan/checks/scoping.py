@@ -96,7 +96,7 @@ def _check_init_edges(bindings: Bindings, init: set[str]) -> None:
                 message = (
                     f'init-phase node "{reference.node}" has runtime descendant "{name}": init nodes must be terminal'
                 )
-                help_text = "read the variable instead, or give the consumer an input of its own"
+                help_text = "read the variable instead, or give the consumer another input"
                 bindings.found.add(codes.E164.at(reference.span, message, help=help_text))
 
 
@@ -119,7 +119,7 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
                 f"'{name}': '{readers[0]}' reads the source in the runtime phase, and '{name}' runs in the init phase"
             )
             place = reader.value_span(bindings.graph.nodes[name].tree, ("config", "analytic_window", "source"))
-            help_text = "give the window a source of its own over the same files"
+            help_text = "add a separate source over the same files for the window"
             bindings.found.add(codes.E150C.at(place, message, help=help_text))
 
 

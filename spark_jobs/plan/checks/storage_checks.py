@@ -64,7 +64,7 @@ class _Checks:
                 message = f"{setting} is on an in-memory filesystem (tmpfs/ramdisk); spilling there frees no memory"
                 self._add(codes.E330, "spill.dir", message, "point it at a folder on a disk")
             case volumes.Kind.NETWORK:
-                message = f"{setting} is on {_NETWORK}; what is spilled there may be cut off or lost"
+                message = f"{setting} is on {_NETWORK}; spilled data could be truncated or lost there"
                 self._add(codes.E331, "spill.dir", message, "point it at a folder on a local disk")
 
     def staging_folder(self, staging: Settings, discover: Callable[[], Mapping[str, Discovered]]) -> None:
@@ -89,7 +89,7 @@ class _Checks:
                 f"storage.spill.dir and storage.staging.dir both resolve to {os.path.realpath(folder)}; they are "
                 "measured and tidied up in different ways"
             )
-            self._add(codes.E334, "staging.dir", message, "give each a folder of its own")
+            self._add(codes.E334, "staging.dir", message, "give each of them another folder")
 
     def among_parts(self, plan: Plan) -> None:
         """Readers of a folder of parts would take everything in it for records."""
@@ -99,7 +99,7 @@ class _Checks:
             for name, parts in folders if folder else ():
                 if Path(os.path.realpath(str(folder))).is_relative_to(os.path.realpath(parts)):
                     message = f"storage.{setting} {folder} is in the folder of parts of output '{name}'"
-                    self._add(codes.E322, setting, message, "give each a folder of its own")
+                    self._add(codes.E322, setting, message, "give each of them another folder")
 
     def _devices(self, staging: Settings, sources: Mapping[str, Discovered], setting: str) -> None:
         """A copy within one device moves nothing off it; told once, with the first such file."""
@@ -108,7 +108,7 @@ class _Checks:
                 if staging.wants(file) and not file.is_object and volumes.share_device(staging.folder, file.path):
                     message = (
                         f"{setting} is on the same physical device as staged source {os.path.abspath(file.path)}; "
-                        "copying would take nothing off it"
+                        "copying would not reduce the load on it"
                     )
                     self._add(codes.E333, "staging.dir", message, "point it at another device, or narrow the patterns")
                     return

@@ -56,7 +56,7 @@ def readers(call: str, nodes: list[NodeSource], exports: Iterable[str], found: D
             continue
         name = entry.value.text
         if name not in by_name:
-            message = f'composition node "{call}": the output port "{port}" leads to "{name}", which is no node here'
+            message = f'composition node "{call}": the output port "{port}" leads to "{name}", which is not a node here'
             hint = nearest.hint(name, by_name) or f"nodes here: {', '.join(list(by_name)[:12])}"
             found.add(codes.E004.at(place, message, help=hint))
         elif name in bound:

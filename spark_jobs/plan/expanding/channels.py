@@ -30,7 +30,7 @@ SUFFIX = ".channel.yaml"
 def _name(value: str) -> str:
     problem = paths.value_problem(value)
     if problem:
-        raise unfit(f"{problem}; the name stands for `{{channel}}` in paths")
+        raise unfit(f"{problem}; the name replaces `{{channel}}` in paths")
     return value
 
 

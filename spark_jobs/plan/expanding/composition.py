@@ -205,7 +205,7 @@ def _check_scopes(tree: Mapping, signature: ComposeConfig, problems: Diagnostics
         if scope not in scopes:
             place = reader.locate(tree, ("_compose", "scoped_vars", scope))[1]
             hint = nearest.hint(scope, scopes) or f"scopes: {', '.join(scopes)}"
-            problems.add(codes.E101.at(place, f"`{scope}` is no scope of variables", help=hint))
+            problems.add(codes.E101.at(place, f"`{scope}` is not a scope of variables", help=hint))
 
 
 def _check_resources(tree: Mapping, signature: ComposeConfig, problems: Diagnostics) -> None:
@@ -246,7 +246,7 @@ def parameter_problem(parameter: ParameterConfig, value: Any) -> tuple[str | Non
         return f"the text has {len(value)} characters (max {limits.PARAMETER_CHARACTERS})", None
     fits, converted = variables.convert(value, kind)
     if variables.is_too_large(value, kind):
-        return f"{kind_of(value)} is beyond what {kind.kind} holds", None
+        return f"{kind_of(value)} is outside the range of {kind.kind} holds", None
     if not fits:
         return f"expected {parameter.type}, found {kind_of(value)}", None
     if parameter.enum is not None and converted not in [variables.convert(one, kind)[1] for one in parameter.enum]:

@@ -206,7 +206,7 @@ class Expander:
         try:
             items = [parameters.substituted(item, values, self.room) for item in called.body]
         except interpolation.Full:
-            what = f"parameters put more than {limits.FILLED_CHARACTERS} characters into the bodies of compositions"
+            what = f"parameters add more than {limits.FILLED_CHARACTERS} characters into the bodies of compositions"
             self._refuse_more(call, what)
             return None
         return [node for item in items if (node := written.read_node(item, self.found)) is not None]

@@ -176,7 +176,7 @@ def misfit(label: str, value: Any, kind: types.Type) -> str:
     if value is None:
         return f"{label}: default value cannot be null"
     if is_too_large(value, kind):
-        return f"{label}: {kind_of(value)} is beyond what {kind.kind} holds"
+        return f"{label}: {kind_of(value)} is outside the range of {kind.kind} holds"
     return f"{label}: default value does not match declared type {kind.kind}: found {kind_of(value)}"
 
 

@@ -80,7 +80,7 @@ def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Itera
 
 
 def _without(keys: NodeKeys) -> str:
-    return "none: each record stands for itself" if not keys.rows_of else "none: each row stands for itself"
+    return "none: each record fails alone" if not keys.rows_of else "none: each row fails alone"
 
 
 def _grouping(keys: NodeKeys) -> str:
@@ -140,8 +140,8 @@ def _of_row(found: Correlation, name: str) -> str:
     match found.nodes[name].grouping:
         case Grouping.RELAXED:
             return (
-                f"of a row of '{name}': takes the row's records back out of every output and aggregate, and what they "
-                "were in is computed again; other records of their correlation groups stay"
+                f"of a row of '{name}': takes the row's records back out of every output and aggregate, and recomputes "
+                "the rows that they were in; other records of their correlation groups stay"
             )
         case Grouping.STRICT:
             return f"of a row of '{name}': takes along the correlation group of the row, of all sources of its records"

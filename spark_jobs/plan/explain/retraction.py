@@ -41,7 +41,7 @@ def _aggregate(plan: Plan, region: DeferredRegion) -> Iterator[str]:
     yield f"Aggregate '{region.producer}':"
     yield f"  retraction: relaxed-CK enabled, {path} accumulator path."
     yield "  memory: none for each row; a round computes the groups again, from the records that stay."
-    yield "  degrade-fallback: never taken; what spilled is computed again like all else."
+    yield "  degrade-fallback: never taken; spilled data is computed again like everything else."
     yield f"  synthetic CK: $ck.aggregate.{region.producer} (engine-stamped, hidden from default writers)"
     yield ""
     yield f"Deferred Region: {region.producer} → [{', '.join(region.outputs)}]"

@@ -149,7 +149,7 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
 
 def refusal(name: str) -> str:
     """Why a secret variable cannot stand where it does."""
-    return f"the environment variable `{name}` is called like a secret, and this is no credential"
+    return f"the environment variable `{name}` has a secret name, and this is not a credential"
 
 
 #: What to do about it.

@@ -94,7 +94,7 @@ def read_node(item: Node, found: Diagnostics) -> NodeSource | None:
         return None
     if written.text not in kinds:
         proposal = nearest.hint(written.text, kinds)
-        message = f"`{written.text}` is no type of node" + (f"; {proposal}" if proposal else "")
+        message = f"`{written.text}` is not a type of node" + (f"; {proposal}" if proposal else "")
         found.add(codes.E007.at(written.span, message, help=f"types: {', '.join(kinds)}"))
         return None
     return _read_known(item, kinds[written.text], found)

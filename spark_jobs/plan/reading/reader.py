@@ -147,8 +147,7 @@ def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | N
 #: Keys that belong elsewhere in the pipeline file, with what to write there.
 _ELSEWHERE = dict.fromkeys(
     ("strategy", "error_strategy", "error_handling", "on_error", "dlq"),
-    "what a failing record does holds for all nodes: write `error_handling: {strategy: …, dlq: {path: …}}` beside "
-    "`nodes:`",
+    "error handling applies to all nodes: write `error_handling: {strategy: …, dlq: {path: …}}` beside `nodes:`",
 )
 
 

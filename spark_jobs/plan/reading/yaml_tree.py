@@ -204,8 +204,8 @@ class _Builder:
         try:
             result = interpolation.interpolate(written, self.variables, self.room, takes_secrets=takes_secrets)
         except interpolation.Full:
-            message = f"environment variables put more than {limits.FILLED_CHARACTERS} characters into the file"
-            self.found.add(codes.E017.at(span, message, help="write large texts into files of their own"))
+            message = f"environment variables add more than {limits.FILLED_CHARACTERS} characters into the file"
+            self.found.add(codes.E017.at(span, message, help="move large texts into separate files"))
             raise _Stop from None
         if result.problems:
             place = Text(written, self.file, scalars.segments(self.file.text, span.start, style, written))
@@ -233,7 +233,7 @@ class _Builder:
         match node:
             case Scalar():
                 if node.has_secrets and place is not secrecy.Place.CREDENTIAL:
-                    message = "the alias puts a variable that is called like a secret where no credential stands"
+                    message = "the alias puts a variable with a secret name where no credential is expected"
                     self.found.add(codes.E016.at(alias, message, help=interpolation.REMEDY))
             case Sequence():
                 for item in node.items:
@@ -273,7 +273,7 @@ class _Builder:
         frame = self.stack[-1]
         frame.node.size += node.size
         if frame.node.size > limits.FOLLOWED_VALUES:
-            self._stop(node.span, "the file's aliases stand for too many values")
+            self._stop(node.span, "the file's aliases expand to too many values")
         if isinstance(frame.node, Sequence):
             frame.node.items.append(node)
         elif frame.key is None:

@@ -252,7 +252,7 @@ class Client:
             raise _Passing(reason, _wait_s(response.headers))
         credential = self._endpoint.credential
         if status in (401, 403) and credential and not addresses.is_same_place(url, self._endpoint.url):
-            reason += f" (the credential goes to {_host(self._endpoint.url)} alone, not to {_host(url)})"
+            reason += f" (the credential is only sent to {_host(self._endpoint.url)} alone, not to {_host(url)})"
         raise _Final(reason)
 
     def _excerpt(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> str:
@@ -272,7 +272,7 @@ class Client:
         if not text:
             return ""
         if addresses.hides(text, secrets):
-            return ": (what the server says repeats a secret in another spelling)"
+            return ": (the server's message is hidden, because it repeats a secret in another spelling)"
         return f": {text[:_EXCERPT_CHARACTERS]}{' …' if len(text) > _EXCERPT_CHARACTERS else ''}"
 
     def _save(self, response: urllib3.BaseHTTPResponse, target: Path, started: float) -> None:
@@ -292,7 +292,7 @@ class Client:
                     return
                 size += len(chunk)
                 if size > MAX_PAGE_BYTES:
-                    raise _Final(f"the page has more than {MAX_PAGE_BYTES >> 20} MiB: ask for smaller pages")
+                    raise _Final(f"the page has more than {MAX_PAGE_BYTES >> 20} MiB: request smaller pages")
                 if self._left(started) <= 0:
                     raise _Passing(self._too_late())
                 file.write(chunk)
@@ -329,7 +329,7 @@ class Client:
             case exceptions.DecodeError():
                 return _Passing("the body cannot be unpacked")
             case exceptions.LocationValueError():
-                return _Final("is no address that can be asked")
+                return _Final("is not an address that can be requested")
             case _:
                 return _Passing("the connection broke")
 

@@ -109,7 +109,7 @@ class _Walk:
         if url is None or left == 0:
             return Matched(tuple(files))
         warning = f"source '{self._wanted.source}': the server has more than max_pages ({self._endpoint.max_pages})"
-        return Matched(tuple(files), (f"{warning}; what follows is left out",))
+        return Matched(tuple(files), (f"{warning}; the rest is left out",))
 
     def _ask_once(self, url: str, number: int, name: str) -> None:
         before = self._asked.setdefault(url, number)
@@ -118,7 +118,7 @@ class _Walk:
         paging = self._endpoint.pagination
         by_token = paging.strategy is Strategy.CURSOR_TOKEN
         what = f"the token at {paging.next_token_pointer}" if by_token else "the Link header"
-        reason = f"{what} of page {number - 1} leads back to page {before}, whose records would come again"
+        reason = f"{what} of page {number - 1} leads back to page {before}, whose records would be read twice"
         raise FormatError(reason, name, "E221")
 
     def _name(self, url: str, number: int) -> str:
@@ -182,7 +182,7 @@ class _Walk:
         try:
             document = self._wanted.pages.document(data)
         except ValueError as problem:
-            reason = f"the page is no JSON document, so it has no {pointer}: {problem}"
+            reason = f"the page is not a JSON document, so it has no {pointer}: {problem}"
             raise FormatError(reason, name, "E221") from None
         found = found_at(document, pointer)
         match found:

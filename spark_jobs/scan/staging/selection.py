@@ -60,7 +60,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def _component(part: str) -> str:
     if "**" in part:
-        raise BadPattern("`**` has to stand alone between slashes")
+        raise BadPattern("`**` must be alone between slashes")
     found, at = "", 0
     while at < len(part):
         token = _TOKEN.match(part, at)

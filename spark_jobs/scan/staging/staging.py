@@ -158,7 +158,7 @@ class SourceStaging:
             alone = FileLock.exclusive(copy.lock)
             if alone is None:  # an earlier copy is being read, or another run copies
                 if not waits:
-                    self.say(f"{file.name}: waiting for other runs that read or make its staged copy")
+                    self.say(f"{file.name}: waiting for other runs that read or write its staged copy")
                 waits = True
                 time.sleep(_PAUSE_S)
                 continue

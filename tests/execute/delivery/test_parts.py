@@ -97,7 +97,7 @@ def test_a_failed_run_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("out/rows/notes.csv", "notes.csv, which is no part"), ("out/rows", "is a file")]
+    ("name", "says"), [("out/rows/notes.csv", "notes.csv, which is not a part"), ("out/rows", "is a file")]
 )
 def test_what_is_no_part_is_never_replaced(tmp_path: Path, name: str, says: str) -> None:
     pipelines.write(tmp_path, {name: "id,v\n7,x\n"})
@@ -112,7 +112,7 @@ def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out/rows").symlink_to("gone")
     refused = run(tmp_path, "type: csv, path: out/rows", force=True)
     assert (refused.exit_code, refused.error.code) == (4, "E902")
-    assert "out/rows is no regular file: a folder of parts cannot be written there" in refused.error.message
+    assert "out/rows is not a regular file: a folder of parts cannot be written there" in refused.error.message
 
 
 @pytest.mark.parametrize(

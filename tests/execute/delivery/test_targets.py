@@ -139,10 +139,10 @@ def test_dead_letters_may_have_a_long_name(tmp_path: Path) -> None:
 def test_what_is_no_regular_file_stays(tmp_path: Path, force: bool) -> None:
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out/o.csv")
-    assert "out/o.csv is no regular file" in refused(run(tmp_path, force=force)).message
+    assert "out/o.csv is not a regular file" in refused(run(tmp_path, force=force)).message
     (tmp_path / "out/o.csv").unlink()
     (tmp_path / "out/o.csv").symlink_to("nowhere")
-    assert "out/o.csv is no regular file" in refused(run(tmp_path, force=force)).message
+    assert "out/o.csv is not a regular file" in refused(run(tmp_path, force=force)).message
     assert (tmp_path / "out/o.csv").is_symlink()
 
 

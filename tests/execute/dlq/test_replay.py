@@ -320,7 +320,7 @@ def test_discarded_entries_leave_the_file_with_a_reason(tmp_path: Path, capsys: 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "is no dead-letter file: it has no column _cxl_dlq_id"),
+        ("a,b\n1,2\n", "is not a dead-letter file: it has no column _cxl_dlq_id"),
         ("_cxl_dlq_id,a\nx,1,2\n", "line 2: 3 cells, but the header has 2"),
         ("_cxl_dlq_id,a\nx,1\nx,2\n", "line 3: the id x is on line 2, too"),
         ('_cxl_dlq_id,a\nx,"1\n', "close the quotes that are open there"),
@@ -344,5 +344,5 @@ def test_a_broken_ledger_stops_everything(tmp_path: Path) -> None:
     path = tmp_path / "dead.csv"
     path.write_text("_cxl_dlq_id,a\nx,1\n")
     work_list.ledger_of(path).write_text("{\n")
-    with pytest.raises(work_list.NotDeadLetters, match="line 1: it is no event of a ledger"):
+    with pytest.raises(work_list.NotDeadLetters, match="line 1: it is not an event of a ledger"):
         work_list.read(path)

@@ -89,5 +89,5 @@ def test_stray_quotes_are_dead_letters_where_quotes_are_strict(
     assert run(tmp_path, "quotes: strict", file) == 2
     assert (tmp_path / "out/copy.csv").read_text() == 'a,b\n3,"ok, ""it"" is"\n'
     letters = (tmp_path / "out/dead.csv").read_text()
-    assert "text stands behind a closing quote" in letters
-    assert "a quote stands within a cell that is not quoted" in letters
+    assert "text follows a closing quote" in letters
+    assert "a cell that is not quoted contains a quote" in letters

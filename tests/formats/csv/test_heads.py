@@ -268,7 +268,7 @@ def test_a_file_with_fewer_lines_than_are_skipped_has_nothing(tmp_path: Path) ->
         (b"sep=;\nid;name\n", "`options.skip_rows: 1` and `options.delimiter: ';'`"),
         (b'"sep=;"\nid;name\n', "`options.skip_rows: 1` and `options.delimiter: ';'`"),
         (b'Report of "May\n\nid,name\n1,x\n', "; a header that has them follows: `options.skip_rows: 1`"),
-        (b'"Report of May\nid,name\n1,x\n', "lines that stand before it are for `options.skip_rows`"),
+        (b'"Report of May\nid,name\n1,x\n', "to skip lines before it, use `options.skip_rows`"),
     ],
 )
 def test_what_a_file_is_instead_and_how_to_read_it_is_told(tmp_path: Path, data: bytes, says: str) -> None:

@@ -48,9 +48,9 @@ def parsed(text: str) -> list[tuple[list[str], str | None]]:
             cell = "inside"
         else:
             if cell == "behind":
-                problem = problem or "text stands behind a closing quote"
+                problem = problem or "text follows a closing quote"
             elif character == '"':
-                problem = problem or "a quote stands within a cell that is not quoted"
+                problem = problem or "a cell that is not quoted contains a quote"
             cells[-1] += character
             # Text behind a closing quote is text like any other.
             cell = "outside" if cell != "behind" else "behind"

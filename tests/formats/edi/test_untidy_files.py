@@ -188,9 +188,9 @@ WRONG = [
     ("x12", b"SE*5*01", b"SE*5*2", 7, "SE", "the control number of the transaction set is '2', but '01' was opened"),
     ("x12", b"GE*1*7", b"GE*2*7", 8, "GE", "the count of transaction sets is 2, but there are 1"),
     ("x12", b"*01~HL", b"*01 ~HL", 7, "SE", "the control number of the transaction set is '01', but '01 ' was opened"),
-    ("x12", b"IEA*1", b"IEA*x", 9, "IEA", "the count of functional groups is 'x', which is no number; there are 1"),
-    ("edifact", b"UNT+5", b"UNT+", 6, "UNT", "the count of segments from UNH to UNT is '', which is no number; there "
-     "are 5"),
+    ("x12", b"IEA*1", b"IEA*x", 9, "IEA", "the count of functional groups is 'x', which is not a number; there are 1"),
+    ("edifact", b"UNT+5", b"UNT+", 6, "UNT", "the count of segments from UNH to UNT is '', which is not a number; "
+     "there are 5"),
     ("edifact", b"1+R1'", b"1+R2'", 7, "UNZ", "the reference of the interchange is 'R2', but 'R1' was opened"),
 ]  # fmt: skip
 
@@ -235,4 +235,4 @@ def test_the_character_set_of_a_header_is_used_where_the_file_is_no_utf_8(
             assert result.problem is None
             assert result.records[2][4] == f" {text}"
     wrong = read("edifact", tmp_path / "in", whole.encode(charset), max_elements=4, encoding="utf-8")
-    assert "no text of the encoding" in (wrong.problem or "")
+    assert "cannot be decoded in the" in (wrong.problem or "")

@@ -132,8 +132,8 @@ BROKEN = [
     (HEADER + b"UNT+1+1'", "segment 2 (UNT) at byte 27: no message is open"),
     (HEADER + b"UNH+1'UNH+2'", "segment 3 (UNH) at byte 33: the message before it has no UNT"),
     (HEADER + b"UNH+1'UNZ+1+R1'", "segment 3 (UNZ) at byte 33: the message before it has no UNT"),
-    (HEADER + b"UNH+1'UNT++1'", "segment 3 (UNT) at byte 33: the count of segments from UNH to UNT is '', which is no "
-     "number; there are 2"),
+    (HEADER + b"UNH+1'UNT++1'", "segment 3 (UNT) at byte 33: the count of segments from UNH to UNT is '', which is not "
+     "a number; there are 2"),
     (HEADER + b"UNH+1'\nUNT+3+1'", "segment 3 (UNT) at byte 34: the count of segments from UNH to UNT is 3, but there "
      "are 2"),
     (HEADER + b"UNH+1'UNT+2+2'", "segment 3 (UNT) at byte 33: the reference of the message is '2', but '1' was opened"),
@@ -147,7 +147,7 @@ BROKEN = [
      "'B1M'"),
     (HEADER + b"UNH+1'B\nGM+1'", "segment 3 at byte 33: the segment has to begin with a tag of three letters, and no "
      "'B\\nGM'"),
-    (HEADER + b"UNH+1'BGM+\xff'", "segment 3 at byte 33: the segment is no text of the encoding of the file"),
+    (HEADER + b"UNH+1'BGM+\xff'", "segment 3 at byte 33: the segment cannot be decoded in the file's encoding"),
     (HEADER + b"UNH+1'BGM+1+2+3+4+5'", "segment 3 (BGM) at byte 33: the segment has 5 elements, and max_elements is 4"),
     (HEADER + b"UNH+1'BGM+" + b"x" * 70_000, "segment 3 at byte 33: the segment has no end within 65536 bytes"),
     (HEADER + b"UNH+1'BGM+" + b"x" * 65_533 + b"'", "segment 3 (BGM) at byte 33: the segment is longer than 65536 "

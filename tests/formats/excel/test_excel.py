@@ -478,10 +478,10 @@ BINARY = b'<Relationships><Relationship Id="r" Type="x/officeDocument" Target="x
     [
         (OLE + "EncryptedPackage".encode("utf-16-le"), r"is protected by a password: save it without one"),
         (OLE + "Workbook".encode("utf-16-le"), r"is a workbook of Excel 97 to 2003 \(\.xls\), which is not read"),
-        (b"id;name\n1;Ada\n", r"is no Excel workbook: it begins with b'id;name\\n'"),
+        (b"id;name\n1;Ada\n", r"is not an Excel workbook: it begins with b'id;name\\n'"),
         (zipped({"mimetype": b"application/vnd.oasis.opendocument.spreadsheet"}), r"is an OpenDocument file"),
         (zipped({"_rels/.rels": BINARY}), r"is a binary workbook \(\.xlsb\), which is not read"),
-        (zipped({"a.csv": b"1"}), r"is no Excel workbook: it is a zip archive without one"),
+        (zipped({"a.csv": b"1"}), r"is not an Excel workbook: it is a zip archive without one"),
         (of_rows(["a"])[:-30], r"is a broken Excel workbook: File is not a zip file"),
         (with_change("sheet", lambda text: text[:-40]), r"in\.xlsx: is a broken Excel workbook: unclosed token"),
         (with_change("book", lambda text: text.replace("?>", f"?>{DECLARED}", 1)), r"its XML declares a document type"),

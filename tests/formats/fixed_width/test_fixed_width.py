@@ -202,8 +202,8 @@ def test_fields_without_a_column_are_filled_and_columns_without_a_field_left_out
         ({"name": "a", "width": 1}, "`start` is missing"),
         ({"name": "a", "start": 1}, "`width` is missing"),
         ({"name": "a", "start": 2, "end": 2}, "`end` must be greater than `start`"),
-        ({"name": "a", "start": 0, "width": 1, "pad": "ab"}, "`pad` is one ASCII character"),
-        ({"name": "a", "start": 0, "width": 1, "pad": "é"}, "`pad` is one ASCII character"),
+        ({"name": "a", "start": 0, "width": 1, "pad": "ab"}, "`pad` must be one ASCII character"),
+        ({"name": "a", "start": 0, "width": 1, "pad": "é"}, "`pad` must be one ASCII character"),
     ],
 )
 def test_a_layout_says_where_its_fields_are(field: dict[str, Any], says: str) -> None:
@@ -221,7 +221,7 @@ def test_places_are_bytes_so_that_encodings_have_ascii(encoding: str) -> None:
 @pytest.mark.parametrize("encoding", ["hz", "iso2022_jp", "iso2022_kr", "utf-7"])
 def test_an_encoding_whose_characters_depend_on_others_has_no_places(encoding: str) -> None:
     ((key, text),) = FixedWidthWrite(encoding=encoding).problems()
-    assert (key, "bytes mean what those before them say" in text) == ("encoding", True)
+    assert (key, "bytes depend on those before them" in text) == ("encoding", True)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_numbers_are_written_without_their_points() -> None:
     data, failed = write(columns, scaled("0"))
     cells = [line[3:11] for line in data.decode().splitlines()]
     assert cells == ["00012345", "000000-5", "00000000", "00000000", "00000013", "09999999", "00000000", "00000300"]
-    assert failed == [(6, "field 'v': 'NaN' is no number with 2 digits behind the point")]
+    assert failed == [(6, "field 'v': 'NaN' is not a number with 2 decimal places")]
     assert data.decode().splitlines()[-1] == "  700000300none"
 
 

@@ -59,7 +59,7 @@ PIPELINE = """
             "{ discriminator: { start: 0, width: 1 }, structure: [{ record: a }], records: [{ id: a, tag: A, fields: "
             "[{ name: id, start: 0, width: 1 }] }] }",
             "E224",
-            "a source reads each by itself",
+            "a source reads each independently",
         ),
     ],
 )

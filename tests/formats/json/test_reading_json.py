@@ -226,7 +226,7 @@ def test_an_array_may_be_longer_than_what_is_read_at_once(tmp_path: Path, monkey
         ('[{"id":1} {"id":2}]', "expected , or ]"),
         ("[" * 100_000, "nested too deeply"),
         ("x", "begins with"),
-        (b"[\xff]", "broken JSON: bytes are no UTF-8 text, at byte 1"),
+        (b"[\xff]", "broken JSON: the bytes are not UTF-8 text, at byte 1"),
     ],
 )
 def test_a_broken_container_is_an_error_of_the_file(tmp_path: Path, data: str | bytes, message: str) -> None:
@@ -262,7 +262,7 @@ def test_what_follows_an_array_is_an_error_of_the_file(
         ('{"k":x}', "Expecting value", 5),
         ('{"k":1 2}', "expected , or ] or } after a value, found 2", 7),
         ('"a\\x"', "Invalid \\escape", 2),
-        ("NaN", "NaN is no JSON value", None),
+        ("NaN", "NaN is not a JSON value", None),
     ],
 )
 @pytest.mark.parametrize("many", [0, 3, 500])

@@ -95,7 +95,7 @@ def test_a_row_group_with_another_type_than_the_schema_is_refused_wherever_it_st
         changed = data[:at] + bytes([kind * 2 + 2]) + data[at + 1 :]
         told = {read(tmp_path / "in.parquet", changed, size) for size in (1, len(data) // 2, 1 << 30)}
         assert len(told) == 1
-        assert "in.parquet: is no Parquet file that can be read" in told.pop()
+        assert "in.parquet: is not a readable Parquet file" in told.pop()
 
 
 @pytest.mark.parametrize("rows", [7, 500, 1500, 3000])

@@ -213,7 +213,7 @@ def test_types_without_a_counterpart_are_refused_by_name(tmp_path: Path) -> None
 @pytest.mark.parametrize("data", [b"PAR1", b"no Parquet at all", b"PAR1" + b"\0" * 50 + b"PAR1"])
 def test_broken_files_end_with_their_name(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.parquet").write_bytes(data)
-    with pytest.raises(FormatError, match="is no Parquet file that can be read") as caught:
+    with pytest.raises(FormatError, match="is not a readable Parquet file") as caught:
         read(tmp_path / "a.parquet")
     assert "a.parquet" in str(caught.value)
 
@@ -223,7 +223,7 @@ def test_pages_that_are_broken_end_with_the_name_of_their_file(tmp_path: Path) -
     data = bytearray((tmp_path / "a.parquet").read_bytes())
     data[40:400] = bytes(360)
     (tmp_path / "a.parquet").write_bytes(data)
-    with pytest.raises(FormatError, match="is no Parquet file that can be read"):
+    with pytest.raises(FormatError, match="is not a readable Parquet file"):
         read(tmp_path / "a.parquet", column("a", types.INT))
 
 
@@ -232,7 +232,7 @@ def test_texts_that_are_no_text_end_with_the_name_of_their_file(tmp_path: Path) 
     bad = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     for array in (bad, bad.dictionary_encode()):
         pq.write_table(pa.table({"a": array}), tmp_path / "in")
-        with pytest.raises(FormatError, match=r"^in: is no Parquet file that can be read: .*UTF8"):
+        with pytest.raises(FormatError, match=r"^in: is not a readable Parquet file: .*UTF8"):
             read(tmp_path / "in", column("a", types.STRING))
 
 

@@ -27,7 +27,7 @@ def header(signs: str = "*:~", control: str = "000000001") -> str:
 
 ISA = header().encode()
 GS = b"GS*PO*A*B*1*1*7*X*1~"
-HELP = "a header has 16 elements, the last of one character, and the character behind that ends segments: mend it"
+HELP = "a header has 16 elements; the last has one character, and the character after it ends segments: correct it"
 SMALL = ISA + GS + b"ST*850*01~REF*a~SE*3*01~GE*1*7~IEA*1*000000001~"
 BARE = b"ISA*00**00**ZZ*A*ZZ*B*240501*0900*U*00401*000000001*0*P*:~"
 
@@ -135,13 +135,13 @@ BROKEN = [
     (ISA + GS + b"GE*0*8~", "segment 3 (GE) at byte 126: the control number of the functional group is '8', but '7' "
      "was opened"),
     (ISA + b"IEA*1*000000001~", "segment 2 (IEA) at byte 106: the count of functional groups is 1, but there are 0"),
-    (ISA + b"IEA*x*000000001~", "segment 2 (IEA) at byte 106: the count of functional groups is 'x', which is no "
-     "number; there are 0"),
+    (ISA + b"IEA*x*000000001~", "segment 2 (IEA) at byte 106: the count of functional groups is 'x', which is not "
+     "a number; there are 0"),
     (ISA + b"IEA*0*1~", "segment 2 (IEA) at byte 106: the control number of the interchange is '1', but '000000001' "
      "was opened"),
     (SMALL + b"\nREF*late~", "segment 8 at byte 174: expected ISA, found 'REF'"),
     (ISA + GS + b"ST*8*1~~", "segment 4 at byte 133: the segment has no tag"),
-    (ISA + GS + b"ST*8*1~REF*\xff~", "segment 4 at byte 133: the segment is no text of the encoding of the file"),
+    (ISA + GS + b"ST*8*1~REF*\xff~", "segment 4 at byte 133: the segment cannot be decoded in the file's encoding"),
     (ISA + GS + b"ST*8*1~REF*1*2*3*4~", "segment 4 (REF) at byte 133: the segment has 4 elements, and max_elements is "
      "3"),
 ]  # fmt: skip

@@ -126,10 +126,10 @@ def test_an_array_of_maps_is_an_element_for_each() -> None:
     ("column", "value", "problem"),
     [
         ("l", {"a": 1}, r"a map cannot be written as XML; write its members as columns \(`l.name`\)"),
-        ("l", [{"a b": 1}], "'a b' is no name of XML"),
+        ("l", [{"a b": 1}], "'a b' is not an XML name"),
         ("l", [{"n:a": 1}], "'n:a' has a colon"),
         ("l", [{"@xmlns": "u"}], "would declare a namespace"),
-        ("l", [{"@": 1}], "'' is no name of XML"),
+        ("l", [{"@": 1}], "'' is not an XML name"),
         ("l", [{"@a": {"b": 1}}], "a map cannot be written as `@a`"),
         ("l", [{"#text": [1]}], "an array cannot be written as `#text`"),
         ("l", [{"a": "\0"}], r"the character U\+0000"),
@@ -218,10 +218,10 @@ def test_without_records_or_columns_it_is_a_document() -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("a b", "no name of XML"), ("1a", "no name of XML"), ("a..b", "no name of XML"), ("f:n", "has a colon"),
-        ("a.@", "no name of XML"), ("", "no name of XML"), ("a.#text.b", "no name of XML"), ("@a.b", None),
-        ("a.@b.c", None), ("a.b.@c.d", None), ("@a.@b", "no name of XML"),
-        ("@", "no name of XML"), ("@.a", "no name of XML"),
+        ("a b", "not an XML name"), ("1a", "not an XML name"), ("a..b", "not an XML name"), ("f:n", "has a colon"),
+        ("a.@", "not an XML name"), ("", "not an XML name"), ("a.#text.b", "not an XML name"), ("@a.b", None),
+        ("a.@b.c", None), ("a.b.@c.d", None), ("@a.@b", "not an XML name"),
+        ("@", "not an XML name"), ("@.a", "not an XML name"),
         ("@xmlns", "would declare a namespace"), ("a.@xmlns", "would declare a namespace"), ("xmlns", None),
         ("a", None), ("é.ñ-1", None), ("@id", None), ("a.@b", None), ("#text", None), ("a.#text", None),
     ],

@@ -77,7 +77,7 @@ class Journal:
             entries = tuple(_entry(each, len(known["folders"])) for each in known["entries"])
             return cls(tuple(_folder(each) for each in known["folders"]), entries)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise ownership.NotOwnError(JOURNAL, "is no journal of a run") from error
+            raise ownership.NotOwnError(JOURNAL, "is not the journal of a run") from error
 
 
 def write_down(renames: Sequence[Rename], place: Path) -> None:

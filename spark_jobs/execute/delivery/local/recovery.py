@@ -51,7 +51,7 @@ def recover(beside: Path) -> list[Path]:
 @cache
 def _warn(path: str, reason: str) -> None:
     """Tell of a folder once: a run looks at its folders several times."""
-    text = "%s is left as it is, for others could have made it (%s): look at it, and remove it"
+    text = "%s is left as it is, because others could have made it (%s): look at it, and remove it"
     logs.LOG.warning(text, path, reason)
 
 

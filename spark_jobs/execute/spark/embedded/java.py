@@ -54,7 +54,7 @@ def problem() -> str | None:
         home = os.environ.get("JAVA_HOME")
         if home and not Path(java).exists():
             return f"JAVA_HOME is {home}, and {java} does not exist: correct the variable, or unset it; or {_ADVICE}"
-        return f"{java} cannot be run, or is no Java: {_ADVICE}"
+        return f"{java} cannot be run, or is not Java: {_ADVICE}"
     if found[0] < OLDEST_JAVA:
         return f"Spark needs Java {OLDEST_JAVA} or newer; {java} is {found[1]}: {_ADVICE}"
     return None

@@ -71,7 +71,7 @@ class ArrayText:
             more = data[:cut].decode()
         except UnicodeDecodeError as problem:
             at = self._bytes_read - len(data) + problem.start
-            raise decoding.Undecodable("bytes are no UTF-8 text", at) from None
+            raise decoding.Undecodable("the bytes are not UTF-8 text", at) from None
         self._text = self._text[self._position :] + more
         if self._end is not None:
             self._end -= self._position
@@ -197,7 +197,7 @@ class ArrayText:
         found = self._next()
         if not self._is_open:
             if found != "[":
-                raise ValueError("the file is no array")
+                raise ValueError("the file is not an array")
             self._position += 1
             self._is_open = True
             if self._next() != "]":

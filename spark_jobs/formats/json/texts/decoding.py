@@ -49,7 +49,7 @@ TOO_DEEP = "values are nested too deeply"
 
 
 def _refuse(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON value")
+    raise ValueError(f"{text} is not a JSON value")
 
 
 def _int(text: str) -> int | Number:

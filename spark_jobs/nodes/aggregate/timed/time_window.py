@@ -37,7 +37,7 @@ class TimeWindow:
 
     @classmethod
     def of_seconds(cls, kind: Kind, size: float, slide: float, lateness: float) -> TimeWindow:
-        """A window by lengths in seconds, which have three digits behind the point at most."""
+        """A window by lengths in seconds, which have three digits after the decimal point at most."""
         return cls(kind, *(min(round(seconds * 1_000_000), _LONGEST_US) for seconds in (size, slide, lateness)))
 
     @property

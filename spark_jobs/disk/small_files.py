@@ -32,8 +32,7 @@ def read(path: Path, most_bytes: int) -> bytes:
         most_bytes: how many it may have.
 
     Raises:
-        OSError: it cannot be read, or is not a regular file: something else, or one that has not the bytes that the file
-            system says.
+        OSError: it cannot be read, is not a regular file, or has fewer bytes than the file system says.
         TooLarge: it has more bytes than it may have.
     """
     # Asked before it is opened, as opening a device may do something.

@@ -122,12 +122,12 @@ def test_compositions_channels_and_parameters_take_none(tmp_path: Path) -> None:
     assert len(refused(tmp_path, ORDERS + call % "${MY_SECRET}" + OUTPUT)) == 1
     write(tmp_path, body % "${MY_SECRET}", "b.comp.yaml")
     found = problems(tmp_path, ORDERS + call % "x" + OUTPUT, variables=VALUES)
-    assert any("`MY_SECRET` is secret name" in item.message for item in found)
+    assert any("`MY_SECRET` has a secret name" in item.message for item in found)
     write(tmp_path, body % "{{ p }}", "b.comp.yaml")
     channel = "channel: { name: acme, target: pipeline.yaml }\nconfig: { fixed: { orders2.p: '${MY_SECRET}' } }\n"
     path = write(tmp_path, channel, "acme.channel.yaml")
     found = problems(tmp_path, ORDERS + call % "x" + OUTPUT, variables=VALUES, channel=str(path))
-    assert any("`MY_SECRET` is secret name" in item.message for item in found)
+    assert any("`MY_SECRET` has a secret name" in item.message for item in found)
 
 
 def test_proposals_name_no_secrets(tmp_path: Path) -> None:

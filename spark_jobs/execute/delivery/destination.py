@@ -128,7 +128,7 @@ class Standing(enum.Enum):
     NOTHING = "nothing"
     FILE = "a file"
     FOLDER = "a folder"
-    OTHER = "no regular file"
+    OTHER = "not a regular file"
 
 
 class PartStore(Protocol):

@@ -346,6 +346,22 @@ value.kind == "date"
     assert asks_for_kinds(ast.parse(asking)) == [3, 3, 4, 6, 8, 9]
 
 
+#: Parts of PySpark that its documentation does not have, and that start-up depends on.
+PRIVATE_MODULES = ("accumulators", "daemon", "java_gateway", "sql.pandas", "testing")
+PRIVATE_MEMBERS = {"_ensure_initialized", "_gateway", "_jvm", "_jsc", "handle_error"}
+
+
+def test_private_parts_of_pyspark_are_known_in_one_module() -> None:
+    modules = tuple(f"pyspark.{name}" for name in PRIVATE_MODULES)
+    known = {
+        str(path.relative_to(ROOT / "spark_jobs"))
+        for path in FILES
+        if any(name.startswith(modules) for name in imports(path))
+        or any(isinstance(node, ast.Attribute) and node.attr in PRIVATE_MEMBERS for node in ast.walk(parsed(path)))
+    }
+    assert known == {"execute/spark/internals.py"}
+
+
 #: What declares flags, and turns what argparse found into options that have types.
 KNOW_ARGPARSE = {"cli/clinker.py", "cli/command_line.py", "cli/completion.py", "cli/cxl/command.py"}
 

@@ -40,11 +40,10 @@ _GATEWAY_ASIDE = _GatewayAside()
 
 def quiet_gateway() -> None:
     """From now on, what py4j and PySpark say of lost connections is written with `--log-level debug` only."""
-    from pyspark import accumulators
+    from spark_jobs.execute.spark import internals
 
     logging.getLogger().addFilter(_GATEWAY_ASIDE)
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        server.handle_error = _connection_aside
+    internals.on_lost_connections(_connection_aside)
 
 
 def _connection_aside(server: BaseServer, request: object, client_address: object) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import connect
+from spark_jobs.execute.spark import connect, internals
 from spark_jobs.execute.verdict import RunFailed
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _missing(context: Any) -> str | None:
     known = [stage for stage in stages if stage is not None]
     if not known or any(stage.numActiveTasks for stage in known):
         return None
-    count = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is one of them
+    count = internals.executors(context)
     if count > 0:
         return f"none of {count} executors of {context.master} has taken a task"
     settings = context.getConf()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk.spill_folder import SpillFolder
 from spark_jobs.execute import logs
-from spark_jobs.execute.spark import authentication, connect, cores, masters, shipping, spread
+from spark_jobs.execute.spark import authentication, connect, cores, internals, masking, masters, shipping, spread
 from spark_jobs.execute.spark.embedded import java, jvm, jvm_messages, launch, prefork
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def begin(options: RunOptions) -> None:
     It is for a run whose `storage.spill.dir` is not set, and is ended when it turns out that another one is needed, or
     none.
     """
-    if options.remote or launch.is_submitted() or "pyspark" in sys.modules:
+    if options.remote or launch.is_submitted() or "pyspark" in sys.modules or not internals.is_fast():
         return
 
     def make() -> launch.Launch | None:
@@ -137,7 +137,7 @@ def begin(options: RunOptions) -> None:
 
 
 def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> SparkSession:
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     _check_versions()
@@ -149,10 +149,14 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
         launch.EARLY.wait()
         ours = {"spark.master": f"local[{threads or cores.available()}]", **_own(options, spill_dir)}
     with_theirs = {**ours, **options.spark_conf}
-    if ours and SparkContext._gateway is None:
+    if ours and not internals.has_jvm() and not internals.is_fast():
+        # PySpark launches the JVM together with the session.
+        _check_no_secrets(with_theirs)
+        _before_launch(options)
+    elif ours and not internals.has_jvm():
         launched = launch.EARLY.taken(_at_launch(options, spill_dir)) or _launch(options, spill_dir)
         try:
-            SparkContext._ensure_initialized(gateway=launched.gateway())
+            internals.use(launched.gateway())
         except launch.NotStartedError as error:
             advice = "see to the memory and the options that it gets (--conf spark.driver.…, spark-defaults.conf)"
             if "No space left" in str(error):
@@ -163,7 +167,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
                 f"Spark's JVM did not start: {error}; {advice}", is_transient=not jvm_messages.is_of_options(str(error))
             ) from error
     else:
-        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*with_theirs.items()]))
+        internals.connect(with_theirs)
     # The JVM knows what spark-submit and the machine's defaults say; on a cluster that is more than we do.
     known = {**dict(SparkConf().getAll()), **with_theirs}
     master = known.get("spark.master", "")
@@ -205,7 +209,24 @@ def _refusal(master: str, error: Exception) -> SessionError:
     )
 
 
+def _check_no_secrets(settings: Mapping[str, str]) -> None:
+    """Everybody on a machine can read command lines, and PySpark launches a JVM with its settings on one."""
+    secret = [key for key, value in settings.items() if masking.is_secret_setting(key, value)]
+    if secret:
+        raise SessionError(
+            f"{', '.join(secret)} would stand on a command line, which others can read: "
+            f"{internals.SWITCH_VARIABLE}=off leaves Spark's JVM to PySpark; set it in spark-defaults.conf instead"
+        )
+
+
 def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
+    _before_launch(options)
+    folder = _shuffle_folder(spill_dir) if _is_local(options) else None
+    return launch.Launch(_at_launch(options, spill_dir), folder, is_heard=_tells_errors(options) or jvm.is_configured())
+
+
+def _before_launch(options: RunOptions) -> None:
+    """What a JVM needs to start. Raises `SessionError` where Java is missing."""
     problem = java.problem()
     if problem:
         raise SessionError(problem)
@@ -214,8 +235,6 @@ def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
         os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jvm.prepare()
-    folder = _shuffle_folder(spill_dir) if _is_local(options) else None
-    return launch.Launch(_at_launch(options, spill_dir), folder, is_heard=_tells_errors(options) or jvm.is_configured())
 
 
 def _at_launch(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
@@ -249,9 +268,9 @@ def setting(options: RunOptions, name: str) -> str | None:
     """A setting of Spark that was given by the command line, or to spark-submit."""
     if not launch.is_submitted():
         return options.spark_conf.get(name)
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
 
-    SparkContext._ensure_initialized()
+    internals.connect()
     return {**dict(SparkConf().getAll()), **options.spark_conf}.get(name)
 
 

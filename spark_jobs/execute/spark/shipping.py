@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import spark_jobs
 from spark_jobs import bundle
+from spark_jobs.execute.spark import internals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,7 @@ def settings(master: str, known: Mapping[str, str]) -> dict[str, str]:
     archive = os.path.basename(root()) if is_shipped() else f"{bundle.PACKAGE}.zip"
     path = [root() if is_local else archive, known.get(PATH_SETTING)]
     added = {PATH_SETTING: os.pathsep.join(filter(None, path))}
-    if known.get("spark.python.use.daemon", "true") == "true":
+    if internals.is_fast() and known.get("spark.python.use.daemon", "true") == "true":
         added[DAEMON_SETTING] = DAEMON
     if not is_local:
         added |= _EXECUTOR_JAVA

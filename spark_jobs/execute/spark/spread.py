@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from spark_jobs.execute.spark import cancellation
+from spark_jobs.execute.spark import cancellation, internals
 from spark_jobs.execute.tasks import shuffle_records
 
 if TYPE_CHECKING:
@@ -73,13 +73,8 @@ def numbers(spark: SparkSession, count: int) -> DataFrame:
 def mapped(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """What a function makes of the batches of a frame.
-
-    Spark is told the types as such: the parser that it has for texts takes longer to load than all of this.
-    """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return frame.mapInArrow(function, from_arrow_schema(schema))
+    """What a function makes of the batches of a frame."""
+    return frame.mapInArrow(function, internals.schema(schema))
 
 
 def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute.spark import internals
 from spark_jobs.execute.spark.embedded import prefork
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _AHEAD = (
     "pyspark.worker",
     "spark_jobs.execute.tasks.task",
     "spark_jobs.cxl.kernels.kernels",
+    "spark_jobs.cxl.builtins.aggregates",
 )
 
 
@@ -71,10 +73,7 @@ def main() -> None:
             return
         sys.path[:] = without_zip(sys.path)
         _import_ahead()
-    from pyspark import daemon
-
-    daemon.worker = quiet(daemon.worker)
-    daemon.manager()
+    internals.serve_workers(quiet)
 
 
 def _import_ahead() -> None:

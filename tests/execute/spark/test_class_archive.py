@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs import contract
-from spark_jobs.execute.spark import session
+from spark_jobs.execute.spark import internals, session
 from spark_jobs.execute.spark.embedded import class_archive, class_dump, java, jvm
 from spark_jobs.plan.options import RunOptions
 from tests.waiting import until
@@ -147,7 +147,6 @@ def test_what_makes_an_archive_is_tied_to_no_submitted_run(monkeypatch):
 @pytest.mark.parametrize(("master", "asks"), [("local[2]", True), ("spark://h:7077", False)])
 def test_a_submitted_run_asks_for_an_archive_where_its_spark_is_embedded(master, asks, monkeypatch):
     """As far as the settings are known; a session is not opened."""
-    from pyspark import SparkContext
 
     class EnoughError(Exception):
         pass
@@ -157,7 +156,7 @@ def test_a_submitted_run_asks_for_an_archive_where_its_spark_is_embedded(master,
 
     asked = []
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda **_: None)
+    monkeypatch.setattr(internals, "connect", lambda settings: None)
     monkeypatch.setattr(jvm, "request_archive", lambda: asked.append(True))
     monkeypatch.setattr("spark_jobs.execute.spark.shipping.settings", stop)
     monkeypatch.setattr("pyspark.SparkConf", lambda **_: Settings(master))

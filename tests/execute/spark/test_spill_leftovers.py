@@ -62,10 +62,9 @@ class Launched:
 def test_spark_shuffles_in_a_locked_folder_of_the_process(
     is_configured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.spark import shipping
+    from spark_jobs.execute.spark import internals, shipping
     from spark_jobs.execute.spark.embedded import java, jvm
 
     at_exit: list[Any] = []
@@ -74,8 +73,8 @@ def test_spark_shuffles_in_a_locked_folder_of_the_process(
     monkeypatch.setattr(jvm, "prepare", lambda: None)
     monkeypatch.setattr(session.launch, "Launch", Launched)
     monkeypatch.setattr(session.prefork, "begin", lambda folder, settings: None)
-    monkeypatch.setattr(SparkContext, "_gateway", None)
-    monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda gateway: None)
+    monkeypatch.setattr(internals, "has_jvm", lambda: False)
+    monkeypatch.setattr(internals, "use", lambda gateway: None)
     monkeypatch.setattr(shipping, "ship", lambda spark: None)
     monkeypatch.setattr(SparkSession, "builder", builder := Builder())
     monkeypatch.setattr(SparkSession, "getActiveSession", classmethod(lambda cls: None))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import contract, ownership
+from spark_jobs.execute.spark import internals
 from spark_jobs.execute.spark.embedded import java as javas
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     None when archives are switched off, or when others could write where they are kept: the JVM runs what it maps.
     """
     version = javas.version(java)
-    if environ.get(SWITCH_VARIABLE, "").lower() == "off" or version is None:
+    if environ.get(SWITCH_VARIABLE, "").lower() == "off" or not internals.is_fast(environ) or version is None:
         return None
     try:
         home = spark_home(environ).resolve()

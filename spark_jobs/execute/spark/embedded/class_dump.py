@@ -53,9 +53,7 @@ def make(archive: Path) -> bool:
 
 def _dump(target: Path) -> None:
     """Run a job as runs do, and have the JVM write down its classes when it ends."""
-    from pyspark import SparkContext
-
-    from spark_jobs.execute.spark import session, spread
+    from spark_jobs.execute.spark import internals, session, spread
     from spark_jobs.plan.options import RunOptions
 
     os.environ[class_archive.SWITCH_VARIABLE] = "off"
@@ -66,7 +64,8 @@ def _dump(target: Path) -> None:
         frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
         frame = spread.mapped(frame, _passed_on, shuffle_records.SCHEMA)
     frame.select("payload").toArrow()
-    process = SparkContext._gateway.proc
+    process = internals.process()
+    assert process.stdin is not None
     process.stdin.close()  # the JVM ends when nobody can talk to it any more
     process.wait(_LIMIT_S)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import importlib
 import os
 import shlex
 import shutil
@@ -23,7 +22,7 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from spark_jobs.execute.spark import masking
+from spark_jobs.execute.spark import internals, masking
 from spark_jobs.execute.spark.embedded import class_archive, jvm_messages, prefork
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ _LOOK_EVERY_S = 0.005
 _LIMIT_S = 180.0
 #: So much of what a JVM said at last is looked at.
 _TAIL_BYTES = 1 << 16
-_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 #: Where the JVMs of this process listen. PySpark hears of them by the variable that spark-submit sets, for a moment.
 _own_ports: set[str] = set()
 
@@ -54,7 +52,7 @@ def last_words() -> str:
 
 def is_submitted() -> bool:
     """Whether spark-submit has started the JVM and this process."""
-    port = os.environ.get(_PORT)
+    port = os.environ.get(internals.PORT)
     return port is not None and port not in _own_ports
 
 
@@ -97,7 +95,7 @@ class Launch:
             **({"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if folder else {}),
             "SPARK_HOME": home,
             "SPARK_CONNECT_MODE": "0",
-            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._told),
+            internals.INFORMATION: str(self._told),
         }
 
         try:
@@ -122,10 +120,7 @@ class Launch:
         Raises:
             NotStartedError: the JVM has ended instead; with what it said.
         """
-        from pyspark.java_gateway import launch_gateway
-
-        # PySpark asks it about the first value that the JVM gets; pandas comes with it, while there is time.
-        importlib.import_module("pyspark.testing.utils")
+        internals.load_ahead()
         deadline = time.monotonic() + _LIMIT_S
         while self._process.poll() is None and not self._told.is_file():
             if self._has_given_up() or time.monotonic() > deadline:
@@ -136,15 +131,9 @@ class Launch:
         if not self._told.is_file():
             self.end()
             raise NotStartedError(self.last_words() or f"exit status {self._process.returncode}")
-        told = self._told.read_bytes()
-        port, secret = str(int.from_bytes(told[:4])), told[8:].decode()
+        port, secret = internals.where(self._told.read_bytes())
         _own_ports.add(port)
-        os.environ |= {_PORT: port, _SECRET: secret}
-        try:
-            gateway = launch_gateway()
-        finally:
-            del os.environ[_PORT], os.environ[_SECRET]
-        gateway.proc = self._process
+        gateway = internals.gateway(port, secret, self._process)
         _serving[:] = [self]
         atexit.unregister(self.end)
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -28,6 +28,17 @@ class Tuning:
         strip_rows: sorted rows that window functions work on at once.
         frame_pairs: pairs of a record and a row of its frame that are looked at at once, where each record compares
             with values of its own.
+        dlq_block_rows: dead letters of a block in the files of tasks; blocks are read and merged one at a time.
+        dlq_slice_rows: failing records whose dead letters are made at once.
+        dlq_tables: tables of dead letters that a task holds before it sorts and writes them.
+        driver_dlq_rows: up to so many dead letters are written by the driver alone, because a job costs more.
+        dlq_tasks: tasks that share a larger number of dead letters.
+        driver_output_bytes: up to so many bytes of an output are merged, converted or compressed by the driver alone.
+        merge_range_bytes: a task that merges sorted parts gets at least so many bytes.
+        driver_name_bytes: up to so many bytes of records are searched for undeclared columns by the driver alone.
+        name_pack_bytes: bytes of records that a task searches for undeclared columns.
+        name_sample_bytes: the first records of files are a sample only if files have more bytes than this on average.
+        name_sample_records: records of each file that are a sample.
     """
 
     group_rows: int = 1_048_576
@@ -40,3 +51,18 @@ class Tuning:
     guest_share: int = 2
     strip_rows: int = 131_072
     frame_pairs: int = 131_072
+    dlq_block_rows: int = 16_384
+    dlq_slice_rows: int = 65_536
+    dlq_tables: int = 1024
+    driver_dlq_rows: int = 10_000
+    dlq_tasks: int = 64
+    driver_output_bytes: int = 4 << 20
+    merge_range_bytes: int = 64 << 10
+    driver_name_bytes: int = 32 << 20
+    name_pack_bytes: int = 16 << 20
+    name_sample_bytes: int = 4 << 20
+    name_sample_records: int = 512
+
+
+#: The sizes that runs have.
+DEFAULT = Tuning()

@@ -22,10 +22,7 @@ from spark_jobs import plan as planning
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity
 from spark_jobs.execute.correlation import facts, stored
-from spark_jobs.execute.delivery import merging
-from spark_jobs.execute.dlq import buffer
-from spark_jobs.execute.dlq import files as dlq_files
-from spark_jobs.execute.run import executor, name_search, passes
+from spark_jobs.execute.run import executor, passes
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.execute.tasks import stage as stages
@@ -52,21 +49,19 @@ if TYPE_CHECKING:
 
 #: What is done at once, so small that a few records cross every border.
 _SMALL: list[tuple[Any, str, Any]] = [
-    (merging, "DRIVER_BYTES", 0), (merging, "_LEAST_RANGE_BYTES", 100), (dlq_files, "DRIVER_ENTRIES", 2),
-    (dlq_files, "_TASKS", 5), (name_search, "DRIVER_BYTES", 0), (name_search, "_PACK_BYTES", 300),
-    (name_search, "_SAMPLE_BYTES", 0),
-    (name_search, "_SAMPLE_RECORDS", 2),
     (combine, "_CHUNK", 200),
     (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),
     (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
-    (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60), (buffer, "BLOCK_ROWS", 2),
-    (buffer, "_SLICE_ROWS", 3), (buffer, "_MOST_TABLES", 2), (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3),
-    (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3), (facts, "HELD_ROWS", 2),
+    (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60),
+    (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3), (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3),
+    (facts, "HELD_ROWS", 2),
 ]  # fmt: skip
 _SMALL_TUNING = Tuning(
     group_rows=4, merge_rows=5, write_rows=4, probe_rows=3, pair_rows=5, many_candidates=2, crowded_rows=4,
-    strip_rows=3, frame_pairs=5,
+    strip_rows=3, frame_pairs=5, dlq_block_rows=2, dlq_slice_rows=3, dlq_tables=2, driver_dlq_rows=2, dlq_tasks=5,
+    driver_output_bytes=0, merge_range_bytes=100, driver_name_bytes=0, name_pack_bytes=300, name_sample_bytes=0,
+    name_sample_records=2,
 )  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import plan
+from spark_jobs.cli import clinker
 from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor, partitions
 from spark_jobs.formats import splits
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.tuning import Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +37,12 @@ def run(folder: Path, **options: Any) -> Outcome:
     chosen = replace(RunOptions(threads=2), **options)
     loaded = plan.load(folder / "pipeline.yaml", chosen)
     return executor.execute(loaded, chosen, identity.Identity.new(None, None))
+
+
+def tune(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
+    """Have runs of the command line work with these sizes."""
+    real = clinker._run_options
+    monkeypatch.setattr(clinker, "_run_options", lambda arguments: replace(real(arguments), tuning=Tuning(**sizes)))
 
 
 def outputs(folder: Path) -> dict[str, bytes]:

@@ -17,7 +17,6 @@ import numpy as np
 from spark_jobs.execute.correlation.facts import FactKind
 from spark_jobs.execute.correlation.state import column
 from spark_jobs.execute.dlq import buffer, merge, reasons
-from spark_jobs.execute.dlq.files import DRIVER_ENTRIES
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import report
 from spark_jobs.nodes.records import identity
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import RunSpec
 
 #: Tasks that share a larger number of entries.
-_TASKS = 64
 _HELD_BYTES = 16 << 20
 
 
@@ -95,8 +93,8 @@ def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntrie
         return []
     first = min(entry.splits[0] for entry in reports)
     last = max(entry.splits[1] for entry in reports)
-    many = sum(entry.count for entry in reports) > DRIVER_ENTRIES
-    size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
+    many = sum(entry.count for entry in reports) > run.tuning.driver_dlq_rows
+    size = max(1, -(-(last - first + 1) // (run.tuning.dlq_tasks if many else 1)))
     ranges = [(start, start + size - 1) for start in range(first, last + 1, size)]
     merging = partial(_counted if run.filed is None else _written, run, reports)
     done = spread.spread(spark, merging, ranges) if many else [merging(splits) for splits in ranges]
@@ -125,7 +123,7 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
 
 def _written(run: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
     """The entries that name some splits, in a file of their own; those that go to no dead-letter file are counted."""
-    dlq = buffer.DlqBuffer(f"{run.scratch}/dlq-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES)
+    dlq = buffer.DlqBuffer(f"{run.scratch}/dlq-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES, run.tuning)
     merged = merge.of_reports(reports, splits)
     for part in merged.parts():
         dlq.take(part, merged.whys)

@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.merging import DRIVER_BYTES
 from spark_jobs.execute.spark import spread
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.formats.format import ColumnWriter
+    from spark_jobs.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ def convert(
     writer: ColumnWriter,
     groups: Sequence[Sequence[Piece]],
     folder: str,
+    tuning: Tuning,
     *,
     moved: bool = False,
     checked: bool = False,
@@ -66,7 +67,7 @@ def convert(
         for group in groups
         if group
     ]
-    if sum(piece.size for each in wanted for piece in each.pieces) <= DRIVER_BYTES:
+    if sum(piece.size for each in wanted for piece in each.pieces) <= tuning.driver_output_bytes:
         made = [_write(part_store, writer, each) for each in wanted]
     else:
         made = spread.spread(spark, partial(_write, part_store, writer), wanted, told=(OSError,))

@@ -35,10 +35,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.formats.frame import Frame
-
-#: Up to this many bytes the driver merges itself: a job costs more than that.
-DRIVER_BYTES = 4 << 20
-_LEAST_RANGE_BYTES = 64 << 10
+    from spark_jobs.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +75,7 @@ def merge(
     columns: Sequence[str],
     folder: str,
     most: int,
+    tuning: Tuning,
     frame: Frame | None = None,
 ) -> list[list[Noted]]:
     """The parts of each group of runs in their order; a single run is such a part, unless something stands in between.
@@ -89,18 +87,19 @@ def merge(
         columns: what the new parts' indexes have beside the sizes.
         folder: where in the depot the parts go.
         most: bytes of a range, of which a task holds about four times as many.
+        tuning: the least bytes of a range, and how many the driver merges itself.
         frame: knows what stands between the records.
 
     Raises:
         OSError: a run is not as it was written, or a part cannot be written.
         Unfit: a record cannot be.
     """
-    most, enough = max(most, _LEAST_RANGE_BYTES), 0 if frame else 1
+    most, enough = max(most, tuning.merge_range_bytes), 0 if frame else 1
     groups = [
         _ranges(part_store, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in sorted_runs
     ]
     wanted = [each for group in groups for each in group]
-    if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(DRIVER_BYTES, most):
+    if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(tuning.driver_output_bytes, most):
         written = [_write(part_store, each) for each in wanted]
     else:
         written = spread.spread(spark, partial(_write, part_store), wanted, told=(OSError, format.Unfit))

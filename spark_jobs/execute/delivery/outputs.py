@@ -119,7 +119,9 @@ class _Assembly:
             most = min(share // 4, splits.configured_bytes())
             folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
             runs = [[each.piece for each in own] for own in pieces]
-            pieces = merging.merge(spark, self.draft.part_store, runs, columns, folder, most, step.frame)
+            pieces = merging.merge(
+                spark, self.draft.part_store, runs, columns, folder, most, self.material.run.tuning, step.frame
+            )
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
             pieces = [[merging.Noted(piece) for piece in own] for own in made]
@@ -162,11 +164,12 @@ class _Assembly:
         """Files for pieces: each file is one piece then."""
         folder, part_store = self.draft.parts(self.target.first(self.target.deliveries[0])), self.draft.part_store
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
+        tuning = self.material.run.tuning
         if not self.target.step.parts:
             checked = self.target.step.split is not None  # by who has cut them
-            return converting.convert(spark, part_store, writer, pieces, folder, moved=moved, checked=checked)
+            return converting.convert(spark, part_store, writer, pieces, folder, tuning, moved=moved, checked=checked)
         alone = [[one] for own in pieces for one in own]
-        made = iter(converting.convert(spark, part_store, writer, alone, folder, moved=moved))
+        made = iter(converting.convert(spark, part_store, writer, alone, folder, tuning, moved=moved))
         return [[next(made)[0] for _ in own] for own in pieces]
 
     @cached_property
@@ -187,7 +190,7 @@ class _Assembly:
             return
         contents, compression = [*self._files.values()], self.target.step.compression
         folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
-        contents = packing.packed(spark, self.draft.part_store, contents, compression, folder)
+        contents = packing.packed(spark, self.draft.part_store, contents, compression, folder, self.material.run.tuning)
         for path, content in zip(self._files, contents, strict=True):
             self._give(path, content)
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.destination import Content, Piece, Stretch
-from spark_jobs.execute.delivery.merging import DRIVER_BYTES
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes.output.packed import pack
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.scan.compression import Compression
+    from spark_jobs.tuning import Tuning
 
 #: Bytes of a file that a member has; the last one has what is left.
 MEMBER_BYTES = 4 << 20
@@ -46,7 +46,12 @@ class _Batch:
 
 
 def packed(
-    spark: SparkSession, part_store: PartStore, contents: Sequence[Content], compression: Compression, folder: str
+    spark: SparkSession,
+    part_store: PartStore,
+    contents: Sequence[Content],
+    compression: Compression,
+    folder: str,
+    tuning: Tuning,
 ) -> list[Content]:
     """What files are to be put together of, compressed.
 
@@ -56,6 +61,7 @@ def packed(
         contents: what the files are put together of as they are.
         compression: how they are compressed.
         folder: where in the depot the members go.
+        tuning: how many bytes the driver compresses itself.
 
     Raises:
         OSError: a part is not as it was written, or a member cannot be.
@@ -68,7 +74,7 @@ def packed(
         _Batch(members, os.path.join(folder, f"{uuid.uuid4().hex}.packed"), compression)
         for members in _batches([member for members in files for member in members])
     ]
-    if sum(_size(member) for batch in batches for member in batch.members) <= DRIVER_BYTES:
+    if sum(_size(member) for batch in batches for member in batch.members) <= tuning.driver_output_bytes:
         written = [_write(part_store, each) for each in batches]
     else:
         written = spread.spread(spark, partial(_write, part_store), batches, told=(OSError,))

@@ -13,11 +13,13 @@ import pyarrow.compute as pc
 from spark_jobs.execute.dlq.reasons import Reasons
 from spark_jobs.nodes.records import guarded
 from spark_jobs.nodes.records.identity import record_numbers
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failure_columns import Failures, Reason, Rows
+    from spark_jobs.tuning import Tuning
 
     Places = tuple[pa.Array, pa.Array, pa.Array]
     Causes = tuple[pa.Array, pa.Array, pa.Array, pa.Array, pa.Array]
@@ -45,10 +47,6 @@ AGGREGATED = -2
 INDEX = ".index"
 #: So many dropped records are named one by one.
 NAMED = 100
-#: Entries that are made, written and read at once.
-BLOCK_ROWS = 16_384
-_SLICE_ROWS = 65_536
-_MOST_TABLES = 1024
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -132,14 +130,18 @@ class DlqBuffer:
             kept in a file of their own, to be named in the log.
         named: how many these are.
         limit: bytes of entries that are held in memory.
+        tuning: how many entries are made, written and read at once.
     """
 
-    def __init__(self, path: str, filed: frozenset[int] | None, named: int, limit: int) -> None:
+    def __init__(
+        self, path: str, filed: frozenset[int] | None, named: int, limit: int, tuning: Tuning = DEFAULT
+    ) -> None:
+        self._tuning = tuning
         self._filed = filed
         self._named = named
         self._whys: dict[Why, int] = {}
-        self.kept = Runs(path, self._whys, limit)
-        self.dropped = Runs(f"{path}.dropped", self._whys, limit)
+        self.kept = Runs(path, self._whys, limit, tuning)
+        self.dropped = Runs(f"{path}.dropped", self._whys, limit, tuning)
         self.count = 0
         self.per_source: dict[int, int] = {}
         self._per_why: dict[int, int] = {}
@@ -168,8 +170,9 @@ class DlqBuffer:
         else:
             rows, dropped = np.flatnonzero(is_filed), np.flatnonzero(~is_filed)
             count(reason[dropped], self._dropped_per_why)
-        for start in range(0, len(failing) if rows is None else len(rows), _SLICE_ROWS):
-            part = slice(start, start + _SLICE_ROWS)
+        size = self._tuning.dlq_slice_rows
+        for start in range(0, len(failing) if rows is None else len(rows), size):
+            part = slice(start, start + size)
             self.kept.add(_table(entries, reason, site.number, part if rows is None else rows[part]))
         if self._named and len(dropped):
             source, split, row = (column.to_numpy()[dropped] for column in places)
@@ -251,8 +254,9 @@ def counts(whys: Sequence[Why], per_why: Mapping[int, int], what: str) -> dict[s
 class Runs:
     """Entries in a file: sorted runs, each in blocks. Entries that come in their order make a single run."""
 
-    def __init__(self, path: str, whys: dict[Why, int], limit: int) -> None:
+    def __init__(self, path: str, whys: dict[Why, int], limit: int, tuning: Tuning) -> None:
         self.path = path
+        self._tuning = tuning
         #: The lowest and the highest split that an entry names.
         self.splits: tuple[int, int] | None = None
         self._whys = whys
@@ -268,7 +272,7 @@ class Runs:
         """Take entries."""
         self._tables.append(table)
         self._held += table.nbytes
-        if self._held > self._limit or len(self._tables) >= _MOST_TABLES:
+        if self._held > self._limit or len(self._tables) >= self._tuning.dlq_tables:
             self._flush()
 
     def cut(self, count: int) -> None:
@@ -299,8 +303,9 @@ class Runs:
         self._last = key_at(table, table.num_rows - 1)
         if self._file is None:
             self._file = pa.ipc.new_file(self.path, SCHEMA, options=_LZ4)
-        for start in range(0, table.num_rows, BLOCK_ROWS):
-            self._write(table.slice(start, BLOCK_ROWS).combine_chunks())
+        size = self._tuning.dlq_block_rows
+        for start in range(0, table.num_rows, size):
+            self._write(table.slice(start, size).combine_chunks())
 
     def _write(self, block: pa.Table) -> None:
         names = list(self._whys)

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
     from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.stores.location import FilePath
-
-#: Up to this many entries the driver writes itself: a job costs more than some megabytes of text.
-DRIVER_ENTRIES = 10_000
-#: Tasks that share a larger number of entries.
-_TASKS = 64
+    from spark_jobs.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -50,6 +46,7 @@ def deliver(
     reports: Sequence[DlqReport],
     paths: Mapping[str, FilePath],
     draft: Draft[FilePath],
+    tuning: Tuning,
 ) -> tuple[str, ...]:
     """The dead-letter files of a run, in place of an older run's; gives the paths of those that have entries.
 
@@ -61,11 +58,12 @@ def deliver(
         reports: the reports of the tasks that have entries.
         paths: each source's own file, and the common one under `""`.
         draft: gets the files.
+        tuning: how many entries the driver writes itself, and how many tasks share more.
     """
     names = {source: str(path) for source, path in paths.items()}
     files = dlq_files_of(writer.errors, writer.inputs, names)
     written: list[str] = []
-    for file, pieces in zip(files, write(spark, writer, files, reports, draft), strict=True):
+    for file, pieces in zip(files, write(spark, writer, files, reports, draft, tuning), strict=True):
         if pieces:
             header = packed.pack(writer.header(file), compression.of_name(file.path))
             content = destination.Content(tuple(pieces), header, uses_up=True)
@@ -82,13 +80,15 @@ def write(
     files: Sequence[DlqFile],
     reports: Sequence[DlqReport],
     draft: Draft[FilePath],
+    tuning: Tuning,
 ) -> list[list[Piece]]:
     """Write the rows of all dead letters; gives the parts of each file, in record order."""
     found = [entry for entry in reports if entry.path]
     if not files or not found:
         return [[] for _ in files]
-    many = sum(entry.count for entry in reports) > DRIVER_ENTRIES
-    ranges = _ranges(found, [draft.parts(location.located(file.path)) for file in files], many=many)
+    many = sum(entry.count for entry in reports) > tuning.driver_dlq_rows
+    folders = [draft.parts(location.located(file.path)) for file in files]
+    ranges = _ranges(found, folders, tuning.dlq_tasks if many else 1)
     writing = partial(_write_range, draft.part_store, writer, tuple(files))
     if not many:
         written = [writing(each) for each in ranges]
@@ -97,11 +97,11 @@ def write(
     return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(files))]
 
 
-def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], *, many: bool) -> tuple[EntryRange, ...]:
-    """The splits that entries name, cut into ranges of about as many splits."""
+def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], most: int) -> tuple[EntryRange, ...]:
+    """The splits that entries name, cut into at most so many ranges of about as many splits."""
     first = min(entry.splits[0] for entry in reports)
     last = max(entry.splits[1] for entry in reports)
-    size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
+    size = max(1, -(-(last - first + 1) // most))
     ranges: list[EntryRange] = []
     for start in range(first, last + 1, size):
         splits = (start, start + size - 1)

@@ -208,7 +208,7 @@ def _publishing(run: _Run) -> ExitCode:
             run.output_files = outputs.assemble(material, spark, wanted, draft)
             writer = _dlq_writer(run.plan, products)
             run.clock.current = "letters" if products.tally.dead else "publish"
-            run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft)
+            run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
             run.clock.current = "publish"
             for warning in inputs.still_there(run.plan, run.inputs):
                 logs.LOG.warning("%s", warning)
@@ -274,7 +274,7 @@ def _begin(run: _Run) -> _SessionOpening:
             copies=_copies(run),
             allow_outside=run.options.allow_absolute_paths,
             # A preview reads too little to notice names.
-            search=name_search.NameSearch(opening.wait, samples=run.options.preview is None),
+            search=name_search.NameSearch(opening.wait, run.options.tuning, samples=run.options.preview is None),
         )
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)
@@ -361,7 +361,7 @@ def _named(run: _Run, opening: _SessionOpening, room: work.Room, names: Collecti
     text = "%s: records have undeclared columns that the first ones lack; all are looked for, and read again"
     for name in sorted(names):
         logs.LOG.info(text, name)
-    search = name_search.NameSearch(opening.wait, samples=False)
+    search = name_search.NameSearch(opening.wait, run.options.tuning, samples=False)
     run.inputs = inputs.searched(run.plan, run.inputs, names, splits.configured_bytes(), search)
     return _first_pass(run, room)
 

@@ -22,14 +22,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.names import Part
     from spark_jobs.formats.reader import Reader
+    from spark_jobs.tuning import Tuning
 
-#: Up to this many bytes are looked at here: a job costs more than that.
-DRIVER_BYTES = 32 << 20
-_PACK_BYTES = 16 << 20
-#: Of so many files the first records are a sample, where files have some megabytes; so many records of each.
+#: Of so many files the first records are a sample.
 _SAMPLE_FILES = 64
-_SAMPLE_BYTES = 4 << 20
-_SAMPLE_RECORDS = 512
 
 
 class NameSearch:
@@ -37,22 +33,25 @@ class NameSearch:
 
     Args:
         session: gives the Spark session, once it is open.
+        tuning: how many bytes are searched here, and by a task; what is a sample.
         samples: whether a look at the first records is enough where reading tells of others.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], *, samples: bool) -> None:
+    def __init__(self, session: Callable[[], SparkSession], tuning: Tuning, *, samples: bool) -> None:
         self._session = session
+        self._tuning = tuning
         self._samples = samples
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
         """The first records of the first files, where files are large and reading them tells of other names."""
         first = {part.split.file: part for part in reversed(parts)}
-        size = _size(parts)
-        if not self._samples or not reader.notices_names or size <= max(DRIVER_BYTES, len(first) * _SAMPLE_BYTES):
+        least = max(self._tuning.driver_name_bytes, len(first) * self._tuning.name_sample_bytes)
+        if not self._samples or not reader.notices_names or _size(parts) <= least:
             return None
         if any(part.file_plan.file.is_compressed or part.file_plan.file.most_records for part in first.values()):
             return None
-        return [replace(first[file], most_records=_SAMPLE_RECORDS) for file in sorted(first)[:_SAMPLE_FILES]]
+        count = self._tuning.name_sample_records
+        return [replace(first[file], most_records=count) for file in sorted(first)[:_SAMPLE_FILES]]
 
     def __call__(self, reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
         """The names of each part.
@@ -60,10 +59,11 @@ class NameSearch:
         Raises:
             FormatError: a part cannot be read.
         """
-        if all(part.most_records for part in parts) or _size(parts) <= DRIVER_BYTES:
+        if all(part.most_records for part in parts) or _size(parts) <= self._tuning.driver_name_bytes:
             return names.search_here(reader, parts)
         # A file that cannot be read ends the run with these words; trying it again would not help.
-        found = spread.spread(self._session(), partial(names.names_of, reader), _packs(parts), told=(FormatError,))
+        packs = _packs(parts, self._tuning.name_pack_bytes)
+        found = spread.spread(self._session(), partial(names.names_of, reader), packs, told=(FormatError,))
         return [leaves for of_pack in found for leaves in of_pack]
 
 
@@ -71,12 +71,12 @@ def _size(parts: Sequence[Part]) -> int:
     return sum(part.split.end - part.split.start for part in parts)
 
 
-def _packs(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-    """The parts by tasks: small neighbours together."""
+def _packs(parts: Sequence[Part], most: int) -> list[tuple[Part, ...]]:
+    """The parts by tasks: small neighbours together, until they have so many bytes."""
     packs: list[list[Part]] = []
-    filled = _PACK_BYTES
+    filled = most
     for part in parts:
-        if filled >= _PACK_BYTES:
+        if filled >= most:
             packs.append([])
             filled = 0
         packs[-1].append(part)

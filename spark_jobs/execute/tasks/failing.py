@@ -46,7 +46,8 @@ class Failing:
         self.guards = spec.run.guards
         filed, named = self.correlation.filed(spec.run)
         limit = min(spec.run.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES)
-        self.dlq = buffer.DlqBuffer(os.path.join(spec.run.scratch, f"dlq-{name}.arrow"), filed, named, limit)
+        path = os.path.join(spec.run.scratch, f"dlq-{name}.arrow")
+        self.dlq = buffer.DlqBuffer(path, filed, named, limit, spec.run.tuning)
 
     def fail(
         self,

@@ -143,7 +143,7 @@ def test_a_task_that_cannot_write_merged_runs_names_output_and_file(
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(merging, "DRIVER_BYTES", 0)
+    pipelines.tune(monkeypatch, driver_output_bytes=0)
     after_jobs(monkeypatch, lambda: monkeypatch.setattr(merging.records, "write_sorted", full))
     refused(tmp_path, capsys, "merged-")
 

@@ -11,15 +11,16 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.execute.delivery import destination, merging
 from spark_jobs.execute.delivery.destination import Standing
-from spark_jobs.execute.dlq import files
 from spark_jobs.execute.run import executor
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from spark_jobs.execute.delivery import destination
 
 _HELD: dict[str, bytes] = {}
 _PUBLISHED: dict[str, bytes] = {}
@@ -175,13 +176,11 @@ def test_what_a_run_publishes_does_not_depend_on_where(
 ) -> None:
     without_spark.install(monkeypatch)
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "500")
-    if by_tasks:
-        monkeypatch.setattr(merging, "DRIVER_BYTES", 0)
-        monkeypatch.setattr(files, "DRIVER_ENTRIES", 0)
+    tuning = Tuning(driver_output_bytes=0, driver_dlq_rows=0) if by_tasks else Tuning()
     _HELD.clear()
     _PUBLISHED.clear()
     prepare(tmp_path)
-    local = pipelines.run(tmp_path).result
+    local = pipelines.run(tmp_path, tuning=tuning).result
     assert (local.error, local.dlq_count) == (None, 11)
     here = pipelines.outputs(tmp_path)
     assert len(here) == 16
@@ -190,7 +189,7 @@ def test_what_a_run_publishes_does_not_depend_on_where(
     older = str(tmp_path / "out/pieces_0099.json")
     _PUBLISHED[older] = b"of an older run"
     (tmp_path / "out").rename(tmp_path / "local")
-    found: Any = pipelines.run(tmp_path, force=True).result
+    found: Any = pipelines.run(tmp_path, force=True, tuning=tuning).result
     assert (found.error, found.output_files, found.dlq_path) == (None, local.output_files, local.dlq_path)
     assert not (tmp_path / "out").exists(), "nothing went past the destination"
     assert older not in _PUBLISHED

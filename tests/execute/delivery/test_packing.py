@@ -15,6 +15,7 @@ from spark_jobs.execute.delivery.local import joining
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def test_a_compressed_output_is_the_same_for_every_split(
     without_spark.install(monkeypatch)
     monkeypatch.setattr(packing, "MEMBER_BYTES", 1000)
     monkeypatch.setattr(packing, "_TASK_BYTES", 3000)
-    monkeypatch.setattr(packing, "DRIVER_BYTES", 100)
     plain = files_of(tmp_path / "plain", ".txt", write, 1 << 30, monkeypatch)
     found = [files_of(tmp_path / str(size), ".txt.gz", write, size, monkeypatch) for size in (1 << 30, 500, 60)]
     assert found[0] == found[1] == found[2]
@@ -92,7 +92,7 @@ def test_members_hold_what_the_file_would(
     content = Content(tuple(pieces), start, separator, end, trailing)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packing, "MEMBER_BYTES", most)
-        (found,) = packing.packed(None, LocalPartStore(), [content], codec, str(folder))  # type: ignore[arg-type]  # small
+        (found,) = packing.packed(None, LocalPartStore(), [content], codec, str(folder), Tuning())  # type: ignore[arg-type]
     joining.join(content, folder / "plain")
     joining.join(found, folder / "packed")
     plain = (folder / "plain").read_bytes()
@@ -105,5 +105,5 @@ def test_a_part_that_lost_bytes_ends_the_packing(tmp_path: Path) -> None:
     whole = Content((Piece(str(tmp_path / "part"), 0, 3),), uses_up=True)
     for content in (whole, Content(whole.pieces)):
         with pytest.raises(OSError, match="run again") as caught:
-            packing.packed(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path))  # type: ignore[arg-type]  # small
+            packing.packed(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path), Tuning())  # type: ignore[arg-type]
         assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path / "part"))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.execute.delivery import merging, targets
+from spark_jobs.execute.delivery import targets
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -75,9 +76,9 @@ class TestSorted:
         found = rows(3000)
         pipelines.write(tmp_path, {"in.csv": csv(found)})
         pipelines.with_splits(monkeypatch, tmp_path, "in.csv", splits)
-        monkeypatch.setattr(merging, "_LEAST_RANGE_BYTES", 30_000)
         sorted_output = output(f"sort_order: {ORDER}", "preserve_nulls: true", kind=kind)
-        run(tmp_path, {"pipeline.yaml": pipeline(SOURCE, sorted_output)})
+        tuning = Tuning(merge_range_bytes=30_000)
+        run(tmp_path, {"pipeline.yaml": pipeline(SOURCE, sorted_output)}, tuning=tuning)
         written = pipelines.outputs(tmp_path)["o.csv"].decode()
         if kind == "csv":
             assert written == csv(in_order(found))
@@ -324,6 +325,6 @@ def test_spark_merges_what_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = rows(3000)
     pipelines.write(tmp_path, {"in.csv": csv(found)})
     pipelines.with_splits(monkeypatch, tmp_path, "in.csv", 4)
-    monkeypatch.setattr(merging, "_LEAST_RANGE_BYTES", 1)
-    run(tmp_path, {"pipeline.yaml": pipeline(SOURCE, output(f"sort_order: {ORDER}"))})
+    tuning = Tuning(merge_range_bytes=1)
+    run(tmp_path, {"pipeline.yaml": pipeline(SOURCE, output(f"sort_order: {ORDER}"))}, tuning=tuning)
     assert pipelines.outputs(tmp_path)["o.csv"].decode() == csv(in_order(found))

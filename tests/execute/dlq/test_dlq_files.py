@@ -18,6 +18,7 @@ from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.execute import identity
 from spark_jobs.execute.dlq import buffer, merge
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -76,14 +77,11 @@ def read(files: list[str], splits: tuple[int, int] = (-1, 100)) -> list[tuple[in
 
 
 @pytest.mark.parametrize("limit", [1, 2000, 1 << 30])
-def test_entries_come_back_in_the_order_of_their_records(
-    tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(buffer, "BLOCK_ROWS", 7)
+def test_entries_come_back_in_the_order_of_their_records(tmp_path: Path, limit: int) -> None:
     chance = random.Random(3)
     wanted, files = [], []
     for number in range(4):
-        gathered = buffer.DlqBuffer(str(tmp_path / f"{number}.arrow"), None, 0, limit)
+        gathered = buffer.DlqBuffer(str(tmp_path / f"{number}.arrow"), None, 0, limit, Tuning(dlq_block_rows=7))
         for _ in range(12):
             split, rows = chance.randrange(5), sorted(chance.sample(range(200), 9))
             gathered.add(entries(rows, split), SITE)
@@ -178,8 +176,7 @@ def test_dead_letters_do_not_depend_on_splits_or_memory(here: Path, monkeypatch:
     whole = dead(here)
     assert len({row[5] for row in whole[1:]}) == 5
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
-    monkeypatch.setattr(buffer, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(buffer, "_MOST_TABLES", 1)
+    pipelines.tune(monkeypatch, dlq_block_rows=3, dlq_tables=1)
     monkeypatch.setattr("spark_jobs.formats.csv.parser._CAREFUL_BYTES", 16)
     assert run(here, errors) == 2
     assert dead(here) == whole

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 from clinker_provider import dead_letters
-from spark_jobs.execute.dlq import files
 from spark_jobs.nodes.output import packed
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ nodes:
 """
 
 
-def dead(folder: Path, ending: str) -> list[list[list[str]]]:
+def dead(folder: Path, ending: str, **options: Any) -> list[list[list[str]]]:
     """The rows of both dead-letter files without what differs from run to run."""
     rows = "n,t\n" + "".join(f'{"x" if number % 2 else number},"Grüße\n{number}"\n' for number in range(COUNT))
     pipelines.write(folder, {"a.csv": rows, "b.csv": "n,t\ny,1\n", "pipeline.yaml": PIPELINE.replace("ENDING", ending)})
-    result = pipelines.run(folder).result
+    result = pipelines.run(folder, **options).result
     assert result.exit_code == 2
     found = []
     for name, count in (("dead", COUNT // 2), ("b", 1)):
@@ -56,9 +56,8 @@ def test_what_is_in_it_is_what_others_have(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "5000")
     plain = dead(tmp_path / "plain", "")
     monkeypatch.setattr(packed, "MEMBER_BYTES", 1000)
-    if by_tasks:
-        monkeypatch.setattr(files, "DRIVER_ENTRIES", 10)
-    assert dead(tmp_path / "packed", ending) == plain
+    tuning = Tuning(driver_dlq_rows=10) if by_tasks else Tuning()
+    assert dead(tmp_path / "packed", ending, tuning=tuning) == plain
 
 
 def test_no_entries_leave_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from spark_jobs import result
 from spark_jobs.cli import clinker
-from spark_jobs.execute.dlq import buffer, files, reasons
-from tests.execute import without_spark
+from spark_jobs.execute.dlq import reasons
+from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def test_reasons_are_those_of_the_dead_letter_file(
     """Whatever the splits, and where correlated groups have the run read again."""
     if size:
         monkeypatch.setenv("CLINKER_SPLIT_BYTES", size)
-        monkeypatch.setattr(buffer, "BLOCK_ROWS", 3)
+        pipelines.tune(monkeypatch, dlq_block_rows=3)
     assert run(FILED, "--work-dir", "work", "--metrics-spool-dir", "spool", key=key) == 2
     found = record(tmp_path)
     assert told(found) == by_hand(tmp_path)
@@ -365,8 +365,7 @@ def test_ids_of_dead_letters_ascend_in_the_file(
     key: str, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where tasks write it too, the last part first."""
-    monkeypatch.setattr(files, "DRIVER_ENTRIES", 2)
-    monkeypatch.setattr(buffer, "BLOCK_ROWS", 3)
+    pipelines.tune(monkeypatch, driver_dlq_rows=2, dlq_block_rows=3)
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "40")
     assert run(FILED, key=key) == 2
     with (tmp_path / "out/dlq.csv").open(newline="") as file:

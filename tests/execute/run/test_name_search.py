@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.execute.run import name_search
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import names
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -38,9 +38,8 @@ def test_tasks_find_what_one_process_finds(tmp_path: Path, monkeypatch: pytest.M
     packs = []
     real = spread._answers
     monkeypatch.setattr(spread, "_answers", lambda *given: packs.append(given[-1]) or real(*given))
-    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(name_search, "_PACK_BYTES", 1)
-    assert pipelines.run(tmp_path, force=True).result.error is None
+    tuning = Tuning(driver_name_bytes=0, name_pack_bytes=1)
+    assert pipelines.run(tmp_path, force=True, tuning=tuning).result.error is None
     assert packs == [2]
     assert pipelines.outputs(tmp_path) == here
     assert here["o.csv"].splitlines()[0] == b"id,c2,c3,c4,c5,c0,z.k,c1"
@@ -48,10 +47,9 @@ def test_tasks_find_what_one_process_finds(tmp_path: Path, monkeypatch: pytest.M
 
 def test_what_a_task_cannot_read_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
     broken = pipeline(OUTPUT % ("s", ""), path="in/*.json")
     pipelines.write(tmp_path, {"pipeline.yaml": broken, "in/a.json": '[{"id":1},{"id":'})
-    error = pipelines.run(tmp_path).result.error
+    error = pipelines.run(tmp_path, tuning=Tuning(driver_name_bytes=0)).result.error
     assert error is not None
     assert error.code == "E900"
     assert "in/a.json: broken JSON" in error.message
@@ -84,19 +82,20 @@ def test_names_are_looked_for_where_somebody_wants_them(
 
 
 @pytest.fixture
-def sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two records of each file stand for all of them."""
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs run here."""
     without_spark.install(monkeypatch)
-    monkeypatch.setattr(name_search, "DRIVER_BYTES", 0)
-    monkeypatch.setattr(name_search, "_SAMPLE_BYTES", 0)
-    monkeypatch.setattr(name_search, "_SAMPLE_RECORDS", 2)
+
+
+#: The first two records of each file stand for all of them.
+SAMPLED = Tuning(driver_name_bytes=0, name_sample_bytes=0, name_sample_records=2)
 
 
 LATE = {"in/a.ndjson": lines(0, 60), "in/b.ndjson": lines(100, 30), "in/c.ndjson": lines(0, 3, late={"k": None})}
 EARLY = {"in/a.ndjson": lines(0, 40), "in/b.ndjson": lines(0, 50, new=1), "in/c.ndjson": lines(0, 9)}
 
 
-@pytest.mark.usefixtures("sampled")
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(("files", "is_searched"), [(LATE, True), (EARLY, False)])
 @pytest.mark.parametrize("split_bytes", ["200", "100000000"])
 def test_columns_that_come_late_are_found_and_all_is_read_again(
@@ -106,13 +105,12 @@ def test_columns_that_come_late_are_found_and_all_is_read_again(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", split_bytes)
     pipelines.write(tmp_path, {"pipeline.yaml": pipeline(OUTPUT % ("s", "")), **files})
     caplog.set_level("INFO", logger="clinker.run")
-    assert pipelines.run(tmp_path, metrics_spool_dir=str(tmp_path / "sampled")).result.error is None
+    assert pipelines.run(tmp_path, tuning=SAMPLED, metrics_spool_dir=str(tmp_path / "sampled")).result.error is None
     assert ("s: records have undeclared columns that the first ones lack" in caplog.text) is is_searched
     found = pipelines.outputs(tmp_path)["o.csv"]
     assert found.splitlines()[0] == (b"id,c0,c1,c2,late.k" if is_searched else b"id,c0,new")
-    with monkeypatch.context() as patched:
-        patched.setattr(name_search, "DRIVER_BYTES", 1 << 30)
-        assert pipelines.run(tmp_path, force=True, metrics_spool_dir=str(tmp_path / "whole")).result.error is None
+    again = pipelines.run(tmp_path, force=True, metrics_spool_dir=str(tmp_path / "whole"))
+    assert again.result.error is None
     assert pipelines.outputs(tmp_path)["o.csv"] == found
     assert columns_of(tmp_path / "sampled") == columns_of(tmp_path / "whole")
 
@@ -123,29 +121,29 @@ def columns_of(spool: Path) -> object:
     return json.loads(path.read_text())["scans"]["s"]
 
 
-@pytest.mark.usefixtures("sampled")
+@pytest.mark.usefixtures("here")
 def test_a_late_column_is_rejected_where_all_are(tmp_path: Path) -> None:
     written = pipeline(SUMS, OUTPUT % ("sums", ""), on_unmapped="reject")
     records = '{"id":1}\n' * 50
     pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": records})
-    assert pipelines.run(tmp_path).result.error is None
+    assert pipelines.run(tmp_path, tuning=SAMPLED).result.error is None
     pipelines.write(tmp_path, {"in/a.ndjson": records + '{"id":1,"late":1}\n'})
-    error = pipelines.run(tmp_path, force=True).result.error
+    error = pipelines.run(tmp_path, tuning=SAMPLED, force=True).result.error
     assert error is not None
     assert error.code == "E217"
     assert "late" in error.message
 
 
-@pytest.mark.usefixtures("sampled")
+@pytest.mark.usefixtures("here")
 def test_what_no_file_has_is_told_once_when_all_were_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     written = pipeline(OUTPUT % ("s", ", exclude: [late.k, never]"))
     pipelines.write(tmp_path, {"pipeline.yaml": written, **LATE})
-    assert pipelines.run(tmp_path).result.error is None
+    assert pipelines.run(tmp_path, tuning=SAMPLED).result.error is None
     assert [line for line in caplog.text.splitlines() if "W212" in line and "'late.k'" in line] == []
     assert len([line for line in caplog.text.splitlines() if "W212" in line and "'never'" in line]) == 1
 
 
-@pytest.mark.usefixtures("sampled")
+@pytest.mark.usefixtures("here")
 def test_late_columns_and_rejected_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = pipeline(OUTPUT % ("s", "")).replace("glob:", "correlation_key: key, glob:")
     source = source.replace("{id: int}", "{id: int, key: string}")
@@ -153,7 +151,7 @@ def test_late_columns_and_rejected_groups(tmp_path: Path, monkeypatch: pytest.Mo
     records = "".join(json.dumps({"id": n, "key": f"k{n % 7}"}) + "\n" for n in range(100))
     records += '{"id":"odd","key":"k3"}\n{"id":5,"key":"k4","late":1}\n'
     pipelines.write(tmp_path, {"pipeline.yaml": source, "in/a.ndjson": records})
-    outcome = pipelines.run(tmp_path)
+    outcome = pipelines.run(tmp_path, tuning=SAMPLED)
     assert outcome.result.error is None
     found = pipelines.outputs(tmp_path)["o.csv"]
     assert found.splitlines()[0] == b"id,key,late"
@@ -161,7 +159,7 @@ def test_late_columns_and_rejected_groups(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.count(b"\n") == 1 + 100 - 14 + 1
 
 
-@pytest.mark.usefixtures("sampled")
+@pytest.mark.usefixtures("here")
 def test_sources_of_several_jobs_have_late_columns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="clinker.run")
     source = "{type: source, name: %s, config: {name: %s, type: json, glob: 'in/%s.ndjson', schema: {id: int}}}"
@@ -175,7 +173,7 @@ def test_sources_of_several_jobs_have_late_columns(tmp_path: Path, caplog: pytes
     records = "".join(f'{{"id":{n}}}\n' for n in range(100))
     late = {name: records + f'{{"id":100,"late_{name}":1}}\n' for name in "ab"}
     pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": late["a"], "in/b.ndjson": late["b"]})
-    assert pipelines.run(tmp_path).result.error is None
+    assert pipelines.run(tmp_path, tuning=SAMPLED).result.error is None
     assert caplog.text.count("records have undeclared columns") == 2
     found = pipelines.outputs(tmp_path)
     assert [found[name].splitlines()[0] for name in ("b.csv", "o.csv")] == [b"id,late_b", b"other,late_a"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -195,8 +196,6 @@ def test_results_are_those_of_plain_python(tmp_path: Path, monkeypatch: pytest.M
 
 def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver writes few, tasks write many: the same bytes, whatever the splits."""
-    from spark_jobs.execute.dlq import files
-
     pipelines.write(
         tmp_path,
         {
@@ -207,8 +206,7 @@ def test_many_dead_letters_are_written_by_tasks(tmp_path: Path, monkeypatch: pyt
     )
     published = []
     for most, splits in ((10_000, 1), (0, 1), (0, 5)):
-        monkeypatch.setattr(files, "DRIVER_ENTRIES", most)
         pipelines.with_splits(monkeypatch, tmp_path, "orders.csv", splits)
-        assert pipelines.run(tmp_path, force=True).result.exit_code == 2
+        assert pipelines.run(tmp_path, force=True, tuning=Tuning(driver_dlq_rows=most)).result.exit_code == 2
         published.append(without_ids(pipelines.outputs(tmp_path)))
     assert published[1:] == published[:1] * 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.execute.delivery import converting
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.lazily import LazyModule
 
@@ -39,12 +39,12 @@ def run(folder: Path, write: str, data: str = CSV, read: str = "type: csv, path:
 
 @pytest.mark.parametrize("driver_bytes", [0, 1 << 20])
 def test_a_file_does_not_depend_on_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_bytes: int) -> None:
-    monkeypatch.setattr(converting, "DRIVER_BYTES", driver_bytes)
-    assert run(tmp_path, FILE).exit_code == 0
+    tuning = Tuning(driver_output_bytes=driver_bytes)
+    assert run(tmp_path, FILE, tuning=tuning).exit_code == 0
     whole = pipelines.outputs(tmp_path)
     assert [*whole] == ["rows.parquet"]
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "700")
-    run(tmp_path, FILE)
+    run(tmp_path, FILE, tuning=tuning)
     assert pipelines.outputs(tmp_path) == whole
     table = pq.read_table(tmp_path / "out/rows.parquet")
     assert table.column_names == ["id", "v", "more"]
@@ -67,11 +67,11 @@ def test_a_folder_of_parts_is_one_table(tmp_path: Path, monkeypatch: pytest.Monk
 def test_outputs_are_sorted_and_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_bytes: int, split: str
 ) -> None:
-    monkeypatch.setattr(converting, "DRIVER_BYTES", driver_bytes)
+    tuning = Tuning(driver_output_bytes=driver_bytes)
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", split)
 
     def written(more: str) -> list[list[tuple[int, str]]]:
-        assert run(tmp_path, f"{FILE}, if_exists: overwrite, {more}").exit_code == 0
+        assert run(tmp_path, f"{FILE}, if_exists: overwrite, {more}", tuning=tuning).exit_code == 0
         tables = [pq.read_table(path) for path in sorted((tmp_path / "out").iterdir())]
         for path in (tmp_path / "out").iterdir():
             path.unlink()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 import pytest
 
-from spark_jobs.execute.delivery import converting
 from spark_jobs.formats.avro import write as avro_write
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def test_a_file_does_not_depend_on_splits_and_memory(
     assert run(tmp_path, CSV, "in.csv", "o.avro", write=written).exit_code == 0
     whole = pipelines.outputs(tmp_path)
     for split, options in (("64", {}), ("101", {"threads": 3}), ("900", {"memory_limit_bytes": 8 << 20}), ("4000", {})):
-        monkeypatch.setattr(converting, "DRIVER_BYTES", 0 if options else 1 << 20)
+        tuning = Tuning(driver_output_bytes=0 if options else 1 << 20)
         pipelines.cut_by(monkeypatch, int(split))
-        assert run(tmp_path, CSV, "in.csv", "o.avro", write=written, **options).exit_code == 0
+        assert run(tmp_path, CSV, "in.csv", "o.avro", write=written, tuning=tuning, **options).exit_code == 0
         assert pipelines.outputs(tmp_path) == whole
     for name, data in whole.items():
         with (tmp_path / "out" / name).open("rb") as file:

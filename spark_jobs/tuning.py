@@ -39,6 +39,9 @@ class Tuning:
         name_pack_bytes: bytes of records that a task searches for undeclared columns.
         name_sample_bytes: the first records of files are a sample only if files have more bytes than this on average.
         name_sample_records: records of each file that are a sample.
+        json_portion_bytes: bytes of a JSON file whose records are read at once.
+        json_quick_lines: up to so many lines of JSON are read one by one rather than in columns.
+        json_names_bytes: up to so many bytes of JSON are searched for undeclared names line by line.
     """
 
     group_rows: int = 1_048_576
@@ -62,6 +65,9 @@ class Tuning:
     name_pack_bytes: int = 16 << 20
     name_sample_bytes: int = 4 << 20
     name_sample_records: int = 512
+    json_portion_bytes: int = 1 << 20
+    json_quick_lines: int = 8
+    json_names_bytes: int = 16 << 10
 
 
 #: The sizes that runs have.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import splits
@@ -11,6 +11,7 @@ from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.names import search_here
 from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,11 +31,13 @@ class Reader(ABC):
         options: the read options of the format.
         arrays: arrays to explode or join, in formats that have them.
         layout: the format schema, in formats that have one.
+        tuning: how much is read at once.
     """
 
     options: Any
     arrays: tuple[ArrayPath, ...] = ()
     layout: Any = None
+    tuning: Tuning = field(default=DEFAULT, kw_only=True)
 
     #: Whether an empty text is nothing, so that a default stands for it.
     blank_is_nothing: ClassVar[bool] = False

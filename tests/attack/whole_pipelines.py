@@ -52,7 +52,7 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (combine, "_CHUNK", 200),
     (combine.Combine, "is_large", lambda self, _, table: len(self.step.builds) == 1 and table.num_rows > 0),
     (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
-    (records, "_WRITTEN_ROWS", 7), (portions, "PORTION_BYTES", 100), (portions, "MOST_LINES", 3),
+    (records, "_WRITTEN_ROWS", 7), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60),
     (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3), (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3),
     (facts, "HELD_ROWS", 2),
@@ -61,7 +61,7 @@ _SMALL_TUNING = Tuning(
     group_rows=4, merge_rows=5, write_rows=4, probe_rows=3, pair_rows=5, many_candidates=2, crowded_rows=4,
     strip_rows=3, frame_pairs=5, dlq_block_rows=2, dlq_slice_rows=3, dlq_tables=2, driver_dlq_rows=2, dlq_tasks=5,
     driver_output_bytes=0, merge_range_bytes=100, driver_name_bytes=0, name_pack_bytes=300, name_sample_bytes=0,
-    name_sample_records=2,
+    name_sample_records=2, json_portion_bytes=100,
 )  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

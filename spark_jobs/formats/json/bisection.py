@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32
 _FEWEST_ATTEMPTS = 2
-#: Fewer lines are not worth an attempt.
-_FEW = 8
 #: Lines that are looked at to learn of what kind values are.
 _SAMPLE = 16
 
@@ -65,10 +63,16 @@ class QuickReader(Protocol):
 
 
 class Bisection:
-    """Reads portions of lines as far as that is quick."""
+    """Reads portions of lines as far as that is quick.
 
-    def __init__(self, quick: QuickReader) -> None:
+    Args:
+        quick: reads many lines at once.
+        few: so many lines are not worth an attempt.
+    """
+
+    def __init__(self, quick: QuickReader, few: int) -> None:
         self._quick = quick
+        self._few = few
         self._allowed = _MOST_ATTEMPTS
         self._has_learnt = False
 
@@ -83,7 +87,7 @@ class Bisection:
         attempts = 0
         while waiting and attempts < self._allowed:
             rows = waiting.pop()
-            if len(rows) <= min(_FEW, len(lines.places) - 1):
+            if len(rows) <= min(self._few, len(lines.places) - 1):
                 continue
             attempts += 1
             text = lines.part(rows)

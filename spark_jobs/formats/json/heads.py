@@ -20,6 +20,7 @@ from spark_jobs.formats.json.objects import Declared, Undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,8 +75,11 @@ class _Head:
 class Heads:
     """Looks into the files of a source."""
 
-    def __init__(self, declared: tuple[str, ...], options: JsonRead, arrays: Sequence[ArrayPath]) -> None:
+    def __init__(
+        self, declared: tuple[str, ...], options: JsonRead, arrays: Sequence[ArrayPath], tuning: Tuning = DEFAULT
+    ) -> None:
         self.declared = declared
+        self._tuning = tuning
         #: The undeclared names that were seen on the way.
         self.others: dict[str, None] = {}
         self._options = options
@@ -143,7 +147,9 @@ class Heads:
     def _reader(self, layout: JsonLayout) -> parser.JsonParser:
         """The reader of all files of a layout: nobody is told what it says of one."""
         if layout not in self._readers:
-            self._readers[layout] = parser.JsonParser("", layout, self._options, Reading(()), self._arrays)
+            self._readers[layout] = parser.JsonParser(
+                "", layout, self._options, Reading(()), self._arrays, tuning=self._tuning
+            )
         return self._readers[layout]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.json.columnar_explode import Path
     from spark_jobs.formats.json.exact import Item
+    from spark_jobs.tuning import Tuning
 
 #: Portions that may be refused with all members before that is not tried any more.
 _REFUSALS = 2
@@ -30,10 +31,11 @@ class NameDiscovery:
     Args:
         declared: the names of the declared columns.
         known: the undeclared names that are known.
+        tuning: how much is looked at at once.
     """
 
-    def __init__(self, declared: Sequence[str], known: Sequence[str]) -> None:
-        self._names = undeclared.Names(declared, known=known)
+    def __init__(self, declared: Sequence[str], known: Sequence[str], tuning: Tuning) -> None:
+        self._names = undeclared.Names(declared, known=known, tuning=tuning)
         self._usual = {*declared, *known}
         self._parents = objects.parents(declared)
         #: Members that are not read, as Arrow reads them.

@@ -22,6 +22,7 @@ from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.reading import most_rows
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -68,7 +69,9 @@ class JsonParser:
         arrays: Sequence[ArrayPath] = (),
         known: Sequence[str] | None = None,
         start: int = 0,
+        tuning: Tuning = DEFAULT,
     ) -> None:
+        self._tuning = tuning
         self._path = path
         self._start = start
         self._layout = layout
@@ -78,13 +81,13 @@ class JsonParser:
         # What arrays make is there in a few forms more at a time.
         size = reading.block_bytes // 2 if self._arrays else reading.block_bytes
         self._most_rows = most_rows(reading)
-        self._portion_bytes = max(min(portions.PORTION_BYTES, size, self._most_rows * _ROW_BYTES), 1)
+        self._portion_bytes = max(min(tuning.json_portion_bytes, size, self._most_rows * _ROW_BYTES), 1)
         self._exact = exact.ExactRecords(reading)
         declared = [column.key for column in reading.columns]
-        self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known)
+        self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known, tuning)
         in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
         self._in_columns = in_columns
-        self._attempts = bisection.Bisection(in_columns) if in_columns.is_possible else None
+        self._attempts = bisection.Bisection(in_columns, tuning.json_quick_lines) if in_columns.is_possible else None
 
     @property
     def has_news(self) -> bool:
@@ -140,7 +143,8 @@ class JsonParser:
             text = self._array_text(begin, stretch, most_bytes)
         if text is None:
             with self._telling():
-                elements = self._document(array.ArrayText(begin(), stretch, most_bytes=most_bytes))
+                whole = array.ArrayText(begin(), stretch, self._tuning.json_portion_bytes, most_bytes)
+                elements = self._document(whole)
             most = min(_BLOCK_RECORDS, self._most_rows)
             for at in range(0, len(elements), most):
                 yield of_items([exact.of_value(value) for value in elements[at : at + most]])
@@ -259,7 +263,8 @@ class JsonParser:
             FormatError: the file is broken.
             TooMany: there are more of them than a run can carry.
         """
-        names = undeclared.Names([column.key for column in self._reading.columns], self._arrays)
+        keys = [column.key for column in self._reading.columns]
+        names = undeclared.Names(keys, self._arrays, tuning=self._tuning)
         if most_records is not None:
             names.look_at(itertools.islice(self._items(begin()), most_records))
             return names.known
@@ -290,10 +295,10 @@ class JsonParser:
     def _items(self, stream: ByteStream) -> Iterator[Item]:
         """Records and malformed ones, each on its own; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in portions.portions(stream, Stretch()):
+            for lines in portions.portions(stream, Stretch(), self._tuning.json_portion_bytes):
                 yield from self._spread(exact.of_lines(lines.singly, self._options.encoding))
             return
-        text = array.ArrayText(stream, Stretch())
+        text = array.ArrayText(stream, Stretch(), self._tuning.json_portion_bytes)
         with self._telling():
             values = text.elements() if self._options.record_path is None else self._document(text)
             yield from self._spread(map(exact.of_value, values))

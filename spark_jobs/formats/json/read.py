@@ -56,7 +56,7 @@ class JsonReader(reader.Reader):
         Raises:
             FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
         """
-        source = heads.Heads(tuple(declared), self.options, self.arrays)
+        source = heads.Heads(tuple(declared), self.options, self.arrays, self.tuning)
         tracker = ColumnTracker(declared, on_unmapped)
         looked: list[heads.Looked] = []
         skipped: list[str] = []
@@ -87,7 +87,7 @@ class JsonReader(reader.Reader):
             is_small = self._is_of_few_lines(part)
             if not is_small or size > left:
                 groups.append([])
-                left = portions.PORTION_BYTES if is_small else -1
+                left = self.tuning.json_portion_bytes if is_small else -1
             groups[-1].append(part)
             left -= size
         return groups
@@ -115,7 +115,7 @@ class JsonReader(reader.Reader):
         if not self._is_of_few_lines(parts[0]):
             return [self._names_of_one(parts[0])]
         files = [changes.content(part.file_plan.file)[part.file_plan.data_start :] for part in parts]
-        return undeclared.Names(parts[0].declared).add_files(files)
+        return undeclared.Names(parts[0].declared, tuning=self.tuning).add_files(files)
 
     def _names_of_one(self, part: Part) -> tuple[str, ...]:
         wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
@@ -137,7 +137,7 @@ class JsonReader(reader.Reader):
     def _parser(self, file_plan: FilePlan, wanted: Reading) -> parser.JsonParser:
         layout = heads.planned_layout(file_plan)
         name, start = file_plan.file.name, file_plan.data_start
-        return parser.JsonParser(name, layout, self.options, wanted, self.arrays, file_plan.known, start)
+        return parser.JsonParser(name, layout, self.options, wanted, self.arrays, file_plan.known, start, self.tuning)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split. Splits of lines are always consistent."""
@@ -167,7 +167,9 @@ class JsonReader(reader.Reader):
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(whole, file_plan, self.options.encoding, stream, SplitOutcome())
             try:
-                return sections.of_document(array.ArrayText(part, Stretch()).rest(), wanted)
+                return sections.of_document(
+                    array.ArrayText(part, Stretch(), self.tuning.json_portion_bytes).rest(), wanted
+                )
             except ValueError as problem:
                 words = parser.words_of(problem, start, self.options.encoding)
                 raise FormatError(f"broken JSON: sections are of files with one value: {words}", path) from problem
@@ -180,7 +182,9 @@ class JsonReader(reader.Reader):
             return False
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
-            outcome.records = sum(lines.count for lines in portions.portions(part, Stretch()))
+            outcome.records = sum(
+                lines.count for lines in portions.portions(part, Stretch(), self.tuning.json_portion_bytes)
+            )
         return True
 
     def is_small(self, split: Split, file_plan: FilePlan) -> bool:

@@ -18,6 +18,7 @@ from spark_jobs.formats.byte_stream import Stretch
 from spark_jobs.formats.json import arrow, bisection, exact, objects
 from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.limits import FILE_COLUMNS
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Lines that are looked at first, so that most names are known.
 _SAMPLE = 16
-#: So many bytes are looked at in the exact way before Arrow's reader has begun.
-_FEW_BYTES = 16 << 10
 #: Arrow makes a place for each name in each line, and any few bytes may be a name. So the lines that are looked at
 #: together have no more bytes than this, multiplied by how many they are; twice that where they are of unequal length.
 _MOST_PRODUCT = 1 << 26
@@ -53,15 +52,23 @@ class Names:
         declared: the names of the declared columns.
         arrays: arrays that are exploded or joined.
         known: names that were seen before.
+        tuning: how many bytes are looked at in the exact way before Arrow's reader begins.
     """
 
-    def __init__(self, declared: Sequence[str], arrays: Sequence[ArrayPath] = (), known: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        declared: Sequence[str],
+        arrays: Sequence[ArrayPath] = (),
+        known: Sequence[str] = (),
+        tuning: Tuning = DEFAULT,
+    ) -> None:
+        self._tuning = tuning
         self._undeclared = objects.Undeclared(declared)
         self._arrays = tuple(arrays)
         self.known: dict[str, None] = dict.fromkeys(known)
         self._before = len(self.known)
         self._members = _Members(self._undeclared, self.known, self._arrays)
-        self._attempts = bisection.Bisection(self._members)
+        self._attempts = bisection.Bisection(self._members, tuning.json_quick_lines)
         self._is_first = True
 
     @property
@@ -76,7 +83,7 @@ class Names:
         return all(self._add(part, all_of_them=all_of_them) for part in lines.parts(most))
 
     def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
-        if lines.size <= _FEW_BYTES or lines.size * lines.count > 2 * _MOST_PRODUCT:
+        if lines.size <= self._tuning.json_names_bytes or lines.size * lines.count > 2 * _MOST_PRODUCT:
             return self._add_items(exact.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         if self._is_first:
             if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], "utf-8"), all_of_them=all_of_them):
@@ -100,13 +107,13 @@ class Names:
         found: list[tuple[str, ...]] = []
         sizes = itertools.accumulate(map(len, files))
         # Mostly the first files have all names.
-        for data in itertools.compress(files, (size <= _FEW_BYTES for size in sizes)):
+        for data in itertools.compress(files, (size <= self._tuning.json_names_bytes for size in sizes)):
             before = len(self.known)
             self.look_at(_items(data))
             found.append(self._since(before))
         rest = files[len(found) :]
         before = len(self.known)
-        for lines in portions.portions(io.BytesIO(portions.joined(rest)), Stretch()):
+        for lines in portions.portions(io.BytesIO(portions.joined(rest)), Stretch(), self._tuning.json_portion_bytes):
             self.add(lines)
         news = set(self._since(before))
         for data in rest:

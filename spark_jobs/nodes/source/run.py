@@ -57,7 +57,7 @@ class Source(operator.Operator):
     @cached_property
     def reader(self) -> Reader:
         """What reads the source's files."""
-        return self.step.reader
+        return replace(self.step.reader, tuning=self.context.tuning)
 
     def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""

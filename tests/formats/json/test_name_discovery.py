@@ -13,10 +13,11 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json import arrow, bisection, exact, objects, undeclared
+from spark_jobs.formats.json import arrow, exact, objects, undeclared
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
+from spark_jobs.tuning import DEFAULT, Tuning
 from tests.formats.json import generated
 
 if TYPE_CHECKING:
@@ -35,12 +36,17 @@ def planned(path: Path, reader: JsonReader, declared: Sequence[str], known: Sequ
 
 
 def read(
-    path: Path, columns: Sequence[SourceColumn], known: Sequence[str], options: JsonRead, live: frozenset[str]
+    path: Path,
+    columns: Sequence[SourceColumn],
+    known: Sequence[str],
+    options: JsonRead,
+    live: frozenset[str],
+    tuning: Tuning = DEFAULT,
 ) -> tuple[list[str], bool]:
     """The records and failures of a file by their rows, and whether there was news."""
-    plan = planned(path, JsonReader(options), [column.name for column in columns], known)
+    plan = planned(path, JsonReader(options, tuning=tuning), [column.name for column in columns], known)
     wanted = Reading(tuple(columns), tuple(known), failure_texts=True, live=live)
-    return records_of(plan, JsonReader(options), wanted)
+    return records_of(plan, JsonReader(options, tuning=tuning), wanted)
 
 
 def records_of(plan: FilePlan, reader: JsonReader, wanted: Reading) -> tuple[list[str], bool]:
@@ -82,15 +88,13 @@ def test_news_are_the_names_that_were_not_known(
     declared = [column.name for column in columns]
     known = leaves(lines[:first], declared)
     live = frozenset(declared[:carried])
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", fewest)
-        patched.setattr(undeclared, "_FEW_BYTES", 200 if few else 0)
-        found, has_news = read(path, columns, known, JsonRead(JsonLayout.NDJSON), live)
-        assert has_news is (leaves(lines, declared) != known)
-        if not has_news:
-            wanted = Reading(tuple(columns), tuple(known), failure_texts=True, live=live)
-            reader = JsonReader(JsonRead(JsonLayout.NDJSON))
-            assert records_of(planned(path, reader, declared, None), reader, wanted) == (found, False)
+    tuning = Tuning(json_quick_lines=fewest, json_names_bytes=200 if few else 0)
+    found, has_news = read(path, columns, known, JsonRead(JsonLayout.NDJSON), live, tuning)
+    assert has_news is (leaves(lines, declared) != known)
+    if not has_news:
+        wanted = Reading(tuple(columns), tuple(known), failure_texts=True, live=live)
+        reader = JsonReader(JsonRead(JsonLayout.NDJSON), tuning=tuning)
+        assert records_of(planned(path, reader, declared, None), reader, wanted) == (found, False)
 
 
 @pytest.mark.parametrize("layout", [JsonLayout.NDJSON, JsonLayout.ARRAY])

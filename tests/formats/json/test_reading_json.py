@@ -14,9 +14,9 @@ from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
-from spark_jobs.formats.json.texts import array as json_array
 from spark_jobs.scan import files
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import DEFAULT, Tuning
 from tests.formats.csv.files import Columns, Result, source_columns
 
 if TYPE_CHECKING:
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 def test_what_is_read_at_once_may_end_within_characters(
     texts: list[str], size: int, pretty: bool, tmp_path: Path
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_array, "CHUNK_BYTES", size)
-        data = json.dumps([{"v": text} for text in texts], ensure_ascii=False, indent=1 if pretty else None)
-        found = read_json(tmp_path / "in", data, {"v": types.STRING}, block_bytes=size)
+    data = json.dumps([{"v": text} for text in texts], ensure_ascii=False, indent=1 if pretty else None)
+    tuning = Tuning(json_portion_bytes=size)
+    found = read_json(tmp_path / "in", data, {"v": types.STRING}, block_bytes=size, tuning=tuning)
     assert [record["v"] for record in found.records] == texts
 
 
@@ -50,12 +49,13 @@ def read_json(
     required: tuple[str, ...] = (),
     arrays: Sequence[ArrayPath] = (),
     columns: tuple[SourceColumn, ...] | None = None,
+    tuning: Tuning = DEFAULT,
     **wanted: Any,
 ) -> Result:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     options = options or JsonRead()
     file = files.describe(str(path), path.name)
-    reader = JsonReader(options, tuple(arrays))
+    reader = JsonReader(options, tuple(arrays), tuning=tuning)
     columns = source_columns(declared, required) if columns is None else columns
     scan = reader.plan(tuple(column.key for column in columns), [file], on_unmapped)
     want = Reading(columns, scan.widened, **wanted)
@@ -209,11 +209,11 @@ def test_lines_arrays_and_documents_hold_the_same_records(
     assert read_json(path, array.encode("utf-16"), declared, options=wide).records == expected
 
 
-def test_an_array_may_be_longer_than_what_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_array_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
     data = json.dumps([{"id": i, "s": "é\\" * (i % 5) + '"]'} for i in range(200)], ensure_ascii=False)
     for size in (1, 2, 7, 1000):
-        monkeypatch.setattr(json_array, "CHUNK_BYTES", size)
-        got = read_json(tmp_path / "in.json", data, {"id": types.INT, "s": types.STRING})
+        tuning = Tuning(json_portion_bytes=size)
+        got = read_json(tmp_path / "in.json", data, {"id": types.INT, "s": types.STRING}, tuning=tuning)
         assert [record["id"] for record in got.records] == list(range(200))
         assert got.records[4]["s"] == "é\\" * 4 + '"]'
 
@@ -241,17 +241,18 @@ BEHIND = ["[{}]", "]", "{", '{"id":2}', ",", "junk", "\0", "\ufeff", "é", "1", 
 @pytest.mark.parametrize("space", ["", "\n", " \t\r\n" * 3000], ids=len)
 @pytest.mark.parametrize("count", [0, 1, 2, 900])
 def test_what_follows_an_array_is_an_error_of_the_file(
-    tmp_path: Path, count: int, space: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, count: int, space: str, options: dict[str, Any]
 ) -> None:
     text = json.dumps([{"id": i} for i in range(count)])
     text = f'{{"é":1,"rows":{text}}}' if "record_path" in options else text
     for number, behind in enumerate(BEHIND):
-        monkeypatch.setattr(json_array, "CHUNK_BYTES", [40, 5000, 1 << 20][number % 3])
+        tuning = Tuning(json_portion_bytes=[40, 5000, 1 << 20][number % 3])
         for encoding, start, unit in [("utf-8", "", ""), ("utf-8", "\ufeff\n", ""), ("utf-16", "", " of its text")]:
             place = len((start + text + space).encode())
             data = (start + text + space + behind + space).encode(encoding)
+            read = JsonRead(**options, encoding=encoding)
             with pytest.raises(FormatError, match=rf"broken JSON: only white .*, found .*, at byte {place}\b{unit}"):
-                read_json(tmp_path / "in", data, {"id": types.INT}, options=JsonRead(**options, encoding=encoding))
+                read_json(tmp_path / "in", data, {"id": types.INT}, options=read, tuning=tuning)
     assert read_json(tmp_path / "in", text + space, {}, options=JsonRead(**options)).count == count
 
 
@@ -266,16 +267,13 @@ def test_what_follows_an_array_is_an_error_of_the_file(
     ],
 )
 @pytest.mark.parametrize("many", [0, 3, 500])
-def test_a_broken_array_tells_where(
-    tmp_path: Path, many: int, element: str, message: str, at: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_array_tells_where(tmp_path: Path, many: int, element: str, message: str, at: int | None) -> None:
     before = "[" + '{"é":1},' * many
     for size in (50, 1 << 20):
-        monkeypatch.setattr(json_array, "CHUNK_BYTES", size)
         for text, options in [(before, JsonRead()), ('{"rows":' + before, JsonRead(record_path="rows"))]:
             data = text + element + ',{"é":1}]' + "}" * (options.record_path is not None)
             with pytest.raises(FormatError) as caught:
-                read_json(tmp_path / "in", data, {}, options=options)
+                read_json(tmp_path / "in", data, {}, options=options, tuning=Tuning(json_portion_bytes=size))
             place = "" if at is None else f", at byte {len(text.encode()) + at}"
             assert f"broken JSON: {message}{place}" in str(caught.value)
 

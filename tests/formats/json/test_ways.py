@@ -13,11 +13,11 @@ from spark_jobs.formats import names as searching
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.json import bisection, exact, objects, undeclared, uniform
+from spark_jobs.formats.json import exact, objects, uniform
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.read import JsonReader
-from spark_jobs.formats.json.texts import portions
 from spark_jobs.scan import files
+from spark_jobs.tuning import Tuning
 from tests.formats.json import generated
 from tests.formats.json.ways import COLUMNS, NDJSON, are_same, columns, one_by_one, read
 
@@ -34,9 +34,8 @@ BESIDE = ['{"x": "\\u00e9"}', '{"i": -0}', '{"x":"é"}', '{"i": "n"}', "broken"]
 def test_records_do_not_depend_on_their_neighbours(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], end: str, split_bytes: int, fewest: int
 ) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", fewest)
-        together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes)
+    tuning = Tuning(json_quick_lines=fewest)
+    together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes, tuning=tuning)
     assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
 
 
@@ -46,12 +45,11 @@ def test_records_do_not_depend_on_their_neighbours(
 def test_records_that_are_written_alike_are_those_that_they_are_alone(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int
 ) -> None:
+    how = {"split_bytes": split_bytes, "tuning": Tuning(json_quick_lines=0, json_portion_bytes=portion)}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", 0)
         patched.setattr(uniform, "_FEWEST", 0)
-        patched.setattr(portions, "PORTION_BYTES", portion)
-        together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes)
-        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, widened=())
+        together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, **how)
+        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, widened=(), **how)
     for found in (together, dropped):
         assert are_same(found, one_by_one(tmp_path / "in.ndjson", lines, found.widened, columns=columns))
 
@@ -79,14 +77,11 @@ def test_names_do_not_depend_on_where_they_are_found(
     declared = tuple(column.name for column in columns)
     path = tmp_path / "in.ndjson"
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
-    reader = JsonReader(NDJSON)
+    tuning = Tuning(json_quick_lines=fewest, json_names_bytes=few_bytes, json_portion_bytes=portion)
+    reader = JsonReader(NDJSON, tuning=tuning)
     scan = reader.plan(declared, [files.describe(str(path), path.name)], OnUnmapped.DROP)
     parts = [searching.Part(split, scan.files[split.file], declared) for split in splits.plan(scan.files, split_bytes)]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", fewest)
-        patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
-        patched.setattr(portions, "PORTION_BYTES", portion)
-        found = [name for names in searching.search_here(reader, parts) for name in names]
+    found = [name for names in searching.search_here(reader, parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
     records = [item for item in exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
     leaves = [name for record in records for name, _ in objects.Undeclared(declared).leaves(record)]
@@ -117,11 +112,8 @@ def test_names_and_the_files_that_brought_them_do_not_depend_on_which_are_looked
         (tmp_path / f"{number}.ndjson").write_bytes(end.join(some).encode("utf-8", "surrogatepass"))
         inputs.append(files.describe(str(tmp_path / f"{number}.ndjson"), f"{number}.ndjson"))
     declared = [column.name for column in columns]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", fewest)
-        patched.setattr(undeclared, "_FEW_BYTES", few_bytes)
-        patched.setattr(portions, "PORTION_BYTES", portion)
-        together = JsonReader(NDJSON).plan(declared, inputs)
+    tuning = Tuning(json_quick_lines=fewest, json_names_bytes=few_bytes, json_portion_bytes=portion)
+    together = JsonReader(NDJSON, tuning=tuning).plan(declared, inputs)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(JsonReader, "_is_of_few_lines", lambda *_: False)
         singly = JsonReader(NDJSON).plan(declared, inputs)

@@ -9,11 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.format import ArrayPath, SourceColumn
-from spark_jobs.formats.json import bisection, exact, heads, undeclared
+from spark_jobs.formats.json import bisection, exact, heads
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.texts import array as json_array
 from spark_jobs.formats.json.texts import documents
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import Tuning
 from tests.formats.json import generated
 from tests.formats.json.ways import ARRAY, COLUMNS, NDJSON, Records, are_same, columns, one_by_one, read
 
@@ -62,10 +63,10 @@ def test_records_of_arrays_do_not_depend_on_their_neighbours(
     split_bytes: int,
     fewest: int,
 ) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(bisection, "_FEW", fewest)
-        patched.setattr(undeclared, "_FEW_BYTES", 0)
-        together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, arrays=arrays)
+    tuning = Tuning(json_quick_lines=fewest, json_names_bytes=0)
+    together = read(
+        tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, arrays=arrays, tuning=tuning
+    )
     alone = one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns, arrays=arrays)
     assert are_same(together, alone)
     with pytest.MonkeyPatch.context() as patched:
@@ -81,10 +82,11 @@ def read_array(
     *,
     widened: tuple[str, ...] | None = ("u", "v", "w.k"),
     arrays: Sequence[ArrayPath] = (),
+    tuning: Tuning,
 ) -> Records | str:
     """The records of an array, or what is wrong with it."""
     try:
-        return read(path, text, columns, options=options, widened=widened, arrays=arrays)
+        return read(path, text, columns, options=options, widened=widened, arrays=arrays, tuning=tuning)
     except FormatError as problem:
         # Places count from what was read last.
         return str(problem).partition(": line ")[0]
@@ -104,12 +106,11 @@ def test_arrays_are_the_same_however_they_are_taken_apart(
     tmp_path: Path, elements: list[str], columns: Sequence[SourceColumn], between: str, chunk: int, end: str
 ) -> None:
     text = f"[{between.join(elements)}{end}"
+    tuning = Tuning(json_quick_lines=0, json_portion_bytes=chunk)
+    in_pieces = read_array(tmp_path / "in.json", text, columns, tuning=tuning)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_array, "CHUNK_BYTES", chunk)
-        patched.setattr(bisection, "_FEW", 0)
-        in_pieces = read_array(tmp_path / "in.json", text, columns)
         patched.setattr(json_array.ArrayText, "piece", lambda _: None)
-        singly = read_array(tmp_path / "in.json", text, columns)
+        singly = read_array(tmp_path / "in.json", text, columns, tuning=tuning)
     assert repr(in_pieces) == repr(singly)
 
 
@@ -136,13 +137,16 @@ def test_documents_are_the_same_however_they_are_taken_apart(
 ) -> None:
     text = around % between.join(elements)
     options = JsonRead(record_path=where)
+    how: dict[str, Any] = {
+        "widened": None,
+        "arrays": arrays,
+        "tuning": Tuning(json_quick_lines=0, json_portion_bytes=chunk),
+    }
+    in_pieces = read_array(tmp_path / "in.json", text, COLUMNS, options, **how)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_array, "CHUNK_BYTES", chunk)
-        patched.setattr(bisection, "_FEW", 0)
-        in_pieces = read_array(tmp_path / "in.json", text, COLUMNS, options, widened=None, arrays=arrays)
         patched.setattr(json_array.ArrayText, "piece", lambda _: None)
         patched.setattr(documents.DocumentText, "size_of_array", lambda _: None)
-        singly = read_array(tmp_path / "in.json", text, COLUMNS, options, widened=None, arrays=arrays)
+        singly = read_array(tmp_path / "in.json", text, COLUMNS, options, **how)
     assert repr(in_pieces) == repr(singly)
 
 

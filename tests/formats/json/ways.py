@@ -15,6 +15,7 @@ from spark_jobs.formats.json import bisection
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
+from spark_jobs.tuning import DEFAULT, Tuning
 from tests.formats.json import generated
 
 if TYPE_CHECKING:
@@ -45,12 +46,13 @@ def read(
     split_bytes: int = splits.SPLIT_BYTES,
     widened: tuple[str, ...] | None = None,
     arrays: Sequence[ArrayPath] = (),
+    tuning: Tuning = DEFAULT,
 ) -> Records:
     """The records of a file, with all its undeclared columns or with these."""
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     unmapped = OnUnmapped.AUTO_WIDEN if widened is None else OnUnmapped.DROP
     declared = [column.name for column in columns]
-    reader = JsonReader(options, tuple(arrays))
+    reader = JsonReader(options, tuple(arrays), tuning=tuning)
     scan = reader.plan(declared, [files.describe(str(path), path.name)], unmapped)
     wanted = Reading(tuple(columns), scan.widened if widened is None else widened, failure_texts=True)
     found = Records(widened=wanted.widened)

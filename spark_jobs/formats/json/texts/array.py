@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.byte_stream import TooLong
 from spark_jobs.formats.json.texts import decoding, portions, structure
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from spark_jobs.formats.byte_stream import ByteStream, Stretch
     from spark_jobs.formats.json.texts.portions import Lines
 
-#: How much is read at once; a longer element is read in larger pieces.
-CHUNK_BYTES = 1 << 20
 _SPACE = " \t\n\r"
 
 
@@ -26,7 +25,7 @@ class ArrayText:
     Args:
         stream: its bytes.
         stretch: is told how many were read.
-        chunk_bytes: how much is read at once, where that must be little.
+        chunk_bytes: how much is read at once.
         most_bytes: how long an element may be.
         most_elements: how many elements make a piece.
     """
@@ -35,13 +34,13 @@ class ArrayText:
         self,
         stream: ByteStream,
         stretch: Stretch,
-        chunk_bytes: int | None = None,
+        chunk_bytes: int = DEFAULT.json_portion_bytes,
         most_bytes: int = sys.maxsize,
         most_elements: int = sys.maxsize,
     ) -> None:
         self._stream = stream
         self._stretch = stretch
-        self._chunk_bytes = CHUNK_BYTES if chunk_bytes is None else min(chunk_bytes, CHUNK_BYTES)
+        self._chunk_bytes = chunk_bytes
         self._most_bytes = most_bytes
         self._most_elements = most_elements
         self._end: int | None = None
@@ -116,7 +115,7 @@ class ArrayText:
             TooLong: it is longer than an element may be.
         """
         while not self._at_end:
-            self._more(CHUNK_BYTES)
+            self._more(self._chunk_bytes)
             if len(self._text) > self._most_bytes:
                 raise TooLong
         text = self._text[self._position :].removeprefix("\ufeff")

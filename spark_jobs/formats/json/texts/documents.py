@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.json.texts import array, decoding, structure
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ class DocumentText(array.ArrayText):
         stream: its bytes.
         stretch: is told how many were read.
         keys: the path.
-        chunk_bytes: how much is read at once, where that must be little.
+        chunk_bytes: how much is read at once.
         most_bytes: how long an element, or a value beside the array, may be.
         most_elements: how many elements make a piece.
     """
@@ -35,7 +36,7 @@ class DocumentText(array.ArrayText):
         stream: ByteStream,
         stretch: Stretch,
         keys: Sequence[str],
-        chunk_bytes: int | None = None,
+        chunk_bytes: int = DEFAULT.json_portion_bytes,
         most_bytes: int = sys.maxsize,
         most_elements: int = sys.maxsize,
     ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_jobs.formats.byte_stream import TooLong
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-#: How much is read at once; a longer line makes a longer portion.
-PORTION_BYTES = 1 << 20
 #: A portion has no more lines than this.
 MOST_LINES = 1 << 16
 
@@ -115,7 +114,7 @@ def count(data: bytes) -> int:
 def portions(
     stream: ByteStream,
     stretch: Stretch,
-    size: int = PORTION_BYTES,
+    size: int = DEFAULT.json_portion_bytes,
     most_bytes: int = sys.maxsize,
     most_lines: int = MOST_LINES,
 ) -> Iterator[Lines]:

@@ -42,6 +42,7 @@ class Tuning:
         json_portion_bytes: bytes of a JSON file whose records are read at once.
         json_quick_lines: up to so many lines of JSON are read one by one rather than in columns.
         json_names_bytes: up to so many bytes of JSON are searched for undeclared names line by line.
+        xml_first_bytes: bytes of an XML file that are read at once until it is known what records look like.
     """
 
     group_rows: int = 1_048_576
@@ -68,6 +69,7 @@ class Tuning:
     json_portion_bytes: int = 1 << 20
     json_quick_lines: int = 8
     json_names_bytes: int = 16 << 10
+    xml_first_bytes: int = 64 << 10
 
 
 #: The sizes that runs have.

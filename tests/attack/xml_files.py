@@ -19,6 +19,7 @@ from spark_jobs.formats.xml import columns, document
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
 from spark_jobs.formats.xml.shapes import Shapes
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import Tuning
 from tests.formats.xml.test_reading_xml import read_xml
 
 if TYPE_CHECKING:
@@ -76,11 +77,10 @@ def one(chance: random.Random, folder: Path) -> str:
         patch.setattr(columns.Columns, "stretch", lambda *_: None)
         patch.setattr(Shapes, "new", lambda *_: None)
         expected = told(read)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(document, "_FIRST_BYTES", chance.choice([7, 20, 100, 1 << 16]))
-        for size in (chance.randint(20, 200), 1 << 20):
-            found = told(lambda size=size: read(block_bytes=size))  # type: ignore[misc]
-            assert found == expected, f"{data!r} in blocks of {size}: {found} instead of {expected}"
+    tuning = Tuning(xml_first_bytes=chance.choice([7, 20, 100, 1 << 16]))
+    for size in (chance.randint(20, 200), 1 << 20):
+        found = told(lambda size=size: read(block_bytes=size, tuning=tuning))  # type: ignore[misc]
+        assert found == expected, f"{data!r} in blocks of {size}: {found} instead of {expected}"
     if expected[0] == "refused":
         return "refused"
     if declared or unmapped is OnUnmapped.DROP or options.namespace_handling is Namespaces.QUALIFY:

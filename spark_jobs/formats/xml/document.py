@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MOST_DEPTH = 256
 #: White space of XML; other blanks are part of a text.
 BLANKS = " \t\r\n"
-#: So much is read until it is known what records look like.
-_FIRST_BYTES = 64 << 10
 #: Expat gives long texts in pieces; these are as few as can be.
 _TEXT_BYTES = 1 << 20
 #: A document type is at most so long.
@@ -162,8 +160,10 @@ class Document:
         parser.EndNamespaceDeclHandler = self._unbind
         return parser
 
-    def pieces(self, stream: ByteStream, size: int) -> Iterator[Piece]:
-        """The pieces of a stream, of about a size, cut before records where that can be.
+    def pieces(self, stream: ByteStream, size: int, first: int) -> Iterator[Piece]:
+        """The pieces of a stream, of about `size` bytes, cut before records where that can be.
+
+        Until it is known what records look like, they have at most `first` bytes.
 
         They are to be fed; a piece with whole records may be read by other means and skipped. Expat starts again with a
         tag or comment that is not whole, so each read at least doubles what there is of it.
@@ -172,7 +172,7 @@ class Document:
             FormatError: a tag or comment is longer than records may be.
         """
         rest = b""
-        while chunk := stream.read(max(size if self._is_between_records else min(size, _FIRST_BYTES), self.waiting)):
+        while chunk := stream.read(max(size if self._is_between_records else min(size, first), self.waiting)):
             if self.waiting > MOST_RECORD_BYTES:
                 what = f"a tag, comment or instruction is longer than {MOST_RECORD_BYTES >> 20} MB"
                 raise self._error(what, self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber)

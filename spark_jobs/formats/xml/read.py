@@ -138,7 +138,7 @@ class XmlReader(reader.Reader):
         way = RecordWay(self.options, tree.NamedRecords(self.options, trees.append))
         document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
-            for piece in document.pieces(stream, _PIECE_BYTES):
+            for piece in document.pieces(stream, _PIECE_BYTES, self.tuning.xml_first_bytes):
                 new = (
                     shapes.new(piece.data, document.record, document.prefixes) if shapes and piece.has_records else None
                 )
@@ -162,7 +162,7 @@ class XmlReader(reader.Reader):
         document = Document(file_plan.file.name, RecordWay(self.options, found.records))
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
-            for piece in document.pieces(stream, _piece_bytes(wanted)):
+            for piece in document.pieces(stream, _piece_bytes(wanted), self.tuning.xml_first_bytes):
                 stretch = found.stretch(piece.data, document) if piece.has_records else None
                 if stretch is None:
                     before = found.count
@@ -202,7 +202,7 @@ class XmlReader(reader.Reader):
             document = Document(file_plan.file.name, way)
             unfinished = 0
             with self._opened(file_plan, SplitOutcome()) as stream:
-                for piece in document.pieces(stream, _PIECE_BYTES):
+                for piece in document.pieces(stream, _PIECE_BYTES, self.tuning.xml_first_bytes):
                     document.feed(piece.data, is_last=piece.is_last)
                     unfinished = unfinished + len(piece.data) if document.is_in_record else 0
                     if unfinished > wanted.record_bytes:

@@ -18,6 +18,7 @@ from spark_jobs.nodes.output.packed import pack
 from spark_jobs.scan import files
 from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import DEFAULT, Tuning
 from tests.formats.csv.files import Columns, Result, source_columns
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ def read_xml(
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
     required: tuple[str, ...] = (),
     arrays: Sequence[ArrayPath] = (),
+    tuning: Tuning = DEFAULT,
     **wanted: Any,
 ) -> Result:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     file = files.describe(str(path), path.name)
-    reader = XmlReader(options, tuple(arrays))
+    reader = XmlReader(options, tuple(arrays), tuning=tuning)
     scan = reader.plan(tuple(declared), [file], on_unmapped)
     want = Reading(source_columns(declared, required), scan.widened, **wanted)
     result = Result()
@@ -221,15 +223,15 @@ LINES = "<line><qty>1</qty></line><line sku='B'><qty>2</qty><note>n2</note></lin
 @pytest.mark.parametrize("is_last", [True, False])
 @pytest.mark.parametrize("block_bytes", [200, 1 << 22])
 def test_elements_that_repeat_somewhere_are_an_array_of_maps_in_all_records(
-    is_last: bool, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_last: bool, block_bytes: int, tmp_path: Path
 ) -> None:
     """Wherever they do, and wherever blocks end: what is one element is an array of one."""
-    monkeypatch.setattr(document, "_FIRST_BYTES", 100)
+    how = {"block_bytes": block_bytes, "tuning": Tuning(xml_first_bytes=100)}
     one, none = "<r><a>1</a><line sku='A'><qty>7</qty></line></r>", "<r><a>2</a></r>"
     lines = [one] * 300 + [none] * 300
     lines.insert(len(lines) * is_last, f"<r>{LINES}</r>")
     lines.append("<r><line>text</line></r>")
-    got = read_xml(tmp_path / "in.xml", rows("\n".join(lines)), {"a": types.INT}, block_bytes=block_bytes)
+    got = read_xml(tmp_path / "in.xml", rows("\n".join(lines)), {"a": types.INT}, **how)
     several = {"a": None, "$widened.line": [{"qty": "1"}, {"@sku": "B", "qty": "2", "note": "n2"}]}
     alone = [{"a": 1, "$widened.line": [{"@sku": "A", "qty": "7"}]}] * 300 + [{"a": 2, "$widened.line": None}] * 300
     alone.insert(len(alone) * is_last, several)
@@ -437,18 +439,16 @@ def test_a_declaration_of_an_entity_is_refused_before_it_costs_anything(name: st
 )
 @pytest.mark.parametrize("piece", [7, 1 << 16])
 @pytest.mark.parametrize("kind", [types.STRING, types.ANY])
-def test_a_document_type_is_passed_over(
-    doctype: str, piece: int, kind: types.Type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_document_type_is_passed_over(doctype: str, piece: int, kind: types.Type, tmp_path: Path) -> None:
     """Attributes get no default, and lose no blanks."""
-    monkeypatch.setattr(document, "_FIRST_BYTES", piece)
+    tuning = Tuning(xml_first_bytes=piece)
     text = rows("<r k=' a  b '><k a=' i '>1</k></r><r/>")
-    expected = read_xml(tmp_path / "in.xml", text, {"k": kind}).records
-    got = read_xml(tmp_path / "in.xml", doctype + text, {"k": kind})
+    expected = read_xml(tmp_path / "in.xml", text, {"k": kind}, tuning=tuning).records
+    got = read_xml(tmp_path / "in.xml", doctype + text, {"k": kind}, tuning=tuning)
     assert got.records == expected
     assert expected[0]["$widened.@k"] == " a  b "
     with pytest.raises(FormatError, match=f"line {doctype.count(chr(10)) + 1}, column .*: broken XML: unbound prefix"):
-        read_xml(tmp_path / "in.xml", doctype + "<d><r><n:k/></r></d>", {"k": kind})
+        read_xml(tmp_path / "in.xml", doctype + "<d><r><n:k/></r></d>", {"k": kind}, tuning=tuning)
 
 
 @pytest.mark.parametrize("piece", [7, 1 << 16])
@@ -472,28 +472,28 @@ def test_a_document_type_is_passed_over(
     ],
 )
 def test_namespaces_that_are_not_well_formed_are_refused(
-    text: str, message: str, declared: Columns, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, message: str, declared: Columns, piece: int, tmp_path: Path
 ) -> None:
     """Behind many records that are, too, which are not read one by one."""
-    monkeypatch.setattr(document, "_FIRST_BYTES", piece)
+    tuning = Tuning(xml_first_bytes=piece)
     for before in ("", "<r><k>1</k></r>" * 3000):
         with pytest.raises(FormatError, match=f"broken XML: .*{message}"):
-            read_xml(tmp_path / "in.xml", rows(before + text), declared)
+            read_xml(tmp_path / "in.xml", rows(before + text), declared, tuning=tuning)
 
 
 @pytest.mark.parametrize("piece", [7, 1 << 16])
-def test_prefixes_are_declared_where_they_are_used_or_around(
-    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(document, "_FIRST_BYTES", piece)
+def test_prefixes_are_declared_where_they_are_used_or_around(piece: int, tmp_path: Path) -> None:
+    tuning = Tuning(xml_first_bytes=piece)
     records = "<n:r><n:k xml:lang='e'>1</n:k></n:r>" * 2000
     text = f"<d xmlns:n='urn:n' xmlns:xml='http://www.w3.org/XML/1998/namespace'>{records}"
     text += "<m:r xmlns:m='urn:m'><k xmlns='x' m:lang='e'>1</k></m:r></d>"
     for on_unmapped in OnUnmapped.AUTO_WIDEN, OnUnmapped.DROP:
-        got = read_xml(tmp_path / "in.xml", text, {"k": types.INT, "k.@lang": types.STRING}, on_unmapped=on_unmapped)
+        got = read_xml(
+            tmp_path / "in.xml", text, {"k": types.INT, "k.@lang": types.STRING}, on_unmapped=on_unmapped, tuning=tuning
+        )
         assert got.records == [{"k": 1, "k.@lang": "e"}] * 2001
     kept = XmlRead("d/n:r", namespace_handling=Namespaces.QUALIFY)
-    got = read_xml(tmp_path / "in.xml", text, {"n:k": types.INT}, kept)
+    got = read_xml(tmp_path / "in.xml", text, {"n:k": types.INT}, kept, tuning=tuning)
     assert got.records == [{"n:k": 1, "$widened.n:k.@xml:lang": "e"}] * 2000
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.xml import columns, document, quick
+from spark_jobs.formats.xml import columns, quick
 from spark_jobs.formats.xml.options import Namespaces, XmlRead
 from spark_jobs.formats.xml.shapes import Shapes
 from spark_jobs.formats.xml.tags import Irregular, Tags
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import Tuning
 from tests.formats.xml.test_reading_xml import read_xml
 
 if TYPE_CHECKING:
@@ -128,14 +129,13 @@ def test_stretches_are_read_as_expat_reads_them(seed: int, tmp_path: Path, monke
         alone.setattr(columns.Columns, "stretch", lambda *_: None)
         alone.setattr(Shapes, "new", lambda *_: None)
         expected = told(tmp_path / "in.xml", data, options, on_unmapped=unmapped)
-    monkeypatch.setattr(document, "_FIRST_BYTES", chance.choice([20, 100]))
+    how = {"on_unmapped": unmapped, "tuning": Tuning(xml_first_bytes=chance.choice([20, 100]))}
     for size in (60, 500, 1 << 20):
-        assert told(tmp_path / "in.xml", data, options, block_bytes=size, on_unmapped=unmapped) == expected
+        assert told(tmp_path / "in.xml", data, options, block_bytes=size, **how) == expected
 
 
 def test_regular_records_are_read_in_stretches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else what stands above would compare Expat with itself."""
-    monkeypatch.setattr(document, "_FIRST_BYTES", 100)
     taken: list[int] = []
     looked: list[int] = []
     take, new = quick.take, Shapes.new
@@ -153,7 +153,9 @@ def test_regular_records_are_read_in_stretches(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(quick, "take", spied)
     monkeypatch.setattr(Shapes, "new", noted)
     records = "\n".join(f'<r id="{i}"><a>t &amp; {i}</a><z>{i}</z><c>\n<d>{i % 3}</d>\n</c></r>' for i in range(5000))
-    got = read_xml(tmp_path / "in.xml", f"<d>\n{records}\n</d>", DECLARED, block_bytes=10_000)
+    got = read_xml(
+        tmp_path / "in.xml", f"<d>\n{records}\n</d>", DECLARED, block_bytes=10_000, tuning=Tuning(xml_first_bytes=100)
+    )
     assert [record["a"] for record in got.records] == [f"t & {i}" for i in range(5000)]
     assert [record["$widened.z"] for record in got.records] == [str(i) for i in range(5000)]
     assert sum(taken) > 4900

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import plan
-from spark_jobs.execute.delivery import merging
 from spark_jobs.execute.delivery.objects import draft
-from spark_jobs.execute.dlq import files
 from spark_jobs.plan import pending
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.object_store import ACCESS_KEY, SECRET_KEY
 from tests.stores.faults import Fault, between
@@ -111,12 +110,12 @@ def test_outputs_are_the_same_in_a_store(
     by_tasks: bool, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "500")
+    tuning = Tuning()
     if by_tasks:
-        monkeypatch.setattr(merging, "DRIVER_BYTES", 0)
         monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
-        monkeypatch.setattr(files, "DRIVER_ENTRIES", 0)
+        tuning = Tuning(driver_output_bytes=0, driver_dlq_rows=0)
     prepare(tmp_path)
-    local = run(tmp_path)
+    local = run(tmp_path, tuning=tuning)
     assert (local.error, local.dlq_count) == (None, 11)
     here = pipelines.outputs(tmp_path)
     s3.put("out/pieces_0099.json", "of an older run")
@@ -124,7 +123,7 @@ def test_outputs_are_the_same_in_a_store(
     s3.put("out/free.csv", "of an older run")
     s3.put("out/plain.csv", "of an older run")
     pipelines.write(tmp_path, {"pipeline.yaml": pipeline(s3.uri("out"))})
-    found = run(tmp_path, force=True)
+    found = run(tmp_path, force=True, tuning=tuning)
     root = str(tmp_path / "out")
     assert found.error is None
     expected = [each.replace(root, s3.uri("out")).replace("free.csv", "free-1.csv") for each in local.output_files]

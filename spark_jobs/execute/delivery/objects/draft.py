@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.destination import Content, Piece
-from spark_jobs.execute.delivery.merging import DRIVER_BYTES
 from spark_jobs.execute.delivery.objects import journal, layout, locks, remains
 from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
 from spark_jobs.execute.delivery.objects.recovery import recover
@@ -21,6 +20,7 @@ from spark_jobs.stores import location
 from spark_jobs.stores.location import Location
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.s3_writing import LEAST_PART_BYTES, Upload
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease
     from spark_jobs.stores.s3_writing import WritableS3
 
+#: Up to so many bytes of small files are sent by the driver alone.
+DRIVER_BYTES = DEFAULT.driver_output_bytes
 #: A file of more pieces than these is put together by tasks, however small it is.
 _FEW_PIECES = 64
 #: A task sends about so many bytes, or has the store copy so many parts.

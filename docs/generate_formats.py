@@ -61,7 +61,7 @@ def page(name: str) -> str:
     ]
     for direction, title in (("read", "Reading"), ("write", "Writing")):
         if direction == "write" and not known.can_write:
-            parts.append("## Writing\n\nSuch files are not written.")
+            parts.append("## Writing\n\nOutputs cannot have this type.")
             continue
         has_some = bool(options(name, direction))
         parts.append(

@@ -70,13 +70,15 @@ os.environ.update(
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 from tests.memory_folder import memory_folder  # noqa: E402
 from tests.object_store import s3, s3_server  # noqa: E402
+from tests.postgres import postgres, postgres_server  # noqa: E402
 
-__all__ = ["s3", "s3_server", "spark_cluster"]
+__all__ = ["postgres", "postgres_server", "s3", "s3_server", "spark_cluster"]
 
 
 #: What runs whole pipelines, or tries very much: the quick lane leaves it out.
 _THOROUGH = (
-    "tests/attack/", "tests/execute/", "tests/formats/avro/test_reading_avro.py", "tests/formats/json/test_quick.py",
+    "tests/attack/", "tests/execute/", "tests/formats/avro/test_reading_avro.py", "tests/formats/database/",
+    "tests/formats/json/test_quick.py",
     "tests/formats/json/test_ways.py", "tests/formats/json/test_ways_of_arrays.py",
     "tests/formats/parquet/test_passing_over.py", "tests/formats/test_long_lines.py",
     "tests/formats/test_wide_files.py", "tests/formats/xml/test_stretches.py", "tests/nodes/test_cases.py",

@@ -9,10 +9,11 @@ import io
 import json
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import textwrap
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -228,6 +229,22 @@ def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (letter,) = csv.DictReader(Path("out/dead_letters.csv").read_text().splitlines())
     assert letter["_cxl_dlq_error_detail"].endswith("the cell has the error #DIV/0! (cell '2026-02'!C4)")
     assert (letter["account"], letter["amount"]) == ("A1", "#DIV/0!")
+
+
+def test_the_page_on_databases_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    ((_, name, text),) = [found for found in FENCE.findall((ROOT / "docs/databases.md").read_text("utf-8")) if found[1]]
+    Path(name).write_text(text, encoding="utf-8")
+    monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "sqlite:///sales.db")
+    with closing(sqlite3.connect("sales.db")) as opened, opened:
+        opened.execute("CREATE TABLE orders (order_id INTEGER PRIMARY KEY, product TEXT, quantity)")
+        opened.execute("INSERT INTO orders VALUES (1, 'pen', 3), (2, 'ink', 'two'), (3, 'pen', 1)")
+        opened.execute("CREATE TABLE prices (product TEXT, price REAL, is_current INTEGER)")
+        opened.execute("INSERT INTO prices VALUES ('pen', 9, 0), ('pen', 1.5, 1), ('ink', 2, 1)")
+    assert clinker.main(["run", name]) == 2
+    assert Path("out/totals.csv").read_text() == "order_id,total\n1,4.5\n3,1.5\n"
+    assert "warehouse:orders,orders,2," in Path("out/dead_letters.csv").read_text()
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

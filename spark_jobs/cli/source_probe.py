@@ -22,10 +22,11 @@ MOST_BYTES = 8 << 20
 
 def probe(step: SourceStep, source: Discovered) -> Looked:
     """What the files of a source have, or why that is not known."""
-    if source.is_network:
-        return Looked(reason="a run fetches its files from a network")
     if source.problem is not None:
         return Looked(reason=str(source.problem))
+    if source.is_network:
+        asks = "fetches its files from a network" if step.file_format.has_files else "asks the database"
+        return Looked(reason=f"a run {asks}")
     files, reason = _within_bounds(step, source.files)
     if reason and not files:
         return Looked(len(source.files), reason=reason)

@@ -170,7 +170,10 @@ def find(
     steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
     found: dict[str, matching.Matched] = {}
     for name, step in steps.items():
-        if step.endpoint is None:
+        if not step.file_format.has_files:
+            with told(plan, name):
+                found[name] = matching.Matched(step.reader.found(plan.connections, Path(plan.base_dir)))
+        elif step.endpoint is None:
             with told(plan, name):
                 found[name] = matching.match(
                     name, step.match, Path(plan.base_dir), allow_outside=allow_outside, stores=plan.stores
@@ -206,7 +209,7 @@ def _staged(
     read: dict[tuple[str, int], InputFile] = {}
     for name, number, file in sorted(files, key=lambda each: staging.turn(each[2])):
         with told(plan, name):
-            read[name, number] = copies.stage(file)
+            read[name, number] = file if file.table is not None else copies.stage(file)
     return {
         name: replace(matched, files=tuple(read[name, number] for number in range(len(matched.files))))
         for name, matched in found.items()

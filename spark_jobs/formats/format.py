@@ -380,6 +380,8 @@ class Format:
         ending: what names of its files end with, where they are not the author's.
         is_typed: whether its files hold columns or blocks, so that they are made when all records have come together.
         has_statistics: whether readers know of stretches of a file where no record passes (`Reading.passes`).
+        has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
+            have no meaning.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
     """
 
@@ -400,6 +402,7 @@ class Format:
     is_typed: bool = False
     is_framed: bool = False
     has_statistics: bool = False
+    has_files: bool = True
 
     @property
     def can_read(self) -> bool:

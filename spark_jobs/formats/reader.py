@@ -15,6 +15,7 @@ from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from spark_jobs.formats.columns import FilePlan, ScanPlan
     from spark_jobs.formats.format import ArrayPath, Block, SourceColumn
@@ -50,6 +51,21 @@ class Reader(ABC):
     def knowing(self, declared: Sequence[SourceColumn]) -> Reader:
         """The reader that knows what the declared columns hold, where undeclared names depend on it."""
         return self
+
+    def found(self, known: Mapping[str, str], base: Path) -> tuple[InputFile, ...]:
+        """What is read, in formats that have no files.
+
+        Args:
+            known: the URIs of connections by their names.
+            base: the folder that relative paths start at.
+
+        Raises:
+            FormatError: it is not there, or cannot be reached.
+        """
+        raise AssertionError("files are found by their names")
+
+    def release(self) -> None:  # noqa: B027  # most hold nothing
+        """End what the driver holds open for tasks; the run is over."""
 
     @abstractmethod
     def plan(

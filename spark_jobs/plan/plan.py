@@ -151,6 +151,11 @@ class Plan:
         """How stores are reached."""
         return self.storage.stores if self.storage is not None else StoreSettings()
 
+    @property
+    def connections(self) -> Mapping[str, str]:
+        """The URIs of the databases that `clinker.toml` knows, by the names of their connections."""
+        return self.storage.connections if self.storage is not None else {}
+
     @cached_property
     def by_name(self) -> dict[str, PlannedNode]:
         """The nodes by name."""

@@ -10,7 +10,7 @@ import stat
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.disk import shared_paths, system_errors, volumes
 from spark_jobs.scan.compression import Compression
@@ -92,6 +92,8 @@ class InputFile:
         ctime_ns: when its inode was last changed, where the file system keeps inodes; nobody can set that back.
         version: what no other content of an object's key has; empty for files, and where the store has no such thing.
         stores: how the object's store is reached; None for local files.
+        table: what its format knows of it, where it is a table and no file: `path` is its name then, and `version`
+            tells which state of it is read.
     """
 
     path: str
@@ -108,6 +110,7 @@ class InputFile:
     ctime_ns: int = 0
     version: str = ""
     stores: StoreSettings | None = None
+    table: Any = None
 
     @property
     def is_object(self) -> bool:

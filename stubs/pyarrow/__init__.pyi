@@ -49,6 +49,7 @@ class Field:
     name: str
     type: DataType
     nullable: bool
+    metadata: dict[bytes, bytes] | None
     def with_type(self, new_type: DataType) -> Field: ...
 
 class Schema:

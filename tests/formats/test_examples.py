@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -39,6 +41,8 @@ def packed(name: str, options: dict[str, Any], text: str) -> bytes:
     sink = io.BytesIO()
     if name == "excel":
         return workbook(rows, options)
+    if name == "database":
+        return database(text)
     if name == "parquet":
         parquet.write_table(pa.Table.from_pylist(rows), sink)
         return sink.getvalue()
@@ -58,6 +62,15 @@ def packed(name: str, options: dict[str, Any], text: str) -> bytes:
         stream.write(data)
     found: bytes = buffer.getvalue().to_pybytes()
     return found
+
+
+def database(text: str) -> bytes:
+    """A database of SQLite with a table of the records that the page shows."""
+    with closing(sqlite3.connect(":memory:")) as opened:
+        opened.execute("CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT)")
+        opened.executemany("INSERT INTO customers VALUES (:id, :name)", map(json.loads, text.splitlines()))
+        opened.commit()
+        return opened.serialize()
 
 
 def workbook(rows: list[dict[str, Any]], options: dict[str, Any]) -> bytes:
@@ -96,8 +109,9 @@ def shown(name: str, options: dict[str, Any], data: bytes) -> str:
 def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: bytes) -> bytes:
     """What a pipeline of a source and an output writes."""
     (folder / "in").write_bytes(data)
+    place = {"path": "in"} if registry.named(source["type"]).has_files else {}
     nodes = [
-        {"type": "source", "name": "s", "config": {"path": "in", **source}},
+        {"type": "source", "name": "s", "config": {**place, **source}},
         {"type": "output", "name": "o", "input": "s", "config": {"path": "out", **output}},
     ]
     (folder / "pipeline.yaml").write_text(
@@ -115,6 +129,7 @@ def test_an_example_gives_what_it_shows(
     name: str, direction: str, example: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark.install(monkeypatch)
+    monkeypatch.setenv("CLINKER_CONNECTION_SHOP", "sqlite:///in")
     mine = generate_formats.config(name, direction, example)
     lines = {"options": {"format": "ndjson"}, "type": "json"}
     if direction == "read":

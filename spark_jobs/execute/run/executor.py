@@ -168,6 +168,9 @@ def execute(
     if error is not None:
         error = replace(error, message=masking.Secrets.of_run(options, plan).masked(error.message))
     with interrupts.ignored():
+        for step in plan.sources.values():
+            if not step.file_format.has_files:
+                step.reader.release()
         if run.source_staging is not None:
             for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
                 logs.LOG.warning("%s", problem)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import credentials
 from spark_jobs.credentials import HIDDEN
+from spark_jobs.formats.database import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +47,7 @@ class Secrets(credentials.Secrets):
                 *_in_settings(options.spark_conf),
                 *credentials.within(options.master or ""),
                 environ.get(TOKEN_VARIABLE, ""),
+                *connections.secrets(environ),
                 *(secret for endpoint in endpoints for secret in endpoint.secrets),
             ]
         )

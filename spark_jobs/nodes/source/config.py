@@ -77,6 +77,11 @@ def _matcher_problems(config: SourceConfig, name: str) -> Iterator[network.Probl
         yield from network.problems(config, name)
         return
     yield from network.strays(config.transport)
+    if not registry.named(config.type).has_files:
+        for key in (*set_, *(key for key in network.OF_FILES if key in config.model_fields_set)):
+            message = f"source '{name}': `{key}` chooses among files, and a {config.type} source has none"
+            yield codes.E219, message, (key,), f"remove `{key}:`"
+        return
     if not set_:
         message = f"source '{name}': file transport declares no matcher; set exactly one of {_MATCHERS}"
         yield codes.E211, message, (), "add `path:` with the file to read"

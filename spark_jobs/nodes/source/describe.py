@@ -27,6 +27,8 @@ def _facts(step: SourceStep, around: Around) -> dict[str, str]:
         facts["watermark"] = f"{step.watermark_column}{delay}"
         if step.idle_timeout_s is not None:
             facts["watermark"] += f", a silent file is passed over after {step.idle_timeout_s:g} s"
+    if not step.file_format.has_files:
+        facts["table"] = step.options.shown
     if step.endpoint is not None:
         address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
         facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"

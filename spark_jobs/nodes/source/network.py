@@ -33,7 +33,7 @@ _AUTH: dict[AuthScheme, tuple[tuple[str, ...], tuple[str, ...]]] = {
     AuthScheme.HEADER: (("name", "value"), ()),
 }
 #: Settings that choose among files.
-_OF_FILES = ("exclude", "modified_after", "modified_before", "min_size", "max_size", "files")
+OF_FILES = ("exclude", "modified_after", "modified_before", "min_size", "max_size", "files")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -43,7 +43,7 @@ def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
     if config.matchers:
         message = f"source '{name}': rest transport declares file matcher(s) ({', '.join(config.matchers)})"
         yield codes.E219, message, (config.matchers[0],), "a network source has a `url` only"
-    for key in _OF_FILES:
+    for key in OF_FILES:
         if key in config.model_fields_set:
             message = f"source '{name}': `{key}` chooses among files, and rest transport has none"
             yield codes.E219, message, (key,), f"remove `{key}:`"

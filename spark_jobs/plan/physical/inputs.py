@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats.database import connections
 from spark_jobs.scan import matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
@@ -14,13 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.files import InputFile
 
 
 @dataclass(frozen=True)
 class Discovered:
-    """The files of a source in reading order, or why they cannot be told; a source on the network has neither."""
+    """The files of a source in reading order, or why they cannot be told.
+
+    A source on a network, or in a database, has none before a run.
+    """
 
     files: tuple[InputFile, ...] = ()
     problem: FormatError | None = None
@@ -36,6 +42,9 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     """The files of every source that binds, by its name; nothing is opened."""
     found: dict[str, Discovered] = {}
     for name, step in plan.sources.items():
+        if not step.file_format.has_files:
+            found[name] = Discovered(is_network=True, problem=_unconnected(step, plan))
+            continue
         if step.endpoint is not None or not all(map(location.is_readable, step.match.named)):
             found[name] = Discovered(is_network=True)
             continue
@@ -48,6 +57,15 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     return found
 
 
+def _unconnected(step: SourceStep, plan: Plan) -> FormatError | None:
+    """Why a database cannot be asked, as far as that is known without asking it."""
+    try:
+        connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
+    except FormatError as error:
+        return error
+    return None
+
+
 def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
     """A diagnostic for each source whose files are missing or refused, before a run would end with exit 4."""
     found: list[Diagnostic] = []
@@ -55,5 +73,6 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
         if source.problem is not None:
             code = codes.by_id().get(source.problem.code or "", codes.E216)
             place = plan.places.get(name, plan.by_name[name].span)
-            found.append(code.at(place, str(source.problem), help="check the path"))
+            help = None if code is codes.E911 else "check the path"
+            found.append(code.at(place, str(source.problem), help=help))
     return found

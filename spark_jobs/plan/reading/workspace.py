@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
+from spark_jobs.formats.database import connections
 from spark_jobs.nodes.model import Config, Flag, Name, Number, Size, Text, choice
 from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
@@ -83,6 +84,12 @@ class StorageConfig(Config):
     gcs: GcsConfig = GcsConfig()
 
 
+class ConnectionConfig(Config):
+    """`[connections.NAME]`: where a database is."""
+
+    uri: Name
+
+
 class ChannelsConfig(Config):
     """`[channels]`: the folder that holds channel files."""
 
@@ -115,6 +122,7 @@ class _File(Config):
 
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()
+    connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
     behavior: BehaviorConfig = BehaviorConfig()
     local: LocalConfig = LocalConfig()
 
@@ -129,6 +137,7 @@ class Storage:
         compress: `auto`, `on` or `off`.
         staging: how sources are staged; None when that is not enabled.
         stores: how object stores are reached.
+        connections: where databases are, by the names of their connections.
         places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
     """
 
@@ -137,6 +146,7 @@ class Storage:
     compress: str = "auto"
     staging: Settings | None = None
     stores: StoreSettings = field(default_factory=StoreSettings)
+    connections: dict[str, str] = field(default_factory=dict)
     places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -170,7 +180,9 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
         found.add(codes.E340.at(problem.span, f"invalid {workspace_file.NAME}: {problem.message}", help=problem.help))
     if read is None or file is None:
         return Workspace()
-    storage = _storage(read.storage, path.parent, file, found)
+    storage = replace(
+        _storage(read.storage, path.parent, file, found), connections=_connections(read.connections, file, found)
+    )
     folders = (path.parent, path.parent / read.channels.dir)
     return Workspace(storage, folders, keeps_decimal=read.behavior.decimal is not None)
 
@@ -258,6 +270,14 @@ def _stores(config: StorageConfig, file: SourceFile, found: Diagnostics) -> Stor
         S3Settings(_endpoint("s3", s3.endpoint, file, found), s3.region, s3.path_style, s3.anonymous),
         GcsSettings(_endpoint("gcs", gcs.endpoint, file, found), gcs.anonymous),
     )
+
+
+def _connections(tables: Mapping[str, ConnectionConfig], file: SourceFile, found: Diagnostics) -> dict[str, str]:
+    """The URIs of databases, none of which has a password."""
+    for name, table in tables.items():
+        if (problem := connections.problem(table.uri)) is not None:
+            found.add(codes.E340.at(_place(file, ("connections", name, "uri")), f"connections.{name}.uri {problem}"))
+    return {name: table.uri for name, table in tables.items()}
 
 
 def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics) -> str | None:

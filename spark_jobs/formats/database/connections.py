@@ -1,0 +1,135 @@
+"""Connections by name: where a database is, and what of that may be shown.
+
+A URI of the environment may have a password. It is looked up on each machine that reads, by the name of its variable:
+what travels and is shown is that name. A URI of `clinker.toml` has no password; the client looks for one where its own
+tools do. No Arrow here: plans look for connections.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from spark_jobs import credentials
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+#: The diagnostic of a database that refuses or fails.
+FAILED = "E911"
+_VARIABLE = "CLINKER_CONNECTION_"
+_OF_ENVIRONMENT = "env:"
+_POSTGRES = ("postgresql", "postgres")
+_SQLITE = "sqlite"
+_DRIVER = "adbc_driver_postgresql"
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A connection: its name, and where its URI is (`place`)."""
+
+    name: str
+    place: str
+
+    @property
+    def uri(self) -> str:
+        """The URI, with its password where it has one.
+
+        Raises:
+            FormatError: this machine does not have it (E911).
+        """
+        if not self.place.startswith(_OF_ENVIRONMENT):
+            return self.place
+        variable = self.place.removeprefix(_OF_ENVIRONMENT)
+        if not (found := os.environ.get(variable)):
+            text = f"the variable {variable} is not set on this machine, and on the driver's it is; set it on all"
+            raise FormatError(text, self.name, FAILED)
+        return found
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file of SQLite."""
+        return urlsplit(self.uri).scheme == _SQLITE
+
+    @property
+    def shown(self) -> str:
+        """Where the database is, without whatever may be a secret."""
+        parts = urlsplit(self.uri)
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+
+    def failed(self, problem: Exception | str, name: str = "") -> FormatError:
+        """What to say of what a driver says; without the URI and its password.
+
+        Args:
+            problem: what the driver says.
+            name: what is read.
+        """
+        text = " ".join(str(problem).split()).replace(self.uri, self.shown)
+        for secret in sorted(credentials.within(self.uri), key=len, reverse=True):
+            text = text.replace(secret, credentials.HIDDEN)
+        return FormatError(f"connection '{self.name}': {text}", name or self.shown, FAILED)
+
+
+def variable(name: str) -> str:
+    """The variable of a connection."""
+    return _VARIABLE + name.replace("-", "_").upper()
+
+
+def secrets(environ: Mapping[str, str]) -> list[str]:
+    """The passwords of all connections of an environment."""
+    return [each for key, value in environ.items() if key.startswith(_VARIABLE) for each in credentials.within(value)]
+
+
+def problem(uri: str) -> str | None:
+    """What is wrong with a URI of `clinker.toml`; None when nothing is."""
+    if next(iter(credentials.within(uri)), None) is not None:
+        return "has a password: files are copied and shown; set the variable with the whole URI, or use ~/.pgpass"
+    return _unknown(uri)
+
+
+def _unknown(uri: str) -> str | None:
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme == _SQLITE or (parts.scheme in _POSTGRES and (parts.port is None or parts.port)):
+            return None
+    except ValueError:
+        pass  # a host or a port that is none
+    return "is no URI that is known: write postgresql://user@host:port/database or sqlite:///file.db"
+
+
+def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
+    """The connection of some name; the environment goes before `clinker.toml`.
+
+    Args:
+        name: the name.
+        known: the URIs of `clinker.toml`.
+        base: the folder that relative files of SQLite start at.
+
+    Raises:
+        FormatError: there is none, its URI is unknown, or its driver is not installed (E911).
+    """
+    of_environment = os.environ.get(variable(name))
+    uri = of_environment or known.get(name)
+    if not uri:
+        listed = ", ".join(sorted(known)) or "none"
+        text = (
+            f"there is no connection '{name}': set {variable(name)} to its URI, or add [connections.{name}] with `uri` "
+            f"to clinker.toml, which has {listed}"
+        )
+        raise FormatError(text, name, FAILED)
+    if why := _unknown(uri):
+        raise FormatError(f"the URI of connection '{name}' {why}", name, FAILED)
+    if uri.startswith(f"{_SQLITE}:"):
+        path = re.sub(r"^sqlite:(//)?", "", uri).removeprefix("/") or "."
+        return Connection(name, f"{_SQLITE}:///{(base / path).absolute()}")
+    if importlib.util.find_spec(_DRIVER) is None:
+        text = f"connection '{name}' needs a driver for PostgreSQL: pip install 'clinker-spark[databases]'"
+        raise FormatError(text, name, FAILED)
+    return Connection(name, f"{_OF_ENVIRONMENT}{variable(name)}" if of_environment else uri)

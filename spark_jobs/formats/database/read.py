@@ -1,0 +1,155 @@
+"""The tables of a source: columns as the database has them, rows read by several tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.cxl import types
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import names, reader
+from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.database import connections, postgres, sqlite
+from spark_jobs.formats.database.tables import Unfit
+from spark_jobs.formats.typed import arrow_files
+from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.scan.files import FormatError, InputFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.database.connections import Connection
+    from spark_jobs.formats.database.tables import Table
+    from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
+    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.splits import Split
+
+#: A batch is as large as the driver makes it, but no larger than a record may be.
+_LEAST_BATCH = 1 << 16
+
+
+@dataclass(frozen=True)
+class DatabaseReader(reader.Reader):
+    """Reads tables of databases.
+
+    Args:
+        texts: the declared columns that are texts: bytes among them are texts.
+    """
+
+    texts: frozenset[str] = frozenset()
+
+    def knowing(self, declared: Sequence[SourceColumn]) -> DatabaseReader:
+        """The reader that knows which bytes are texts."""
+        return replace(self, texts=frozenset(one.key for one in declared if one.type.kind is Kind.STRING))
+
+    def found(self, known: Mapping[str, str], base: Path) -> tuple[InputFile, ...]:
+        """The tables that are read, each like a file.
+
+        Raises:
+            FormatError: there is no such connection or table, or the database refuses or fails (E911).
+        """
+        connection = connections.find(self.options.connection, known, base)
+        try:
+            tables = _module(connection).look(connection, self.options)
+        except Unfit as problem:
+            raise connection.failed(str(problem)) from None
+        found = []
+        for table in tables:
+            name = f"{connection.name}:{table.part.name}"
+            found.append(InputFile(name, name, table.part.size, version=table.part.snapshot, table=table))
+        return tuple(found)
+
+    def release(self) -> None:
+        """End the transactions whose snapshots tasks have read."""
+        postgres.release()
+
+    def plan(
+        self,
+        declared: Sequence[str],
+        inputs: Iterable[InputFile],
+        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
+        search: Search = names.search_here,
+    ) -> ScanPlan:
+        """Match the columns of the tables with the declared ones.
+
+        Raises:
+            FormatError: a column stands twice, an undeclared one is rejected, or has bytes.
+        """
+        tracker = ColumnTracker(declared, on_unmapped)
+        seen: list[tuple[InputFile, list[str]]] = []
+        skipped: list[str] = []
+        for file in inputs:
+            columns = [column.name for column in _table(file).columns]
+            for name in columns:
+                if columns.count(name) > 1:
+                    text = f"the statement names column '{name}' twice; give one of them another name with AS"
+                    raise FormatError(text, file.name, MISFIT)
+            tracker.see(file.name, columns)
+            if file.size:
+                seen.append((file, columns))
+            else:
+                skipped.append(file.name)
+        plans = []
+        for file, columns in seen:
+            part = _table(file).part
+            is_splittable = part.page_bytes > 0 or part.span is not None
+            plans.append(FilePlan(file, tracker.columns(columns), 0, is_splittable))
+        return tracker.plan(tuple(plans), skipped, types.ANY)
+
+    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
+        """The rows of a part of a table."""
+        outcome.start, outcome.end = split.start, split.end
+        file, table = file_plan.file, _table(file_plan.file)
+        connection = table.connection
+        needed = sorted(arrow_files.needed(wanted, file_plan))
+        shape = TypedShape(wanted, file_plan.columns)
+        for count, arrays in _module(connection).batches(
+            connection,
+            table.part,
+            [table.columns[at] for at in needed],
+            split.start,
+            split.end,
+            is_last=split.is_last,
+            most_bytes=max(_LEAST_BATCH, min(wanted.block_bytes, wanted.record_bytes)),
+        ):
+            for at, (array, _) in zip(needed, arrays, strict=True):
+                self._refuse_bytes(array, table.columns[at].name, file)
+            first, outcome.records = outcome.records, outcome.records + count
+            yield shape.block(first, count, dict(zip(needed, arrays, strict=True)))
+
+    def _refuse_bytes(self, array: pa.Array, name: str, file: InputFile) -> None:
+        if pa.types.is_binary(array.type) and name not in self.texts:
+            text = (
+                f"column '{name}' has bytes, for which there is no type here; leave it out (`on_unmapped: drop`, and "
+                "no declaration), convert it in a `query`, or declare it as string if its bytes are texts"
+            )
+            raise FormatError(text, file.name, MISFIT)
+
+    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
+        """The database counts."""
+        outcome.start, outcome.end = split.start, split.end
+        table = _table(file_plan.file)
+        connection, part = table.connection, table.part
+        outcome.records = _module(connection).count(connection, part, split.start, split.end, is_last=split.is_last)
+        return True
+
+
+def _module(connection: Connection) -> ModuleType:
+    return sqlite if connection.is_sqlite else postgres
+
+
+def _table(file: InputFile) -> Table:
+    assert file.table is not None, "tables are found by the reader"
+    table: Table = file.table
+    return table
+
+
+def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> DatabaseReader:
+    """The reader of a source's tables."""
+    return DatabaseReader(options, arrays, layout)

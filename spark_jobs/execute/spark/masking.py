@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import credentials
 from spark_jobs.credentials import HIDDEN
-from spark_jobs.formats.database import connections
+from spark_jobs.scan import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,9 +22,9 @@ from spark_jobs.formats.typed import natural, numbers
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.database.connections import Connection
     from spark_jobs.formats.database.options import DatabaseRead
     from spark_jobs.formats.typed.records import Found
+    from spark_jobs.scan.connections import Connection
 
 #: How a transaction sees rows, and in which order and form they come.
 _SETTINGS = (

@@ -11,10 +11,11 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import names, reader
 from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.database import connections, postgres, sqlite
+from spark_jobs.formats.database import postgres, sqlite
 from spark_jobs.formats.database.tables import Unfit
 from spark_jobs.formats.typed import arrow_files
 from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError, InputFile
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.database.connections import Connection
     from spark_jobs.formats.database.tables import Table
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.connections import Connection
 
 #: A batch is as large as the driver makes it, but no larger than a record may be.
 _LEAST_BATCH = 1 << 16

@@ -16,18 +16,18 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats.database.connections import FAILED
 from spark_jobs.formats.database.tables import Column, How, Part, Table, Unfit, quoted
 from spark_jobs.scan import files
+from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.database.connections import Connection
     from spark_jobs.formats.database.options import DatabaseRead
     from spark_jobs.formats.typed.records import Found
+    from spark_jobs.scan.connections import Connection
 
 #: A batch has so many rows at most, and as few as one with long values.
 _MOST_ROWS = 1 << 14

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.database.connections import Connection
+    from spark_jobs.scan.connections import Connection
 
 
 class How(StrEnum):

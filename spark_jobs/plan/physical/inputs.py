@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
-from spark_jobs.formats.database import connections
-from spark_jobs.scan import matching
+from spark_jobs.scan import connections, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
 

@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field
 
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
-from spark_jobs.formats.database import connections
 from spark_jobs.nodes.model import Config, Flag, Name, Number, Size, Text, choice
 from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
+from spark_jobs.scan import connections
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
 from spark_jobs.stores.settings import GcsSettings, S3Settings, StoreSettings

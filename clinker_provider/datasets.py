@@ -19,3 +19,19 @@ def of(subject: Subject) -> Datasets | None:
         return datasets.of_plan(planning.load(subject.pipeline, subject.options()))
     except DiagnosticError:
         return None  # the check of the pipeline tells
+
+
+def with_columns(subject: Subject) -> tuple[Datasets, dict[str, dict[str, list[tuple[str, str]]]]] | None:
+    """The same, with the sources and columns that each column of each output is made of."""
+    from spark_jobs import plan as planning
+    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+    from spark_jobs.plan.explain import datasets, lineage
+
+    try:
+        plan = planning.load(subject.pipeline, subject.options())
+    except DiagnosticError:
+        return None
+    columns: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for each in lineage.of_outputs(plan):
+        columns.setdefault(each.node, {})[each.column] = each.sources()
+    return datasets.of_plan(plan), columns

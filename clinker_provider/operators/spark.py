@@ -27,6 +27,7 @@ from clinker_provider import (
     datasets,
     deferral,
     execution,
+    openlineage,
     outcome,
     policy,
     validation,
@@ -63,6 +64,7 @@ from spark_jobs import bundle, contract, reasons, result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import BaseOperatorLink, Context
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
@@ -193,6 +195,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         #: Whether there is something for a history server to show.
         self.leaves_event_log = False
         self._hook: ClinkerSparkSubmitHook | None = None
+        #: The record of the run that has ended, and why it failed.
+        self._told: tuple[result.RunResult | None, str] = (None, "")
         #: The run that goes on without the worker.
         self._waiting: deferral.Waiting | None = None
         #: What became of a run that Airflow ended in the middle.
@@ -216,7 +220,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         execution_id = execution.of_context(context)
         try:
             self._take_defaults()
-            callback, chosen = self._callback(), self._policy()
+            callback, chosen = self._callback(), self.chosen_policy()
             subject = self.subject()
             record = self._refused(subject, execution_id)
             ended = outcome.decide(record.exit_code, record) if record else None
@@ -244,7 +248,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         execution_id = self._waiting.execution_id
         try:
             self._take_defaults()
-            callback, chosen = self._callback(), self._policy()
+            callback, chosen = self._callback(), self.chosen_policy()
             subject = self.subject()
             ended, record = self._ended(event)
         except BaseException as error:
@@ -359,6 +363,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         chosen: policy.Policy,
     ) -> dict[str, Any] | None:
         """Tell of a run that has ended, and end the task as it says and the user chose."""
+        self._told = record, self.without_secrets(ended.reason)
         if record and record.taken_from:
             self.log.warning(
                 "Nothing was done: the attempt %s had published all files, and they are unchanged", record.taken_from
@@ -387,6 +392,19 @@ class ClinkerSparkOperator(SubmittingOperator):
                 self.log.error("%s could not be ended: %s", job, self.without_secrets(str(error)))
         if self._hook:
             self._hook.on_kill()
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage:
+        """What the run will read and write, as far as its plan knows, for OpenLineage."""
+        return openlineage.lineage(self.subject())
+
+    def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage:
+        """What the run has read and written, with counts and dead letters, for OpenLineage."""
+        record, reason = self._told
+        return openlineage.lineage(self.subject(), record, reason or None)
+
+    def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage:
+        """The same of a run that failed, with the reason."""
+        return self.get_openlineage_facets_on_complete(task_instance)
 
     def _take_defaults(self) -> None:
         """Take what the connection says where the operator says nothing, if it is one of the type `clinker`.
@@ -695,7 +713,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             exit_codes=self.exit_codes,
         )
 
-    def _policy(self) -> policy.Policy:
+    def chosen_policy(self) -> policy.Policy:
         """What the user chose; looked at before the run, which could not be taken back."""
         try:
             return self._chosen()

@@ -240,7 +240,8 @@ def read_guessed(path: Path) -> Rows | None:
     step = checking.bound(guess)
     if isinstance(step, str):
         return None
-    return _read(step.reader, step.columns, path, has_header=step.options.has_header)
+    has_names = not all(re.fullmatch(r"col_\d+", column.name) for column in step.columns)
+    return _read(step.reader, step.columns, path, has_header=has_names)
 
 
 def _read(reader: Reader, columns: tuple[SourceColumn, ...], path: Path, *, has_header: bool) -> Rows | None:

@@ -247,6 +247,8 @@ def _dlq(arguments: argparse.Namespace) -> int:
         quiet=True,
         dry_run=arguments.dry_run,
         diagnostics=arguments.diagnostics,
+        master=arguments.master,
+        spark_conf=dict(arguments.conf),
     )
     return replay.main(arguments.pipeline, arguments.file, wanted, options, into=arguments.into)
 
@@ -680,6 +682,10 @@ def _add_dlq(commands: Any) -> None:
     )
     replay.add_argument("--force", action="store_true", help="with --into: replace files that exist")
     replay.add_argument("--dry-run", action="store_true", help="run everything, but write nothing")
+    replay.add_argument(
+        "--master", metavar="URL", help="a Spark master; default: few records run in this process, many on local Spark"
+    )
+    replay.add_argument("--conf", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
     discard = _command(actions, "discard", "give dead letters up, with a reason that the ledger keeps")
     _add_letters(discard)
     discard.add_argument("--reason", required=True, metavar="TEXT", help="why these records will not be corrected")

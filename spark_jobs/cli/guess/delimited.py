@@ -106,7 +106,7 @@ def names_of(found: Table) -> tuple[tuple[str, ...], int]:
     Those of the header stay, unless one is empty, or no column may be called so: all names up to the last such one
     stand under `columns:`.
     """
-    if found.names is None or found.has_row_names:
+    if found.names is None or found.is_header_skipped:
         given = found.names or tuple(f"col_{place}" for place in range(found.width))
         return tuple(_usable(name, place) for place, name in enumerate(given)), 0
     names = [_usable(name, place) for place, name in enumerate(found.names)]
@@ -171,7 +171,7 @@ def _of_header(one: Table, names: tuple[str, ...]) -> dict[str, Any]:
     skipped = one.skipped
     if one.names is None:
         options["has_header"] = False
-    elif one.has_row_names:
+    elif one.is_header_skipped:
         options["has_header"] = False
         skipped += 1
     else:
@@ -231,11 +231,15 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         said.append(
             f"{_lines(one.footer)} behind the table left out (`skip_footer`): {_listed(one.titles[len(before) :])}"
         )
-    if one.names is not None and not one.has_row_names and (said_names := names_of(one)[1]):
+    if one.names is not None and not one.is_header_skipped and (said_names := names_of(one)[1]):
         named = [name for name, old in zip(names[:said_names], one.names, strict=False) if name != old]
         said.append(f"names were made for columns whose header is empty, or stands twice: {', '.join(named)}")
     if one.has_row_names:
         said.append("the header has one name too few: the first column is called `row`")
+    elif one.is_header_skipped:
+        said.append(
+            "the header does not fit the columns as it is: the names stand in `schema`, and its line is skipped"
+        )
     if one.repeats_header:
         said.append("records that are the header again are left out (`skip_repeated_header`)")
     said += _of_widths(found, is_whole=sample.is_whole)

@@ -34,6 +34,8 @@ _VALUE = re.compile(
 )
 _WORDS = re.compile(r"[^\W_][\w .\-/&'()#+]*", re.UNICODE)
 _OTHERS = ",;\t|"
+#: Colons of times of day and addresses.
+_NO_DELIMITERS = re.compile(r"(?<=[0-9]):(?=[0-9])|:(?=//)")
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def _separator(sample: str) -> str:
 def _candidates(sample: str, separator: str) -> Iterator[Signs]:
     for delimiter in _DELIMITERS:
         if delimiter not in sample or delimiter == separator:
+            continue
+        if delimiter == ":" and 2 * len(_NO_DELIMITERS.findall(sample)) > sample.count(":"):
             continue
         before = re.escape(delimiter)
         quotes = [quote for quote in "\"'" if re.search(rf"(?:^|{before}|[\r\n])[ \t]?{quote}", sample)]

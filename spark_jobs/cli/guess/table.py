@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.cli.guess import dialect
+from spark_jobs.cli.guess.dialect import Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.cli.guess.dialect import Row, Signs
+    from spark_jobs.cli.guess.dialect import Signs
 
 _VALUE = re.compile(
     r"[+-]?[0-9][0-9.,'’ \u00a0]*(?:[eE][+-]?[0-9]+)?\s?%?|[$€£¥]\s?[0-9].*"
@@ -48,7 +50,8 @@ class Table:
         titles: the records before the table, as texts, and those behind it.
         behind: how many of these stand behind it.
         repeats_header: whether records are the header again.
-        has_row_names: whether the first column has no name in the header, and the others stand one place too far left.
+        is_header_skipped: whether the header is a line to skip, because it does not fit the columns as it is.
+        has_row_names: whether that is because the first column has no name in it.
     """
 
     signs: Signs
@@ -62,6 +65,7 @@ class Table:
     titles: list[str] = field(default_factory=list)
     behind: int = 0
     repeats_header: bool = False
+    is_header_skipped: bool = False
     has_row_names: bool = False
 
 
@@ -95,6 +99,8 @@ def find(text: str, signs: Signs, *, is_end: bool = True) -> Table | None:
             return None
     width = _width(found)
     first = _first_of_table(found, width, signs)
+    if (mended := _with_odd_header(text, found, first, width, signs, is_end=is_end)) is not None:
+        return mended
     last = _behind_table(found, first, width) if is_end else len(found)
     lines = found[-1].behind
     inside = found[first:last]
@@ -255,6 +261,59 @@ def _continues(row: Row, first: Row, below: Sequence[Row]) -> bool:
     return typed >= 2 and texts == typed
 
 
+def _with_odd_header(
+    text: str, found: Sequence[Row], first: int, width: int, signs: Signs, *, is_end: bool
+) -> Table | None:
+    """The table below a header that has a quote, a delimiter or an empty name too many, or other delimiters."""
+    if width < 3 or signs.separator or signs.escape:
+        return None
+    lines = list(io.StringIO(text, newline=""))
+    body = [row for row in found[first + 1 : first + 200] if len(row.cells) == width]
+    for row in found[max(first - 1, 0) : first + 1]:
+        if len(row.cells) == width and row.behind == row.first + 1:
+            continue
+        names = _odd_names(lines[row.first].rstrip("\r\n"), width, signs)
+        if names is None or not _is_header(Row(names, row.first, row.first + 1), body):
+            continue
+        below = find("".join(lines[row.first + 1 :]), signs, is_end=is_end)
+        if below is not None and below.names is None and not below.skipped and below.width == width:
+            below.names, below.is_header_skipped, below.skipped = names, True, row.first
+            below.titles = [" ".join(filter(None, other.cells)) for other in found if other.behind <= row.first]
+            below.behind = 0
+            return below
+    return None
+
+
+def _odd_names(line: str, width: int, signs: Signs) -> tuple[str, ...] | None:
+    """The names in a line that is no record of the usual form: as many as there are columns, none of them empty."""
+    for delimiter in dict.fromkeys((signs.delimiter, ",", ";", "\t", "|", " ")):
+        cells = [cell.strip() for cell in _loosely(line, delimiter, signs.quote)]
+        if len(cells) == width + 1 and cells.count("") == 1:
+            cells.remove("")
+        if len(cells) == width and all(cells) and len(set(cells)) == width:
+            return tuple(cells)
+    return None
+
+
+def _loosely(line: str, delimiter: str, quote: str) -> list[str]:
+    """The cells of a line in which a quote counts only where it is closed before a delimiter, or at the end."""
+    if not quote:
+        return line.split(delimiter)
+    mark, sign = re.escape(quote), re.escape(delimiter)
+    cell = re.compile(rf"{mark}((?:[^{mark}]|{mark}{mark})*){mark}(?={sign}|$)|((?:(?!{sign}).)*)", re.DOTALL)
+    cells, at = [], 0
+    while True:
+        found = cell.match(line, at)
+        assert found is not None  # the second way takes nothing, too
+        quoted = found[1]
+        cells.append(found[2] if quoted is None else quoted.replace(2 * quote, quote))
+        if found.end() >= len(line):
+            return cells
+        at = found.end() + len(delimiter)
+        if at >= len(line):
+            return [*cells, ""]
+
+
 def _names(header: Sequence[Row]) -> tuple[str, ...]:
     """The names of a header, as the reader of CSV sources joins those of several records."""
     if len(header) == 1:
@@ -274,6 +333,6 @@ def _settle_width(table: Table) -> None:
     if longer and len(longer) == len(spare) == len(table.body) and all(spare) and len(longer) > 1:
         # As R writes tables: the first column has the names of the rows, and no name itself.
         table.names = ("row", *table.names)
-        table.has_row_names = True
+        table.has_row_names = table.is_header_skipped = True
         named += 1
     table.width = named

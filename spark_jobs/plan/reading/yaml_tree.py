@@ -16,7 +16,7 @@ from spark_jobs import limits
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Label
 from spark_jobs.diagnostics.source import SourceFile, Span, Text
-from spark_jobs.plan.reading import interpolation, scalars, secrecy
+from spark_jobs.plan.reading import interpolation, scalars, secrecy, yaml_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -249,7 +249,9 @@ class _Builder:
         span = self._span(event)
         node = Mapping(span) if isinstance(event, yaml.MappingStartEvent) else Sequence(span)
         if self.stack and isinstance(self.stack[-1].node, Mapping) and self.stack[-1].key is None:
-            self._stop(span, "a key must be a single value")
+            is_template = self.file.text[span.start - 1 : span.start + 1] == "{{"
+            help_text = "a text with `{{` in it stands in quotes; `${NAME}` is an environment variable"
+            self._stop(span, "a key must be a single value", help_text if is_template else None)
         role = self.stack[-1].role_of_next if self.stack else secrecy.Role.OPEN
         place = self.stack[-1].place_of_next if self.stack else secrecy.Place.FILE
         self.stack.append(_Open(node, event.anchor, role, place))
@@ -351,10 +353,8 @@ def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics)
 
 def _syntax_error(file: SourceFile, error: yaml.YAMLError) -> Any:
     if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        offset = mark.index if mark else 0
-        context = f" {error.context}" if error.context else ""
-        return codes.E000.at(Span(file, offset, offset + 1), f"YAML does not parse: {error.problem}{context}")
+        found = yaml_mistakes.told(file.text, error)
+        return codes.E000.at(Span(file, found.start, found.end), found.message, help=found.help)
     position = getattr(error, "position", 0)
     reason = getattr(error, "reason", str(error))
     return codes.E000.at(Span(file, position, position + 1), f"YAML does not parse: {reason}")

@@ -47,6 +47,7 @@ def _replayed(
     from spark_jobs.execute.spark import masking
 
     masked = masking.Secrets.of_run(options, plan).masked
+    lacking = list(_lacking(found, plan))
     try:
         with logs.shown(sys.stderr, "warn", "text", "", masked, names_batch=False):
             outcome = replay.replay(plan, found, wanted, options, into)
@@ -57,8 +58,32 @@ def _replayed(
     if outcome.error is not None:
         told.tell([report.of_run(outcome.error, plan)])
         return outcome.exit_code
-    sys.stdout.write("".join(f"{line}\n" for line in _lines(found, outcome, into, dry_run=options.dry_run)))
+    lines = [*lacking, *_lines(found, outcome, into, dry_run=options.dry_run)]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
     return outcome.exit_code
+
+
+def _lacking(found: WorkList, plan: Plan) -> Iterator[str]:
+    """The undeclared columns that outputs write and dead letters do not have, of each source with entries."""
+    from spark_jobs.formats.columns import OnUnmapped
+    from spark_jobs.plan.physical import inputs
+    from spark_jobs.scan.files import FormatError
+
+    if not any(output.widened for output in plan.outputs.values()):
+        return
+    replayed = {entry.source for entry in found.entries}
+    sources = {name: step for name, step in plan.sources.items() if name in replayed and step.endpoint is None}
+    discovered = inputs.discover(plan, allow_outside=True) if sources else {}
+    for name, step in sources.items():
+        if step.on_unmapped is not OnUnmapped.AUTO_WIDEN or discovered[name].problem is not None:
+            continue
+        try:
+            names = step.scan(discovered[name].files, step.on_unmapped).widened
+        except FormatError:
+            continue  # the files of the run may be gone: a replay does not need them
+        if names:
+            shown = ", ".join(f"`{printable(each)}`" for each in names[:5]) + (", …" if len(names) > 5 else "")
+            yield f"warning: dead letters have declared columns alone: {shown} of source '{name}' will be missing"
 
 
 def _lines(found: WorkList, outcome: Replayed, into: Path | None, *, dry_run: bool) -> Iterator[str]:

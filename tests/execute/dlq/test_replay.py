@@ -280,6 +280,17 @@ def test_a_file_with_other_columns_is_not_added_to(tmp_path: Path, capsys: pytes
     assert "begins with another header" in capsys.readouterr().err
 
 
+def test_undeclared_columns_that_dead_letters_lack_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = _ORDERS.replace("has_header: false", "has_header: true")
+    files = {"in/orders.csv": "id;name;day;price;note\n1;a;02.01.2026;1;n1\n2;b;03.01.2026;x;n2\n"}
+    _run(tmp_path, text, files)
+    _edit(tmp_path / "out/dead.csv", id="2", price="4")
+    assert _replay("--into", "mended") == 0
+    warning, *_ = capsys.readouterr().out.splitlines()
+    assert warning == ("warning: dead letters have declared columns alone: `note` of source 'orders' will be missing")
+    assert (tmp_path / "mended/out/out.csv").read_text() == "id,name,day,price,twice\n2,b,2026-01-03,4,8\n"
+
+
 def test_malformed_records_are_replayed_once_their_columns_are_filled_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -84,6 +84,35 @@ def test_a_name_that_is_gone_is_found() -> None:
     assert problem_with("spark_jobs/nothing.py", "read") == "spark_jobs/nothing.py is gone"
 
 
+def table_rows(page: str, heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading, without its head."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    below = text[re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE).end() :]  # type: ignore[union-attr]
+    table = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    assert table is not None
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[0].splitlines()[2:]]
+
+
+def test_the_glossary_is_short_and_has_words_of_the_code() -> None:
+    rows = table_rows("docs/design.md", "The words")
+    assert 10 < len(rows) <= 30
+    for word, meaning, reason, where in rows:
+        assert len(meaning) > 10, word
+        assert len(reason) > 10, word
+        named = NAMED.fullmatch(where)
+        assert named is not None, word
+        code = re.sub(r"[\s_]", "", (ROOT / named[1]).read_text(encoding="utf-8")).lower()
+        assert word.replace(" ", "").lower() in code, f"{named[1]} does not have the word '{word}'"
+    words = [word for word, *_ in rows]
+    assert sorted(set(words)) == sorted(words)
+
+
+def test_twenty_questions_are_answered_by_names() -> None:
+    rows = table_rows("docs/where_is.md", "Where is …?")
+    assert len(rows) == 20
+    assert all(question.endswith("?") and NAMED.search(answer) for question, answer in rows)
+
+
 def test_limits_are_those_of_the_code() -> None:
     text = (ROOT / "docs/semantics/limits.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [^|]+ \| ([\d,]+)( MiB)? \| `([\w/]+)\.py:(\w+)` \|$", text, re.MULTILINE)

@@ -102,7 +102,6 @@ class ClinkerResultSensor(_LookingSensor):
         return {"work_dir": self.work_dir, "execution_id": self.execution_id}
 
     def look(self) -> dict[str, Any] | None:
-        """The record."""
         return looking.for_result(**self.arguments())
 
 
@@ -135,5 +134,4 @@ class ClinkerMetricsSensor(_LookingSensor):
         return {"spool_dir": self.spool_dir, "pipeline": self.pipeline_name, "min_count": self.min_count}
 
     def look(self) -> dict[str, Any] | None:
-        """The files."""
         return looking.for_metrics(**self.arguments())

@@ -33,7 +33,6 @@ class Parser(argparse.ArgumentParser):
         raise WrongCommandLine(self, f"{message}; {found}" if found else message)
 
     def _hint(self, message: str) -> str | None:
-        """What was probably meant."""
         if choice := _CHOICE.search(message):
             return nearest.hint(choice[1], re.findall(r"[^\s',]+", choice[2]))
         if unknown := _UNKNOWN.match(message):

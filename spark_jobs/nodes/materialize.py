@@ -43,7 +43,6 @@ class Materialize(operator.Operator):
     tells: Rows | None = None
 
     def open(self) -> None:
-        """Nothing waits yet."""
         self.reservation = self.context.memory_pool.reserve(self._write_all)
         self.merge_paths: dict[order.MergePath, _Stored] = {}
 
@@ -65,7 +64,6 @@ class Materialize(operator.Operator):
         return batch.data
 
     def finish(self) -> None:
-        """Write the rest."""
         self._write_all()
 
     def _begin(self, name: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:

@@ -131,7 +131,6 @@ class ShuffleWriter(operator.Operator):
         return table
 
     def finish(self) -> None:
-        """Send the rest."""
         with self._reservation.busy():
             self._send_all()
         self._waiting.clear()
@@ -187,7 +186,6 @@ class RestoreOrder(operator.Operator):
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
 
     def open(self) -> None:
-        """Nothing has come yet."""
         self.records = spill.Ordered(self.context, self.step.name, self.ordered_by)
 
     def receive(self, table: pa.Table) -> None:

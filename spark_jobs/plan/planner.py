@@ -225,7 +225,6 @@ def _rules(read: Document, base_dir: Path, options: PlanOptions) -> tuple[Path, 
 
 
 def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, found: Diagnostics) -> None:
-    """Variables that transforms declare."""
     for node in nodes:
         entries, _, depth = reader.locate(node.tree, ("config", "declares"))
         if depth < 2 or not isinstance(entries, yaml_tree.Sequence) or node.config is None:

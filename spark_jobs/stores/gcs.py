@@ -32,7 +32,6 @@ class Gcs:
     settings: GcsSettings
 
     def describe(self, location: Location) -> Object | None:
-        """See `objects.Store`."""
         return self._object(location, self._info(location))
 
     def pages(self, prefix: Location, *, deep: bool) -> Iterator[Page]:
@@ -58,7 +57,6 @@ class Gcs:
         yield Page(tuple(objects), tuple(folders))
 
     def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:
-        """See `objects.Store`."""
         with self._asked(location, "open_input_file", _path(location)) as file:
             try:
                 file.seek(start)

@@ -67,7 +67,6 @@ class S3:
         return _client(self.settings, os.getpid())
 
     def describe(self, location: Location) -> Object | None:
-        """See `objects.Store`."""
         answer = self.head(location)
         if answer is None:
             return None
@@ -102,7 +101,6 @@ class S3:
             wanted["ContinuationToken"] = answer["NextContinuationToken"]
 
     def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:
-        """See `objects.Store`."""
         from botocore.exceptions import BotoCoreError
 
         found: list[bytes] = []

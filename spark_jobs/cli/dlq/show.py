@@ -116,7 +116,6 @@ def _cut(text: str, most: int = _MOST_CELL) -> str:
 
 
 def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[str, Any]:
-    """The same for programs."""
     return {
         "file": str(found.path),
         "count": len(entries),

@@ -157,7 +157,6 @@ def _name(path: Path, taken: set[str]) -> str:
 
 
 def _about(sample: Sample, encoding: Charset, count: int) -> str:
-    """What was looked at."""
     packed = "" if sample.compression is Compression.NONE else f", {sample.compression}"
     if sample.is_whole:
         what = f"read whole, {count:,} record{'s' if count != 1 else ''}"

@@ -231,7 +231,6 @@ class CorrelatedTask(TaskHook):
         return found
 
     def joined_columns(self, count: int) -> dict[str, pa.Array]:
-        """All results are marked."""
         return {columns.JOINED.name: pa.repeat(pa.scalar(value=True), count)}
 
     # ---- rows at outputs

@@ -371,7 +371,6 @@ def count(keys: Rows, counts: dict[int, int]) -> None:
 
 
 def _table(entries: DlqEntries, reason: Rows, number: int, rows: slice | Rows) -> pa.Table:
-    """Some of the entries."""
     failing = entries.failing
 
     def part(column: Any) -> Any:

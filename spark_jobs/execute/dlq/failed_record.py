@@ -100,7 +100,6 @@ def _read_again(first: FirstFailure, inputs: Inputs) -> list[tuple[str, str | No
 
 
 def _shown(record: Sequence[tuple[str, str | None]]) -> str:
-    """A record as text."""
     return "{" + ", ".join(f"{name}: {_value(text)}" for name, text in record) + "}"
 
 

@@ -106,7 +106,6 @@ class _Run:
 
     @property
     def _reasons(self) -> reasons.Told:
-        """Why records died."""
         if self.work is None:
             return reasons.Told()
         products = self.work.products

@@ -210,7 +210,6 @@ def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
 
 
 def _outputs(run: Facts) -> tuple[dict[str, Any], ...]:
-    """What each output got."""
     counters = run.tally.counters
     return tuple(
         {"name": name, "records": counters[name].records_out if name in counters else 0, "files": len(files)}
@@ -219,7 +218,6 @@ def _outputs(run: Facts) -> tuple[dict[str, Any], ...]:
 
 
 def _inputs(run: Facts) -> tuple[dict[str, Any], ...]:
-    """What each source gave."""
     scans, counters = run.inputs.scans if run.inputs else {}, run.tally.counters
     return tuple(
         {"name": name, "records": counters[name].records_in if name in counters else 0, "files": len(scan.files)}

@@ -113,7 +113,6 @@ class _Packing:
         return low, width, number
 
     def _buffer(self, data: Any) -> int:
-        """Store some bytes."""
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
         found: Any = view
         if self._mode == "on" or (len(view) >= _LEAST and _shrinks(view[:_SAMPLE])):

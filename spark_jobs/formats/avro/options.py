@@ -51,7 +51,6 @@ class AvroWrite(Options):
         return counterparts.problem(static)
 
     def writes_names(self, *, include_header: bool) -> bool:
-        """The schema has them."""
         return True
 
     def name_problem(self, name: str) -> str | None:

@@ -146,7 +146,6 @@ class Shape:
         self.list_forms = self._list_forms(schema)
 
     def _note_names(self, schema: Any, space: str, depth: int) -> None:
-        """Find what references mean."""
         if depth > MAX_DEPTH:
             raise broken(f"its schema is nested more than {MAX_DEPTH} deep", self._file)
         self._looks_left += _LOOKS

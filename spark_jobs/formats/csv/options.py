@@ -209,11 +209,9 @@ class CsvWrite(Options):
         return size
 
     def writes_names(self, *, include_header: bool) -> bool:
-        """The header has them."""
         return include_header
 
     def takes_all(self, kinds: Iterable[Type]) -> bool:
-        """Scalars have texts."""
         return are_plain(kinds, self.encoding)
 
 

@@ -139,5 +139,4 @@ class InterchangeWrite(Options):
 
     @property
     def header_section(self) -> str | None:
-        """Literal elements go first."""
         return self.interchange_from_doc if self.interchange is None else None

@@ -77,7 +77,6 @@ class EdifactEnvelope(envelope.Envelope):
         return signs == LEVEL_A and segment[0] == "UNB"
 
     def take(self, segment: Sequence[str], number: int) -> None:
-        """Follow a service segment."""
         tag = segment[0]
         if not self.is_open and tag != "UNB":
             raise Broken("expected UNB")

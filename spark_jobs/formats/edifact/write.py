@@ -58,11 +58,9 @@ class EdifactFrame(InterchangeFrame):
         return pc.replace_substring_regex(lines, r"([\r\n])\z", rf"{_RELEASE}\1")
 
     def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
-        """`UNH`."""
         return ("UNH+", reference, "+", kind, rest, self.end_of_segment)
 
     def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
-        """`UNT`."""
         return ("UNT+", count, "+", reference, self.end_of_segment)
 
     def header(self, elements: Sequence[str], *, messages: bool) -> str:
@@ -71,7 +69,6 @@ class EdifactFrame(InterchangeFrame):
         return advice + self.segment("UNB", *elements)
 
     def trailer(self, elements: Sequence[str], messages: int) -> str:
-        """`UNZ`."""
         control = next(filter(None, elements[_BEFORE_REFERENCE:]), "")
         return self.segment("UNZ", str(messages), control)
 

@@ -36,7 +36,6 @@ class ExcelRead(Options):
 
     @property
     def spelling(self) -> Spelling:
-        """Texts that are null."""
         return Spelling(null_values=self.null_values)
 
     @property

@@ -1,4 +1,4 @@
-"""The records that objects make when arrays are exploded or joined, by columns; `members.spread` says what they are.
+"""The records that objects make when arrays are exploded or joined, by columns; `objects.spread` says what they are.
 
 What Arrow read is a structure of all members that matter. Each path makes another one of it: with a row for each
 element, whose members go before those of the object around it, or with a text in the array's place. A row that cannot

@@ -76,11 +76,9 @@ class JsonWrite(Options):
         return no_lines(self.encoding)
 
     def writes_names(self, *, include_header: bool) -> bool:
-        """Each record has them."""
         return True
 
     def takes_all(self, kinds: Iterable[Type]) -> bool:
-        """Scalars have texts."""
         return are_plain(kinds, self.encoding)
 
 

@@ -161,7 +161,6 @@ class _Objects:
         return pa.table(columns, schema=schema)
 
     def _expect(self, starts: Sequence[Places], literals: Sequence[bytes]) -> None:
-        """What stands between values."""
         others = np.zeros(self._quotes.shape[1], dtype=np.uint64)
         for at, literal in zip(starts, literals, strict=True):
             # They ascend, as quotes do.

@@ -2,7 +2,7 @@
 
 What a task writes of such an output are messages of Arrow's stream format, one for each batch. They can be joined in
 any number, as the bytes of records in other formats can; the whole is converted once it has come together. Of sorted
-and split outputs they are records, each as bytes of its own (`moving.py`). A file's
+and split outputs they are records, each as bytes of its own (`record_bytes.py`). A file's
 groups of rows are cut by rows and bytes of values alone, so the file is the same however its records travelled.
 """
 

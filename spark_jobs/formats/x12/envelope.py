@@ -73,7 +73,6 @@ class X12Envelope(envelope.Envelope):
         return segment[0] == "ISA" and len(segment) == _ELEMENTS + 1 and len(segment[-1].encode()) == 1
 
     def take(self, segment: Sequence[str], number: int) -> None:
-        """Follow a service segment."""
         tag = segment[0]
         if self.is_open == (tag == "ISA"):
             raise Broken("the interchange before it has no IEA" if self.is_open else "expected ISA")

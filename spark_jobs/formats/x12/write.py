@@ -51,11 +51,9 @@ class X12Frame(InterchangeFrame):
         return lines
 
     def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
-        """`ST`."""
         return ("ST*", kind, "*", reference, rest, self.end_of_segment)
 
     def closed(self, count: Any, reference: Any) -> tuple[Any, ...]:
-        """`SE`."""
         return ("SE*", count, "*", reference, self.end_of_segment)
 
     def header(self, elements: Sequence[str], *, messages: bool) -> str:

@@ -251,7 +251,6 @@ class Document:
 
     @property
     def _index(self) -> int:
-        """Where the parser is."""
         return self._base + int(self._parser.CurrentByteIndex)
 
     @property

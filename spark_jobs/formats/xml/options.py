@@ -103,7 +103,6 @@ class XmlWrite(Options):
         return found
 
     def writes_names(self, *, include_header: bool) -> bool:
-        """Each record has them."""
         return True
 
     def name_problem(self, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Columns of regular records without a step for each element: what `flat.py` does, on whole stretches of a document."""
+"""Columns of regular records, a portion of a document at once: what `text_columns.py` makes by elements."""
 
 from __future__ import annotations
 

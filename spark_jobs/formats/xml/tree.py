@@ -1,7 +1,7 @@
 """Records as trees, where arrays, maps or values of any kind are declared, with `array_paths`, and to find names.
 
 A tree is what JSON would have: an element with elements or attributes is a dictionary, several elements of one name are
-a list, others are texts, and an empty one is null. What a column holds is found by the same names as in `flat.py`.
+a list, others are texts, and an empty one is null. Columns are found by the same names as in `text_columns.py`.
 """
 
 from __future__ import annotations
@@ -124,7 +124,6 @@ class NamedRecords(TreeRecords):
         self._count = 0
 
     def begin(self, attributes: list[str]) -> None:
-        """A record begins."""
         self._count = 0
         super().begin(attributes)
 
@@ -138,7 +137,6 @@ class NamedRecords(TreeRecords):
         self._close(done, text)
 
     def characters(self, text: str, /) -> None:
-        """A piece of text."""
         last = self._open[-1]
         if last.text is None and (self._is_verbatim or text.strip(BLANKS)):
             last.text = _SOME_TEXT

@@ -94,12 +94,10 @@ class Count(Accumulator):
     takes_dynamic = True
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """Ones are summed."""
         ones = pc.cast(arguments[0].is_valid(), pa.int64()) if arguments else pa.array(np.ones(count, dtype=np.int64))
         return [Grouped(self.name, ones, "sum", ZERO_WHEN_EMPTY)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Counts are summed."""
         return [Grouped(self.name, states[self.name], "sum", ZERO_WHEN_EMPTY)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -121,7 +119,6 @@ class IntSum(Accumulator):
         return [Grouped(self.name, wide, "sum", SKIP_NULLS)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Wide sums."""
         return [Grouped(self.name, pc.cast(states[self.name], EXACT_INT), "sum", SKIP_NULLS)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -150,7 +147,6 @@ class FloatSum(Accumulator):
         return exact.Totals.of_digits(self._digits(states))
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """The nearest double."""
         return self.totals(states).nearest(), None
 
     def _grouped(self, digits: exact.Digits) -> list[Grouped]:
@@ -174,7 +170,6 @@ class Average(Accumulator):
         return sum_of(self.call), Count(self.call)
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """Null without values."""
         total, counted = self.parts()
         count = counted.finish(states)[0]
         if isinstance(total, FloatSum):
@@ -208,7 +203,6 @@ class WeightedAverage(Accumulator):
         return [*products.first([product, error], count), *weights.first([factors], count)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Merged like sums."""
         return [grouped for part in self._parts() for grouped in part.again(states)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
@@ -225,7 +219,6 @@ class Pick(Accumulator):
     options: ClassVar[Any] = None
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
-        """The values."""
         return [Grouped(self.name, arguments[0], self.function, self.options)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
@@ -233,7 +226,6 @@ class Pick(Accumulator):
         return [Grouped(self.name, states[self.name], self.function, self.options)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """The winner."""
         return states[self.name], None
 
 
@@ -304,7 +296,6 @@ class Folded(Accumulator):
         return [Grouped(f"{self.name}.{i}", argument, "list") for i, argument in enumerate(arguments)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """Lists are joined."""
         return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(len(self.call.arguments))]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:

@@ -105,7 +105,6 @@ class Partial(operator.Operator):
     partitions: int = 1
 
     def open(self) -> None:
-        """Compile the row-wise part."""
         self.grouping = Grouping(self.step, self.context)
         before = self.step.program.before
         self.before = operator.compiled(before) if before.statements else None

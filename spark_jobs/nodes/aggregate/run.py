@@ -174,7 +174,6 @@ class RestoreOrder(shuffle.RestoreOrder):
     """Puts groups back into order, which are of no file."""
 
     def origin(self) -> batches.Origin:
-        """That of groups."""
         return batches.GroupOrigin(self.number_of_partition)
 
 

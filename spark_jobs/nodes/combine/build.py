@@ -148,7 +148,6 @@ class Store(operator.Operator):
         return matched
 
     def finish(self) -> None:
-        """Write the rest."""
         self._write_all()
 
     def _begin(self, merge_path: order.MergePath, stored: _Stored, schema: pa.Schema) -> None:

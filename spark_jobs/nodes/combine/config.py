@@ -95,7 +95,6 @@ class CombineConfig(NodeConfig):
 
     @property
     def collects(self) -> bool:
-        """With `match: collect`."""
         return self.match is Match.COLLECT
 
 

@@ -46,7 +46,6 @@ class Combine(Joining):
         self.large: pa.Table | None = None
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Gather driver records."""
         self.gather(self.take(batch))
 
     def gather(self, batch: batches.Batch) -> None:
@@ -59,7 +58,6 @@ class Combine(Joining):
             self._probe()
 
     def finish(self) -> None:
-        """Look up the rest."""
         if self.waiting:
             self._probe()
 

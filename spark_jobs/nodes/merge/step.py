@@ -50,7 +50,6 @@ class MergeStep(node.Step):
         return (shape.LocalPhase(self, merge_paths=not self.interleave),)
 
     def schedule(self, counts: Sequence[int], path: str) -> bool:
-        """A drawn order."""
         if self.seed is None:
             return False
         from spark_jobs.nodes.merge import turns

@@ -81,7 +81,6 @@ class IndexedOutput(run.Output):
         self.reservation.add(found.nbytes + sum(column.nbytes for column in columns.values()))
 
     def finish(self) -> None:
-        """Write what is held."""
         self._write_runs()
 
     def _write_runs(self) -> None:

@@ -57,7 +57,6 @@ class Output(operator.Operator):
     parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
-        """Fix the columns."""
         self.columns = shape.written(self.step, self.widened, self.widened_type)
         self.names = [one.name for one in self.columns]
         self.is_shaped = any(one.shape for one in self.columns)

@@ -23,7 +23,6 @@ class Route(operator.Operator):
     step: RouteStep
 
     def open(self) -> None:
-        """Compile the conditions."""
         self.branches = [(name, operator.compiled(program)) for name, program in self.step.branches]
         names = [name for name, _ in self.step.branches] + [self.step.default]
         self.numbers = {name: self.context.branches.index(name) for name in names}

@@ -93,7 +93,6 @@ def declared(config: SourceConfig, layout: Layout | None) -> Declared:
 
 
 def _declared(column: SourceColumnConfig) -> SourceColumn:
-    """A column of `schema:`."""
     return SourceColumn(
         column.name,
         column.type,

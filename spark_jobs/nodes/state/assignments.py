@@ -105,7 +105,6 @@ class Last(Tables):
         self.merge(_latest(pa.table(columns), self._by))
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """See `Tables`."""
         return _latest(pa.concat_tables(tables), self._by)
 
     def values(self, given: operator.Operator) -> Iterator[Given]:
@@ -141,7 +140,6 @@ class Folded(Tables):
         self.merge(self._reduced(pa.table({**files, VALUE: value})))
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """See `Tables`."""
         return self._reduced(pa.concat_tables(tables))
 
     def _reduced(self, table: pa.Table) -> pa.Table:

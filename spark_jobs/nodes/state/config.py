@@ -40,12 +40,10 @@ class StateConfig(NodeConfig):
 
     @property
     def is_init(self) -> bool:
-        """With `phase: init`."""
         return self.phase is Phase.INIT
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Those under `set`."""
         return tuple(f"{self.scope}.{entry.var}" for entry in self.set)
 
 

@@ -185,7 +185,6 @@ class _Finder:
         )
 
     def _is_null(self, test: typed.Expression) -> bool:
-        """`$x.is_null()`."""
         if not isinstance(test, typed.Call) or test.builtin != "Any.is_null":
             return False
         (subject,) = test.arguments

@@ -67,7 +67,6 @@ class State(operator.Operator):
     exchange: int | None = None
 
     def open(self) -> None:
-        """Compile the assignments."""
         pairs = zip(self.step.assignments, self.step.folded, strict=True)
         self.programs = [fold.program if fold else each.by_record for each, fold in pairs]
         self.compiled = [operator.compiled(program) for program in self.programs]

@@ -45,7 +45,6 @@ class Gather(shuffle.ShuffleWriter):
         return [FILE.name] if self.step.scope == SOURCE else []
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """All records leave."""
         batch = self.take(batch)
         keys = {}
         if self.step.scope == SOURCE:
@@ -62,7 +61,6 @@ class Running(shuffle.ShuffleReader):
     tells: Need | None = None
 
     def open(self) -> None:
-        """Compile the assignments."""
         self.records = spill.Ordered(self.context, self.step.name)
         self.programs = [interpreter.compile(each.by_record) for each in self.step.assignments]
         self.columns: dict[str, types.Type] = {}

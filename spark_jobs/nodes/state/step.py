@@ -67,7 +67,6 @@ class StateStep(node.Step):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Those of the assignments."""
         return tuple(assignment.path for assignment in self.assignments)
 
     @cached_property
@@ -95,7 +94,6 @@ class StateStep(node.Step):
         return False
 
     def unfolded(self) -> StateStep:
-        """The node without folds."""
         return replace(self, is_unfolded=True)
 
     @property

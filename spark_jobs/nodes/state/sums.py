@@ -67,7 +67,6 @@ class Summed(Tables):
         self.merge(self._joined(pa.table(stretches), [*self._by, _RANK]))
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """See `Tables`."""
         return self._joined(pa.concat_tables(tables), [*self._by, _RANK])
 
     def values(self, given: operator.Operator) -> Iterator[Given]:

@@ -114,7 +114,6 @@ class TransformConfig(NodeConfig):
 
     @property
     def is_init(self) -> bool:
-        """With `phase: init`."""
         return self.phase is Phase.INIT
 
     @property

@@ -45,7 +45,6 @@ class Gather(shuffle.ShuffleWriter):
 
     @property
     def key_columns(self) -> list[str]:
-        """The comparable keys."""
         return _key_columns(self.step)
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
@@ -101,7 +100,6 @@ class First(shuffle.ShuffleReader):
     step: DistinctStep
 
     def open(self) -> None:
-        """Nothing has come yet."""
         self.by = _key_columns(self.step)
         self.records = spill.Keyed(self.context, self.step.name, self.by, self._firsts)
 

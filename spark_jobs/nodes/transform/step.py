@@ -127,7 +127,6 @@ class TransformStep(node.Step):
 
     @property
     def lays_over(self) -> tuple[str, ...]:
-        """What the program emits."""
         return tuple(name for name, _ in self.program.emits)
 
     @property

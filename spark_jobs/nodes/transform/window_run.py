@@ -43,7 +43,6 @@ class Gather(shuffle.ShuffleWriter):
 
     @property
     def key_columns(self) -> list[str]:
-        """The comparable keys."""
         return _key_columns(self.step)
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
@@ -63,7 +62,6 @@ class Ranged(shuffle.ShuffleReader):
     step: WindowStep
 
     def open(self) -> None:
-        """Nothing has come yet."""
         step, calls = self.step, self.step.calls
         kinds = [types.STRING if static.is_dynamic else static for _, static in step.keys]
         order = Order(tuple(zip(_key_columns(step), kinds, strict=True)), step.fields)

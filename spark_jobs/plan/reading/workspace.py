@@ -264,7 +264,6 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
 
 
 def _stores(config: StorageConfig, file: SourceFile, found: Diagnostics) -> StoreSettings:
-    """How stores are reached."""
     s3, gcs = config.s3, config.gcs
     return StoreSettings(
         S3Settings(_endpoint("s3", s3.endpoint, file, found), s3.region, s3.path_style, s3.anonymous),

@@ -171,7 +171,6 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt(self, url: str, target: Path) -> Reply:
-        """One attempt, redirects followed."""
         for _ in range(MAX_REDIRECTS + 1):
             with self._deadlines.within(self._endpoint.timeout_s, self._patience.at_stop):
                 found = self._step(url, target)

@@ -250,7 +250,6 @@ def _refuse_changed(store: WritableS3, target: Location, before: str) -> None:
 
 
 def _bytes(part_store: PartStore, content: Content) -> bytes:
-    """A small file."""
     remains.at_once(partial(destination.check, part_store), content.whole_parts)
     return b"".join(remains.at_once(partial(destination.read, part_store), content.laid_out()))
 

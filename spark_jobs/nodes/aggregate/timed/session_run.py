@@ -60,7 +60,6 @@ class Partial(windowed.Partial):
     """Makes pieces of the records of a task."""
 
     def open(self) -> None:
-        """Nothing has come."""
         super().open()
         self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
 
@@ -177,7 +176,6 @@ class Final(windowed.Final):
     told_by = (NUMBER,)
 
     def open(self) -> None:
-        """Nothing has come."""
         super().open()
         self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
         keys = self.grouping.keys

@@ -47,7 +47,6 @@ class Partial(partial.Partial):
     """Groups the records of a task that have an event time, and tells how far their sources have come."""
 
     def open(self) -> None:
-        """Nothing has come."""
         super().open()
         assert self.step.time_window is not None
         self.window: TimeWindow = self.step.time_window
@@ -112,14 +111,12 @@ class Final(run.Final):
     ordered_by: ClassVar[tuple[str, ...]] = ORDERED_BY
 
     def open(self) -> None:
-        """Nothing has come."""
         super().open()
         assert self.step.time_window is not None
         self.window: TimeWindow = self.step.time_window
         self.heard = watermarks.Heard(self.window.sources)
 
     def hear(self, message: bytes) -> None:
-        """What a task tells."""
         self.heard.hear(message)
 
     def collect(self, records: pa.Table) -> None:

@@ -30,7 +30,6 @@ class Partial(windowed.Partial):
     """Groups the records of a task by their windows and keys."""
 
     def open(self) -> None:
-        """Nothing has come."""
         super().open()
         #: With one source a window is closed or open when a record comes, and there is no third.
         self.marks = (PASSED,) if self.window.sources > 1 else ()

@@ -61,5 +61,4 @@ class Min(Max):
     """The same, with the smallest value for the winner."""
 
     def ranks(self, ranked: codes.Codes) -> np.ndarray:
-        """The order turned round."""
         return np.where(ranked.numbers > 0, ranked.size - ranked.numbers, 0)

@@ -34,7 +34,6 @@ class Collect(Function):
         return strip.running(self.taken(strip, values, carried).astype(np.int64), len(carried))
 
     def results(self, strip: Strip, given: Given) -> Results:
-        """The arrays."""
         return self.ended(strip, given, strip.places)
 
     def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:

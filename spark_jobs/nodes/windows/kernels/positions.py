@@ -30,7 +30,6 @@ class RowNumber(Function):
         return found
 
     def results(self, strip: Strip, given: Given) -> Results:
-        """The position."""
         return Results(pa.array(self.numbers(strip)))
 
 
@@ -58,7 +57,6 @@ class DenseRank(Function):
         self._last = 0
 
     def results(self, strip: Strip, given: Given) -> Results:
-        """Their number so far."""
         ranks = strip.running(strip.peers[: strip.count].astype(np.int64), self._last)
         self._last = int(ranks[-1])
         return Results(pa.array(ranks))
@@ -89,7 +87,6 @@ class Own(Function):
     """`last`, `last_value`: the frame ends with the row itself."""
 
     def results(self, strip: Strip, given: Given) -> Results:
-        """The row's own value."""
         failures = None if given.failures is None else given.failures.slice(0, strip.count)
         return Results(given.values.slice(0, strip.count), failures)
 

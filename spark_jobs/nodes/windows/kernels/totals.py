@@ -81,7 +81,6 @@ class IntSum(_Ints):
     _OVERFLOW = failure.packed(failure.overflow("addition"))
 
     def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
-        """The sums."""
         high, low = self.words(strip, column)
         sums = pa.array((high << _BITS) + low, mask=counts == 0)
         bad = (high >= 1 << (_BITS - 1)) | (high < -(1 << (_BITS - 1)))
@@ -150,7 +149,6 @@ class FloatSum(_Floats):
     """The running sum of Floats."""
 
     def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
-        """The nearest Floats."""
         return Results(self.sums(strip, column, counts).nearest())
 
 

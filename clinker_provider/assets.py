@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, AssetAlias
+from airflow.providers.common.compat.sdk import Asset, AssetAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow.sdk import BaseOperator
+    from airflow.providers.common.compat.sdk import BaseOperator
     from airflow.sdk.types import OutletEventAccessorsProtocol
 
     from spark_jobs.plan.explain import datasets

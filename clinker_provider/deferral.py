@@ -15,7 +15,7 @@ from spark_jobs import bundle, contract
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
 

@@ -17,7 +17,7 @@ from spark_jobs import contract, result
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
     from clinker_provider.operators.spark import ClinkerSparkOperator
     from spark_jobs.result import RunError

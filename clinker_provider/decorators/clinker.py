@@ -22,7 +22,7 @@ from spark_jobs import contract
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 #: What stands for the pipeline until the function has given it.
 _LATER = "pipeline.yaml"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from airflow.sdk import BaseHook
+from airflow.providers.common.compat.sdk import BaseHook
 
 from clinker_provider import process_tree
 from clinker_provider.hooks.clinker_spark import DEFAULT_GRACE_S

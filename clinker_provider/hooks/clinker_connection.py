@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, BaseHook
 
 from clinker_provider import launcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow.sdk import Connection
+    from airflow.providers.common.compat.sdk import Connection
 
 CONNECTION_TYPE = "clinker"
 _ANSWER_S = 3.0

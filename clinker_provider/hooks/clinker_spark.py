@@ -14,8 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
-from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, mask_secret, redact
 
 from clinker_provider import launcher, output, process_tree
 from clinker_provider.exceptions import ClinkerConnectionError

@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
-from airflow.sdk import BaseOperatorLink, conf
-from airflow.sdk.bases.xcom import BaseXCom
+from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
 from clinker_provider import xcoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow.sdk import BaseOperator
+    from airflow.providers.common.compat.sdk import BaseOperator
     from airflow.sdk.types import RuntimeTaskInstanceProtocol, TaskInstanceKey
 
 #: The section of Airflow's configuration with this provider's settings.
@@ -81,6 +80,8 @@ def show(ti: RuntimeTaskInstanceProtocol, link: BaseOperatorLink, url: str) -> N
 
     Airflow's pages read links from its own database, whatever keeps the other XComs.
     """
+    from airflow.sdk.bases.xcom import BaseXCom
+
     BaseXCom.set(
         key=link.xcom_key,
         value=url,

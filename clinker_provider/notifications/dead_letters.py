@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseNotifier
+from airflow.providers.common.compat.sdk import BaseNotifier
 
 from clinker_provider import callbacks, xcoms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 _MOST_REASONS = 3
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
 from clinker_provider import execution, validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerInterrupted, ClinkerIOError
@@ -17,7 +17,7 @@ from spark_jobs import contract
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 
 class ClinkerTestOperator(BaseOperator):

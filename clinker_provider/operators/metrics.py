@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.providers.common.compat.sdk import BaseOperator
 
 from clinker_provider import validation
 from clinker_provider.exceptions import ClinkerIOError
@@ -14,7 +14,7 @@ from spark_jobs import contract, spool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 
 class ClinkerMetricsCollectOperator(BaseOperator):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow.sdk import BaseOperator, conf
-from airflow.sdk.definitions.context import get_parsing_context
-from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]
+from airflow.providers.common.compat.sdk import BaseOperator, conf, get_parsing_context, mask_secret, redact
 
 from clinker_provider import validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerPipelineInvalid
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import jinja2
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 
 class PipelineOperator(BaseOperator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from clinker_provider import dead_letters, execution, policy, validation
 from clinker_provider.exceptions import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 _FAILURES: dict[int, type[ClinkerError]] = {
     contract.ExitCode.CONFIG: ClinkerConfigError,

@@ -8,17 +8,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseHook
-from airflow.sdk import conf as airflow_conf
-from airflow.sdk.definitions.context import get_parsing_context
-from airflow.sdk.exceptions import (
+from airflow.providers.common.compat.sdk import (
     AirflowException,
     AirflowNotFoundException,
     AirflowSkipException,
-    TaskDeferralError,
-    TaskDeferralTimeout,
+    BaseHook,
     TaskDeferred,
+    get_parsing_context,
 )
+from airflow.providers.common.compat.sdk import conf as airflow_conf
 
 from clinker_provider import (
     assets,
@@ -34,6 +32,7 @@ from clinker_provider import (
     xcoms,
 )
 from clinker_provider.exceptions import (
+    DEFERRAL_ERRORS,
     ClinkerConfigError,
     ClinkerConnectionError,
     ClinkerDeadLettersError,
@@ -64,8 +63,8 @@ from spark_jobs import bundle, contract, reasons, result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from airflow.providers.common.compat.sdk import BaseOperatorLink, Context
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import BaseOperatorLink, Context
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
     from spark_jobs.plan.explain.datasets import Datasets
@@ -262,7 +261,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         """Come back from the triggerer; a trigger that failed or timed out itself leaves no job behind."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except (TaskDeferralError, TaskDeferralTimeout):
+        except DEFERRAL_ERRORS:
             self._waiting = deferral.remembered(context)
             self.on_kill()
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.openlineage.utils import spark
-from airflow.sdk import conf as airflow_conf
+from airflow.providers.common.compat.sdk import conf as airflow_conf
 
 from clinker_provider.hooks.clinker_spark import DEFAULT_GRACE_S, ClinkerSparkSubmitHook
 from clinker_provider.links.clinker import CONFIG_SECTION
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 #: Parameters that go to the Spark provider's hook under the same name, and what they start with.
 PASSED_ON = (

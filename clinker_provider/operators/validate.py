@@ -12,7 +12,7 @@ from spark_jobs import contract
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 
 class ClinkerValidateOperator(PipelineOperator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue, conf
 
 from clinker_provider import dead_letters, validation
 from clinker_provider.exceptions import ClinkerIOError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from airflow.sdk import Context
+    from airflow.providers.common.compat.sdk import Context
 
 
 class ClinkerDeadLettersSensor(BaseSensorOperator):

@@ -8,8 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import TaskGroup
-from airflow.sdk.definitions.context import get_parsing_context
+from airflow.providers.common.compat.sdk import TaskGroup, get_parsing_context
 
 from clinker_provider.exceptions import ClinkerPipelineInvalid
 from clinker_provider.operators.spark import ClinkerSparkOperator

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -416,6 +417,14 @@ def _execution_id(text: str) -> str:
     return text
 
 
+def _local_file(text: str) -> Path:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+        raise argparse.ArgumentTypeError(
+            f"{text} is in a store, and dead letters are read from local files: copy it first"
+        )
+    return Path(text)
+
+
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -694,7 +703,7 @@ def _add_dlq(commands: Any) -> None:
 
 def _add_letters(command: argparse.ArgumentParser) -> None:
     """A dead-letter file, and which of its entries are meant: all, unless something is said."""
-    command.add_argument("file", type=Path, metavar="FILE", help="the dead-letter file")
+    command.add_argument("file", type=_local_file, metavar="FILE", help="the dead-letter file")
     command.add_argument("--id", action="append", metavar="ID", help="only this entry; can be repeated")
     command.add_argument("--stage", metavar="STAGE", help="only entries of this stage")
     command.add_argument("--field", metavar="FIELD", help="only entries of this field")

@@ -27,6 +27,7 @@ from spark_jobs.nodes.terms.shape import ShufflePhase
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.physical import inputs as discovery
 from spark_jobs.plan.physical import upstream
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -245,6 +246,7 @@ def _why_not(plan: plans.Plan, step: OutputStep) -> str:
     if problem := step.options.no_appending:
         return str(problem)
     for wrong, reason in (
+        (location.scheme_of(step.path) in location.WRITABLE, "is in a store"),
         (step.sort_order, "is sorted"),
         (step.split, "is split into files"),
         (step.by_file or step.parts, "is more than one file"),
@@ -323,7 +325,7 @@ class _After:
                 steps[name] = again.step
         for number, name in enumerate(sorted(self.plan.outputs)):
             output = self.plan.outputs[name]
-            path = folder / "out" / str(number) / output.path.lstrip("/")
+            path = folder / "out" / str(number) / (output.path.partition("://")[2] or output.path).lstrip("/")
             steps[name] = replace(output, path=str(path), if_exists=IfExists.OVERWRITE)
         unwanted = set(self.plan.outputs) - wanted.outputs
         nodes = tuple(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.stores.refusals import StoreError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -53,6 +55,8 @@ class PartFile:
     def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
+        except StoreError:
+            raise  # it says where it is
         except OSError as error:
             raise OSError(error.errno, error.strerror or str(error), self.path) from error
 

@@ -26,6 +26,7 @@ from spark_jobs.nodes.records import batches, ledger, order
 from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -304,6 +305,10 @@ class Task(failing.Failing):
 
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
+        if isinstance(error, StoreError):
+            node = self._nodes.get(error.uri, root)
+            self.report.broken = self.report.broken or report.Broken(error.code, str(error), node)
+            return
         node = self._nodes.get(str(error.filename), "" if system_errors.is_system_wide(error) else root)
         unseen = shared_paths.NotShared.of(error, is_new=True) if str(error.filename) in self._nodes else None
         self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node, unseen)

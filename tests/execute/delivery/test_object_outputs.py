@@ -238,6 +238,18 @@ def test_a_missing_right_is_told_and_nothing_is_visible(
     assert [key for key in published(s3) if ".clinker" not in key] == []
 
 
+def test_a_task_that_may_not_write_is_told(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one(tmp_path, s3.uri("out"))
+    with between(s3.endpoint) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        proxy.rule = lambda request: Fault(403, "AccessDenied") if "/parts/" in request.path else None
+        found = run(tmp_path)
+    assert (found.error.code, found.exit_code) == ("E910", 4)
+    assert "output 'o'" in found.error.message
+    assert "s3:PutObject on the bucket" in found.error.message
+    assert published(s3) == {}
+
+
 def test_a_bucket_that_is_not_there_is_told(s3: Bucket, tmp_path: Path) -> None:
     one(tmp_path, "s3://no-such-bucket-of-this-test/out")
     found = run(tmp_path).error

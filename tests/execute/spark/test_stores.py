@@ -21,25 +21,27 @@ pytestmark = pytest.mark.spark
 
 PIPELINE = """
 pipeline: {{ name: p }}
-error_handling: {{ strategy: continue, dlq: {{ path: out/dead.csv }} }}
+error_handling: {{ strategy: continue, dlq: {{ path: "{out}/dead.csv" }} }}
 nodes:
   - type: source
     name: rows
     config: {{ type: csv, glob: "{glob}", schema: {{ id: int, v: string }} }}
   - {{ type: aggregate, name: a, input: rows, config: {{ group_by: [v], cxl: "emit n = count(*)" }} }}
-  - {{ type: output, name: o, input: a, config: {{ type: csv, path: out/o.csv }} }}
+  - {{ type: output, name: o, input: a, config: {{ type: csv, path: "{out}/o.csv" }} }}
 """
 
 
-def test_tasks_read_objects_and_no_credentials_are_left(
-    tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("where", ["local", "store"])
+def test_tasks_read_and_write_objects_and_no_credentials_are_left(
+    where: str, tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "20000")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
     for name in ("a", "b"):
         s3.put(f"in/{name}.csv", "id,v\n" + "".join(f"{number},g{number % 3}\n" for number in range(9000)) + "x,y\n")
+    out = "out" if where == "local" else s3.uri("out")
     workspace = f'[storage.s3]\nendpoint = "{s3.endpoint}"\nregion = "{object_store.REGION}"\n'
-    pipelines.write(tmp_path, {"p.yaml": PIPELINE.format(glob=s3.uri("in/*.csv")), "clinker.toml": workspace})
+    pipelines.write(tmp_path, {"p.yaml": PIPELINE.format(glob=s3.uri("in/*.csv"), out=out), "clinker.toml": workspace})
     options = ["--allow-absolute-paths", "--log-level", "debug", "--metrics-spool-dir", str(tmp_path / "spool")]
     command = [sys.executable, "-m", "spark_jobs", "run", str(tmp_path / "p.yaml"), *options]
     lines = set[str]()
@@ -53,7 +55,10 @@ def test_tasks_read_objects_and_no_credentials_are_left(
             except (psutil.Error, subprocess.TimeoutExpired):
                 continue
     assert process.returncode == 2, log.read_text()
-    assert (tmp_path / "out/o.csv").read_text() == "v,n\ng0,6000\ng1,6000\ng2,6000\n"
+    written = (tmp_path / "out/o.csv").read_text() if where == "local" else s3.get("out/o.csv").decode()
+    assert written == "v,n\ng0,6000\ng1,6000\ng2,6000\n"
+    kept = [key for key in [*s3.keys()] if not key.startswith("in/")]
+    assert kept == ([] if where == "local" else ["out/dead.csv", "out/o.csv"])
     left = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
     for secret in (object_store.ACCESS_KEY, object_store.SECRET_KEY):
         assert not [text for text in (*lines, *left) if secret in text]

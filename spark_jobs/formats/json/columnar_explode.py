@@ -7,6 +7,7 @@ be told for sure makes its object odd: Arrow does not say whether a member is ab
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.formats.json import arrow, objects
 from spark_jobs.formats.json.texts import decoding, portions
+from spark_jobs.formats.typed import record_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +32,10 @@ _MOST_PATHS = 4
 #: Elements that are joined by columns, and others that make records, by the class that the exact parser gives them.
 _JOINED: dict[type, pa.DataType] = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 _EXPLODED = {**_JOINED, decoding.Number: pa.float64()}
+
+
+class TooWide(Exception):
+    """What stands beside arrays would be there too often at once."""
 
 
 @dataclass
@@ -51,9 +57,11 @@ class ColumnarExplode:
     Args:
         arrays: the paths.
         names: what is wanted of the records, by path.
+        most_bytes: how many bytes the records of a call may have.
     """
 
-    def __init__(self, arrays: Sequence[ArrayPath], names: Sequence[Path]) -> None:
+    def __init__(self, arrays: Sequence[ArrayPath], names: Sequence[Path], most_bytes: int = sys.maxsize) -> None:
+        self._most_bytes = most_bytes
         self._arrays = [(tuple(each.path.split(".")), each) for each in arrays]
         self._names = list(names)
         #: Paths whose elements are no objects, and what they are.
@@ -136,7 +144,7 @@ class ColumnarExplode:
             target = structure(self.fields(kinds, number))
             array = at(made.rows, path)
             if each.explode:
-                made = _exploded(made, array, path, target, text, odd)
+                made = _exploded(made, array, path, target, text, odd, self._most_bytes)
             else:
                 joined = _joined(array, each.separator, made.parents, odd)
                 made = Made(_conformed(made.rows, target, path, joined), made.parents)
@@ -162,8 +170,10 @@ def at(rows: pa.Array, path: Path) -> pa.Array:
     return pc.struct_field(rows, list(path))
 
 
-def _exploded(made: Made, array: pa.Array, path: Path, target: pa.DataType, text: bytes, odd: Mask) -> Made:
-    """A row for each element, and one for each row without an array."""
+def _exploded(
+    made: Made, array: pa.Array, path: Path, target: pa.DataType, text: bytes, odd: Mask, most_bytes: int
+) -> Made:
+    """A row for each element, and one for each row without an array; raises `TooWide` when they are too long."""
     lengths = pc.list_value_length(array)
     is_absent = pc.is_null(lengths).to_numpy(zero_copy_only=False)
     counts = pc.fill_null(lengths, 1).to_numpy(zero_copy_only=False)
@@ -176,6 +186,8 @@ def _exploded(made: Made, array: pa.Array, path: Path, target: pa.DataType, text
     # Without the array itself: a copy of it for each of its elements would grow with their square.
     outer = _conformed(made.rows, target, path, None)
     if len(source) != len(array) or (counts != 1).any():
+        if len(source) > len(array) and int(record_sizes.of(outer.flatten(), len(outer)) @ counts) > most_bytes:
+            raise TooWide
         outer = outer.take(pa.array(source))
     if not isinstance(elements, pa.StructArray):
         return Made(_conformed(outer, target, path, elements), parents)

@@ -6,6 +6,7 @@ other objects are undeclared columns by their leaves.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.json.texts import decoding
@@ -20,22 +21,22 @@ _ABSENT = object()
 MAX_DEPTH = 64
 
 
-def spread(record: dict[str, Any], paths: Sequence[ArrayPath]) -> list[dict[str, Any]]:
-    """The records that a record makes: each path applies to all that the one before it made."""
-    records = [record]
+def spread(record: dict[str, Any], paths: Sequence[ArrayPath]) -> Iterator[dict[str, Any]]:
+    """The records that a record makes, one at a time: each path applies to all that the one before it made."""
+    records = iter((record,))
     for path in paths:
-        records = [made for one in records for made in _apply(one, path)]
+        records = itertools.chain.from_iterable(map(_apply, records, itertools.repeat(path)))
     return records
 
 
-def _apply(record: dict[str, Any], path: ArrayPath) -> list[dict[str, Any]]:
+def _apply(record: dict[str, Any], path: ArrayPath) -> Iterator[dict[str, Any]]:
     array = find(record, path.path)
     if not isinstance(array, list):
-        return [record]
+        return iter((record,))
     if not path.explode:
         text = path.separator.join(item if isinstance(item, str) else decoding.json_text(item) for item in array)
-        return [_with(record, path.path, text)]
-    return [_exploded(record, path.path, item) for item in array]
+        return iter((_with(record, path.path, text),))
+    return map(_exploded, itertools.repeat(record), itertools.repeat(path.path), array)
 
 
 def _exploded(record: dict[str, Any], path: str, item: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_jobs.formats import encoding, format, misread
 from spark_jobs.formats.byte_stream import Stretch
-from spark_jobs.formats.json import bisection, exact, name_discovery, objects, quick, undeclared
+from spark_jobs.formats.json import bisection, columnar_explode, exact, name_discovery, objects, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.reading import most_rows
@@ -82,6 +82,8 @@ class JsonParser:
         size = reading.block_bytes // 2 if self._arrays else reading.block_bytes
         self._most_rows = most_rows(reading)
         self._portion_bytes = max(min(tuning.json_portion_bytes, size, self._most_rows * _ROW_BYTES), 1)
+        #: Elements of arrays have two bytes each at least, and a portion may be as long as its last line.
+        self._most_spread = 4 * self._portion_bytes
         self._exact = exact.ExactRecords(reading)
         declared = [column.key for column in reading.columns]
         self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known, tuning)
@@ -112,7 +114,7 @@ class JsonParser:
             lambda items: self._of_items(stretch, items),
             self._reading.record_bytes,
         )
-        for block in blocks:
+        for block in itertools.chain.from_iterable(blocks):
             stretch.records += block.count
             yield block
 
@@ -192,11 +194,26 @@ class JsonParser:
     def _words(self, problem: ValueError) -> str:
         return words_of(problem, self._start, self._options.encoding)
 
-    def _of_objects(self, stretch: Stretch, lines: Lines) -> Block | None:
-        """The block of a portion of lines, most of them read at once, the odd ones each on its own.
+    def _of_objects(self, stretch: Stretch, lines: Lines) -> Iterable[Block] | None:
+        """The blocks of a portion of lines, most of them read at once, the odd ones each on its own.
 
         None where all of them must be objects and one is not.
         """
+        # A long object may make any number of records, and what stands beside an array is in each of them.
+        if not self._arrays or lines.size <= self._most_spread:
+            try:
+                block = self._of_portion(stretch, lines)
+            except columnar_explode.TooWide:
+                pass
+            else:
+                return None if block is None else [block]
+        items = list(exact.of_lines(lines.singly, self._options.encoding))
+        self._notice(items)
+        is_no_element = self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items)
+        return None if is_no_element else self._in_blocks(stretch, items)
+
+    def _of_portion(self, stretch: Stretch, lines: Lines) -> Block | None:
+        """The one block of a portion of lines; None where all of them must be objects and one is not."""
         first = stretch.records
         is_quick = self._attempts is not None and self._in_columns.is_worth(lines)
         taken = self._attempts.read(lines) if self._attempts and is_quick else bisection.Taken()
@@ -248,9 +265,25 @@ class JsonParser:
         if self._noticing is not None:
             self._noticing.look_at(items)
 
-    def _of_items(self, stretch: Stretch, items: list[Item]) -> Block:
+    def _of_items(self, stretch: Stretch, items: list[Item]) -> Iterable[Block]:
         self._notice(items)
-        return self._exact.block(stretch.records, list(self._spread(items)))
+        return self._in_blocks(stretch, items)
+
+    def _in_blocks(self, stretch: Stretch, items: list[Item]) -> Iterator[Block]:
+        """The blocks of the records that objects make, which are there a block at a time."""
+        most = min(_BLOCK_RECORDS, self._most_rows)
+        records: list[Item] = []
+        size = 0
+        for record in self._spread(items):
+            records.append(record)
+            if self._arrays and isinstance(record, dict):
+                # What stands beside an array is in each record that it makes.
+                size += sum(len(value) for value in record.values() if value.__class__ is str)
+            if len(records) == most or size > self._reading.block_bytes:
+                yield self._exact.block(stretch.records, records)
+                records, size = [], 0
+        if records:
+            yield self._exact.block(stretch.records, records)
 
     def keys(self, begin: Begin, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given.

@@ -116,7 +116,9 @@ class QuickRecords:
             leaves = None
         self._leaves = leaves or []
         self._spreading = (
-            columnar_explode.ColumnarExplode(arrays, [leaf.path for leaf in self._leaves]) if arrays else None
+            columnar_explode.ColumnarExplode(arrays, [leaf.path for leaf in self._leaves], reading.record_bytes)
+            if arrays
+            else None
         )
         #: Whether any record can be read in this way.
         self.is_possible = leaves is not None and (self._spreading is None or self._spreading.is_possible)

@@ -22,7 +22,7 @@ from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, format
-from spark_jobs.formats.typed import counterparts
+from spark_jobs.formats.typed import counterparts, record_sizes
 from spark_jobs.formats.typed.record_bytes import Rows
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     held: list[pa.RecordBatch] = []
     rows, size = 0, 0
     for batch in batches:
-        sizes = np.cumsum(_sizes(batch))
+        sizes = np.cumsum(record_sizes.of(batch.columns, batch.num_rows))
         at, before = 0, 0
         while at < batch.num_rows:
             full = int(np.searchsorted(sizes, GROUP_BYTES - size + before)) + 1
@@ -121,17 +121,6 @@ def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
                 held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
-
-
-def _sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """The bytes of each record's values; those of texts as long as they are, all others eight."""
-    found = np.full(batch.num_rows, 8 * batch.num_columns, dtype=np.int64)
-    for column in batch.columns:
-        if pa.types.is_string(column.type):
-            found += pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
-        elif pa.types.is_list(column.type):
-            found += 16 * pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    return found
 
 
 def converted(column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:

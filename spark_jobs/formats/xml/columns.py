@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failure_columns, types, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import format, records
+from spark_jobs.formats.reading import most_rows
 from spark_jobs.formats.typed import spelling
 from spark_jobs.formats.xml import quick, tree
 from spark_jobs.formats.xml.options import TEXT
@@ -18,7 +20,7 @@ from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, Value
 from spark_jobs.formats.xml.tree import TreeRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.xml.document import Document
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 WIDENED_TYPE = types.ANY
 #: What holds all that is in an element.
 WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
+
+#: A block has about so many records.
+_BLOCK_RECORDS = 16_384
 
 
 class Columns:
@@ -46,6 +51,9 @@ class Columns:
         self, reading: Reading, options: XmlRead, arrays: Sequence[ArrayPath] = (), listed: Sequence[str] = ()
     ) -> None:
         self._arrays = tuple(arrays)
+        self._reading = reading
+        #: Records that arrays make and no block has yet.
+        self._waiting: deque[Iterator[Tree]] = deque()
         #: Whether all records stand in one element.
         self._has_way = options.record_path is not None and not options.record_path.startswith("//")
         count = len(reading.columns)
@@ -61,6 +69,8 @@ class Columns:
         beside = tuple(f"{name}." for name in listed if name in declared)
         lists = [name for name in reading.widened if name in listed or name.startswith(beside)]
         self._grown = _Grown(names, wholes, declared, lists, listed)
+        #: How many records a block has at most, where bytes do not say it.
+        self.most_records, self._size = min(_BLOCK_RECORDS, most_rows(reading)), 0
         self.records: TextColumnRecords | TreeRecords
         if wholes or arrays or lists:
             self.records = TreeRecords(options, self._take)
@@ -70,8 +80,23 @@ class Columns:
             self._found = self.records.columns
 
     def _take(self, record: Tree) -> None:
-        for one in tree.spread(record, self._arrays) if self._arrays else (record,):
-            self._grown.take(one)
+        if not self._arrays:
+            self._grown.take(record)
+            return
+        self._waiting.append(tree.spread(record, self._arrays))
+        self.go_on()
+
+    def go_on(self) -> bool:
+        """Take records that wait for a block, as many as it has room for; whether it has any."""
+        while self._waiting and self._grown.count < self.most_records and self._size < self._reading.block_bytes:
+            one = next(self._waiting[0], None)
+            if one is None:
+                self._waiting.popleft()
+            else:
+                # What stands beside an array is in each record that it makes.
+                self._size += sum(len(value) for value in one.values() if value.__class__ is str)
+                self._grown.take(one)
+        return self._grown.count > 0
 
     @property
     def count(self) -> int:
@@ -89,7 +114,7 @@ class Columns:
         block = self._block(first, count, found)
         if isinstance(self.records, TextColumnRecords):
             self.records.count = 0
-        self._grown.count = 0
+        self._grown.count = self._size = 0
         return block
 
     def stretch(self, data: bytes, document: Document) -> QuickBatch | None:

@@ -42,8 +42,6 @@ _PIECE_BYTES = 1 << 20
 #: So many bytes are looked at for each record of a block, where a block has few of them.
 _ROW_BYTES = 16
 _FEWEST_BYTES = 4 << 10
-#: A block has about so many records.
-_BLOCK_RECORDS = 16_384
 #: Records say which value belongs to which column.
 _BY_NAME = FileColumns(0, ())
 
@@ -171,10 +169,12 @@ class XmlReader(reader.Reader):
                     if max(unfinished, document.waiting) > wanted.record_bytes:
                         raise reading.too_long(file_plan, wanted)
                 size += len(piece.data)
-                is_enough = found.count >= min(_BLOCK_RECORDS, reading.most_rows(wanted)) or size >= wanted.block_bytes
+                is_enough = found.count >= found.most_records or size >= wanted.block_bytes
                 if found.count and (is_enough or piece.is_last or stretch is not None):
                     size = 0
                     yield _counted(found.block(outcome.records), outcome)
+                    while found.go_on():
+                        yield _counted(found.block(outcome.records), outcome)
                 if stretch is not None:
                     document.passed_over()
                     yield _counted(found.block_of(stretch, outcome.records), outcome)

@@ -6,6 +6,7 @@ a list, others are texts, and an empty one is null. Columns are found by the sam
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
@@ -239,26 +240,28 @@ def present(tree: Tree, prefix: str = "") -> Iterator[str]:
                 yield from present(item, f"{prefix}{key}.")
 
 
-def spread(record: Tree, paths: Sequence[ArrayPath]) -> list[Tree]:
-    """The records that `array_paths` make of a record; each path applies to every record that the path before it made.
+def spread(record: Tree, paths: Sequence[ArrayPath]) -> Iterator[Tree]:
+    """The records that `array_paths` make of a record, one at a time.
+
+    Each path applies to every record that the path before it made.
 
     An element that occurs once is an array of one.
     """
-    records = [record]
+    records = iter((record,))
     for path in paths:
-        records = [made for one in records for made in _apply(one, path)]
+        records = itertools.chain.from_iterable(map(_apply, records, itertools.repeat(path)))
     return records
 
 
-def _apply(record: Tree, path: ArrayPath) -> list[Tree]:
+def _apply(record: Tree, path: ArrayPath) -> Iterator[Tree]:
     holder, key = _holder(record, path.path)
     if holder is None:
-        return [record]
+        return iter((record,))
     items = holder[key] if isinstance(holder[key], list) else [holder[key]]
     if path.explode:
-        return [_exploded(record, path.path, item) for item in items]
+        return map(_exploded, itertools.repeat(record), itertools.repeat(path.path), items)
     texts = ("" if item is None else item if isinstance(item, str) else values.json_text(item) for item in items)
-    return [_with(record, path.path, {key: path.separator.join(texts)})]
+    return iter((_with(record, path.path, {key: path.separator.join(texts)}),))
 
 
 def _exploded(record: Tree, path: str, item: Any) -> Tree:

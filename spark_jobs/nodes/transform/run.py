@@ -9,13 +9,17 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failure_columns, types, values
+from spark_jobs.formats.typed import record_sizes
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.transform import directives
+from spark_jobs.nodes.windows import running
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from spark_jobs.nodes.transform.step import TransformStep, Validation
@@ -44,17 +48,29 @@ class Transform(operator.Operator):
         result = self.run(self.program, batch, self.state)
         self.drop(filtered=result.filtered, duplicates=result.duplicates)
         directives.tell(self, directives.on_error(self, self.step, batch, result.failures, are_made=False))
-        output = _output(batch, result, fields=self.last)
+        at = None
         if self.checks and result.rows is not None:
-            batch.at, output.at = self.stream.spread(batch, result.rows)
+            batch.at, at = self.stream.spread(batch, result.rows)
         self.fail(batch, result.failures)
-        self.become(batch.count - result.filtered - result.duplicates - len(result.failures), output.count)
-        for check, program in self.checks:
-            output = self._validate(output, check, program)
-        if self.step.log:
-            directives.tell(self, directives.per_record(self, self.step, output, self.seen))
-            self.seen += output.count
-        self.push(output)
+        made = batch.count if result.rows is None else len(result.rows)
+        self.become(batch.count - result.filtered - result.duplicates - len(result.failures), made)
+        for start, count in self._pieces(batch, result):
+            output = _output(batch, result if count == made else _slice(result, start, count), fields=self.last)
+            if at is not None:
+                output.at = at.slice(start, count)
+            for check, program in self.checks:
+                output = self._validate(output, check, program)
+            if self.step.log:
+                directives.tell(self, directives.per_record(self, self.step, output, self.seen))
+                self.seen += output.count
+            self.push(output)
+
+    def _pieces(self, batch: batches.Batch, result: engine.BatchResult) -> Iterator[tuple[int, int]]:
+        """Where the records are cut, with the numbers of records: what blocks make has all that stood beside arrays."""
+        if result.rows is None or len(result.rows) <= batch.count:
+            return iter([(0, batch.count if result.rows is None else len(result.rows))])
+        sizes = record_sizes.of(batch.data.columns, batch.count)
+        return running.runs(sizes[result.rows.to_numpy()], self.context.memory_pool.share)
 
     def _warn(self, batch: batches.Batch, check: Validation, rows: list[int]) -> None:
         for row in () if self.silent else rows:
@@ -99,6 +115,17 @@ def _false(verdicts: pa.Array, static: types.Type) -> failure_columns.Rows:
         return np.flatnonzero(np.array(found, dtype=bool))
     rows: failure_columns.Rows = pc.indices_nonzero(pc.invert(pc.fill_null(verdicts, True))).to_numpy().astype(np.int64)
     return rows
+
+
+def _slice(result: engine.BatchResult, start: int, count: int) -> engine.BatchResult:
+    """What is made of some of the records."""
+    assert result.rows is not None
+    columns = (
+        {name: each.slice(start, count) for name, each in group.items()}
+        for group in (result.emits, result.metas, result.emitted)
+    )
+    emits, metas, emitted = columns
+    return replace(result, rows=result.rows.slice(start, count), emits=emits, metas=metas, emitted=emitted)
 
 
 def _output(batch: batches.Batch, result: engine.BatchResult, *, fields: bool) -> batches.Batch:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: The calls that count as steps: each changes something that another process, or a later one, can see.
 _CALLS = ("rename", "replace", "link", "unlink", "rmdir", "mkdir", "fsync", "open", "write", "close")
 _DEAD, _ALIVE = 9, 0
+_PAIRS = "pairs with a point of recovery"
 _OLD = {"out/a": "old", "out/b": "old", "out/letters": "old", "other/c": "old"}
 _NEW = {"out/a": "new", "out/b": "new", "other/c": "new", "other/d": "new"}
 
@@ -125,6 +126,8 @@ def run(
     points: range = range(sys.maxsize),
     steps: range | None = None,
     stride: int = 1,
+    seed: int = 0,
+    count: int = sys.maxsize,
 ) -> None:
     """Enumerate the crash points of publishing, each with the crash points of its recovery.
 
@@ -135,6 +138,8 @@ def run(
         points: which points of publishing are tried.
         steps: which points of recovery; others with each point of publishing where only every so-many-th is tried.
         stride: every how many-th point of recovery is tried; 1 for all.
+        seed: which of them, where not all are tried.
+        count: after so many pairs it ends.
     """
     for point in points:
         prepare(folder)
@@ -142,25 +147,27 @@ def run(
         is_mixed = files(folder) not in (_OLD, _NEW)
         tally.outcomes["points where a mixture shows until the next run" if is_mixed else "points"] += 1
         for first in ("out", "other"):
-            chosen = steps or range(point % stride, sys.maxsize, stride)
-            _recoveries(folder, tally, point, chosen, first, has_links=has_links)
-        if lives or tally.is_full:
+            chosen = steps or range((point + seed) % stride, sys.maxsize, stride)
+            _recoveries(folder, tally, point, chosen, first, has_links=has_links, count=count)
+        if lives or tally.is_full or tally.outcomes[_PAIRS] >= count:
             return
 
 
-def _recoveries(folder: Path, tally: rounds.Tally, point: int, steps: range, first: str, *, has_links: bool) -> None:
+def _recoveries(
+    folder: Path, tally: rounds.Tally, point: int, steps: range, first: str, *, has_links: bool, count: int
+) -> None:
     for step in steps:
         prepare(folder)
         died_at(point, lambda: publishing(folder), has_links=has_links)
         lives = not died_at(step, lambda: recovering(folder, first), has_links=has_links)
         try:
             check(folder, first)
-            tally.outcomes["pairs with a point of recovery"] += 1
+            tally.outcomes[_PAIRS] += 1
         except AssertionError as error:
             links = "" if has_links else " --no-links"
             where = f"death at step {point} of publishing, then at step {step} of recovering '{first}' first"
             tally.finding(f"{where}: {error}", f"--point {point} --step {step}{links}")
-        if lives or tally.is_full:
+        if lives or tally.is_full or tally.outcomes[_PAIRS] >= count:
             return
 
 
@@ -169,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     what = "death at every step of publishing and of recovery from it"
     parser = argparse.ArgumentParser(prog="python -m tests.attack.crash_points", description=what)
     parser.add_argument("--stride", type=int, default=1, help="try every how many-th step of recovery")
+    parser.add_argument("--seed", type=int, default=1, help="which steps those are, where not all are tried")
+    parser.add_argument("--count", type=int, default=sys.maxsize, help="end after so many pairs (default: all)")
     parser.add_argument("--no-links", action="store_true", help="only as on file systems without second names")
     parser.add_argument("--point", type=int, help="repeat this point of publishing")
     parser.add_argument("--step", type=int, help="with this step of recovery")
@@ -180,7 +189,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="clinker-attack-crash-", dir=memory_folder()))
     try:
         for has_links in (False,) if chosen.no_links else (True, False):
-            run(folder / "files", tally, has_links=has_links, points=points, steps=steps, stride=chosen.stride)
+            chances = {"stride": chosen.stride, "seed": chosen.seed, "count": chosen.count}
+            run(folder / "files", tally, has_links=has_links, points=points, steps=steps, **chances)
     finally:
         with suppress(OSError):
             shutil.rmtree(folder)

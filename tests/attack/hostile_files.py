@@ -184,6 +184,132 @@ def _zstandard(data: bytes) -> bytes:
     return found
 
 
+def _json(chance: random.Random) -> Made:
+    size = chance.choice([1000, 100_000, 1_000_000])
+    opened, closed = chance.choice([("[", "]"), ('{"a":', "}")])
+    depth = chance.choice([size, 0])
+    makers: list[Callable[[], str]] = [
+        lambda: '{"a": ' + opened * size + "1" + closed * depth + "}\n",
+        lambda: "[" * size + "]" * depth,
+        lambda: '{"a": ' + "9" * size + "}\n",
+        lambda: '{"a": 0.' + "1" * size + "}\n",
+        lambda: '{"a": 1e' + "9" * size + "}\n",
+        lambda: '{"a": "' + "\\u0041" * size + '"}\n',
+        lambda: "{" + ",".join(f'"c{at}": 1' for at in range(size)) + "}\n",
+        lambda: "{" + '"a": 1,' * size + '"a": 1}\n',
+    ]
+    kind = chance.choice(["int", "float", "string", "any", "decimal", "map", "array"])
+    layout = chance.choice(["", ", options: {format: array}", ", options: {record_path: a}"])
+    return "in.json", chance.choice(makers)().encode(), f"type: json, schema: {{a: {kind}}}{layout}", {}
+
+
+def _csv(chance: random.Random) -> Made:
+    size = chance.choice([1000, 100_000, 1_000_000])
+    makers: list[Callable[[], str]] = [
+        lambda: ",".join(f"c{at}" for at in range(size)) + "\n1\n",
+        lambda: "a\n" + "," * size + "\n",
+        lambda: "," * size + "\n" + "," * size,
+        lambda: 'a\n"' + "x\n" * size,
+        lambda: 'a,b\n1,"' + '""' * size,
+        lambda: "a\n" + "\n" * size,
+        lambda: "a\n" + "9" * size + "\n",
+    ]
+    kind = chance.choice(["int", "string", "decimal", "any"])
+    option = chance.choice(["", "has_header: false", "ragged: pad", "quotes: strict"])
+    said = f"type: csv, schema: {{a: {kind}}}, options: {{{option}}}"
+    return "in.csv", chance.choice(makers)().encode(), said, {}
+
+
+def _interchange(chance: random.Random) -> Made:
+    size = chance.choice([1000, 100_000, 1_000_000])
+    isa = "ISA*00*          *00*          *ZZ*A              *ZZ*B              *260101*0000*U*00401*000000001*0*P*>~"
+    head = f"{isa}GS*PO*A*B*20260101*0000*1*X*004010~ST*850*0001~"
+    unb = "UNB+UNOA:1+A+B+260101:0000+1'UNH+1+ORDERS:D:96A:UN'"
+    makers: list[tuple[str, Callable[[], str]]] = [
+        ("x12", lambda: head + "REF*" + "x" * size),
+        ("x12", lambda: head + "REF*1~" * size),
+        ("x12", lambda: head + "REF" + "*1" * size + "~"),
+        ("x12", lambda: head + "ST*850*0001~" * size),
+        ("x12", lambda: isa[: chance.randint(1, 105)] + "*" * size),
+        ("x12", lambda: head + "\n" * size),
+        ("edifact", lambda: unb + "FTX+" + "?" * size),
+        ("edifact", lambda: unb + "FTX" + "+1" * size + "'"),
+        ("edifact", lambda: unb + "FTX+" + "1:" * size + "'"),
+        ("edifact", lambda: unb + "BGM+1'" * size),
+    ]
+    kind, data = chance.choice(makers)
+    return f"in.{kind}", data().encode(), f"type: {kind}, schema: {{seg_id: string, e01: string}}", {}
+
+
+def _xml(chance: random.Random) -> Made:
+    size = chance.choice([1000, 100_000, 1_000_000])
+    ends = chance.choice([0, size])
+    makers: list[Callable[[], str]] = [
+        lambda: "<r><o " + " ".join(f'a{at}="1"' for at in range(size)) + "/></r>",
+        lambda: "<r><o>" + "<a>" * size + "</a>" * ends + "</o></r>",
+        lambda: "<a>" * size + "</a>" * ends,
+        lambda: "<r><o a='" + "x" * size,
+        lambda: "<r><o><!--" + "-" * size,
+        lambda: "<r><o><" + "a" * size + "/></o></r>",
+        lambda: "<r><o>" + "<a/>" * size + "</o></r>",
+        lambda: "<r><o>" + "&amp;" * size + "</o></r>",
+        lambda: "<r><o>" + "".join(f"<a{at}/>" for at in range(size)) + "</o></r>",
+        lambda: "<r>" + "".join(f"<o xmlns:n{at}='u{at}'>" for at in range(size)) + "</r>",
+    ]
+    kind = chance.choice(["int", "string", "any", "array"])
+    paths = chance.choice(["", ", array_paths: [{path: a, mode: explode}]", ", array_paths: [{path: a, mode: join}]"])
+    said = f"type: xml, options: {{record_path: r/o}}, schema: {{a: {kind}}}{paths}"
+    return "in.xml", chance.choice(makers)().encode(), said, {}
+
+
+def _elements(chance: random.Random) -> Made:
+    """Arrays that become records, beside a text that each of these has."""
+    wide, count = chance.choice([(10, 1_000_000), (1000, 300_000), (300_000, 9_000), (10_000, 60_000)])
+    mode = chance.choice(["explode", "join"])
+    paths = f"array_paths: [{{path: a, mode: {mode}}}]"
+    element = chance.choice(["1", '{"q": 1}', "null"])
+    data = '{"k": "' + "x" * wide + '", "a": [' + f"{element}," * count + f"{element}]}}\n"
+    if chance.random() < 0.5:
+        return "in.json", data.encode(), f"type: json, schema: {{k: string, a: any}}, {paths}", {}
+    text = f"<r><o><k>{'x' * wide}</k>{'<a>1</a>' * count}</o></r>"
+    said = f"type: xml, options: {{record_path: r/o}}, schema: {{k: string, a: any}}, {paths}"
+    return "in.xml", text.encode(), said, {}
+
+
+def _pipeline(chance: random.Random) -> Made:
+    """Files of YAML and programs that nest, or stand for very much."""
+    size = chance.choice([1000, 100_000, 1_000_000])
+    opened, inside, closed = chance.choice(
+        [("(", "1", ")"), ("-", "1", ""), ("not ", "true", ""), ("if true then ", "1", " else 1"), ("[", "1", "]"),
+         ("{a: ", "1", "}"), ("a ?? ", "1", ""), ("match a { 1 => ", "1", " }"), ("a.map(it => ", "it", ")")]
+    )  # fmt: skip
+    nested = f"emit v = {opened * size}{inside}{closed * chance.choice([0, size])}"
+    blocks = "emit each x in a { " * size
+    layers = [f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 10)]
+    makers: list[Callable[[], str]] = [
+        lambda: _PIPELINE.format(program=json.dumps(nested)),
+        lambda: _PIPELINE.format(program=json.dumps(blocks)),
+        lambda: _PIPELINE.format(program=json.dumps(f"emit v = {'9' * size}")),
+        lambda: _PIPELINE.format(program=json.dumps('emit v = "' + "x" * size)),
+        lambda: "[" * size,
+        lambda: "{a: " * size,
+        lambda: "a: " + "&x " * size,
+        lambda: "- " * size,
+        lambda: "\n".join(["l0: &l0 [1]", *layers, _PIPELINE.format(program="emit v = 1")]),
+        lambda: "pipeline: { name: " + "p" * size + " }\n",
+        lambda: "? " * size,
+    ]
+    return "in.csv", b"a\n1\n", "", {"pipeline.yaml": chance.choice(makers)()}
+
+
+_PIPELINE = """\
+pipeline: {{ name: p }}
+nodes:
+  - {{ type: source, name: s, config: {{ path: in.csv, type: csv, schema: {{ a: int }} }} }}
+  - {{ type: transform, name: t, input: s, config: {{ cxl: {program} }} }}
+  - {{ type: output, name: o, input: t, config: {{ type: csv, path: out/o.csv }} }}
+"""
+
 _KINDS = {
     "dictionary": _dictionary,
     "list": _list,
@@ -193,6 +319,12 @@ _KINDS = {
     "avro": _avro_file,
     "fixed width": _fixed_width,
     "text": _text,
+    "json": _json,
+    "csv": _csv,
+    "interchange": _interchange,
+    "xml": _xml,
+    "elements": _elements,
+    "pipeline": _pipeline,
 }
 
 
@@ -208,7 +340,8 @@ def _write(folder: Path, made: Made, *, is_filtered: bool) -> None:
         f"  - {{ type: output, name: o, input: {'t' if node else 's'}, "
         "config: { name: o, type: csv, path: out/o.csv } }",
     ]
-    (folder / "pipeline.yaml").write_text("\n".join(line for line in lines if line) + "\n")
+    if "pipeline.yaml" not in others:
+        (folder / "pipeline.yaml").write_text("\n".join(line for line in lines if line) + "\n")
 
 
 def _child(folder: Path, channel: int) -> None:

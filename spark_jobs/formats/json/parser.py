@@ -213,7 +213,11 @@ class JsonParser:
         return None if is_no_element else self._in_blocks(stretch, items)
 
     def _of_portion(self, stretch: Stretch, lines: Lines) -> Block | None:
-        """The one block of a portion of lines; None where all of them must be objects and one is not."""
+        """The one block of a portion of lines; None where all of them must be objects and one is not.
+
+        Raises:
+            TooWide: arrays make records of them that are too long together.
+        """
         first = stretch.records
         is_quick = self._attempts is not None and self._in_columns.is_worth(lines)
         taken = self._attempts.read(lines) if self._attempts and is_quick else bisection.Taken()
@@ -221,6 +225,8 @@ class JsonParser:
         if not left and len(taken.parts) == 1 and not self._arrays:
             return format.Block(first, lines.count, taken.parts[0][1].batch)
         singly = lines.singly if left else []
+        if self._arrays and self._may_be_wide(singly[at] for at in left):
+            raise columnar_explode.TooWide
         items = list(exact.of_lines([singly[at] for at in left], self._options.encoding))
         self._notice(items)
         if self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items):
@@ -233,6 +239,10 @@ class JsonParser:
         return _joined(
             first, lines.count, parts, self._exact.block(first, items, [first + at for at in left]) if left else None
         )
+
+    def _may_be_wide(self, lines: Iterable[bytes]) -> bool:
+        """Whether the records that some objects make may be longer than a record may be: each element is one."""
+        return sum(len(line) * line.count(b",") for line in lines) > self._reading.record_bytes
 
     def _of_spread(
         self,

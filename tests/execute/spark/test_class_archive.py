@@ -93,6 +93,39 @@ def test_a_dump_that_breaks_off_leaves_no_archive(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a.lock"]
 
 
+def test_a_dump_that_is_ended_leaves_no_folder(tmp_path):
+    program = f"""
+import time
+from pathlib import Path
+from spark_jobs.execute.spark import session
+from spark_jobs.execute.spark.embedded import class_dump
+
+def make(archive):
+    print(session._shuffle_folder({str(tmp_path)!r}), flush=True)
+    time.sleep(60)
+
+class_dump.make = make
+class_dump.main()
+"""
+    with subprocess.Popen([sys.executable, "-c", program, "a.jsa"], stdout=subprocess.PIPE, text=True) as dump:
+        folder = Path(dump.stdout.readline().strip())
+        assert folder.is_dir()
+        dump.terminate()
+        assert dump.wait(30) == 1
+    assert not folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_dump_leaves_stands_beside_the_archive(tmp_path, monkeypatch):
+    def opened(options, threads, spill_dir=None):
+        raise OSError(spill_dir)
+
+    monkeypatch.setattr(session, "open_session", opened)
+    monkeypatch.setenv(class_archive.SWITCH_VARIABLE, "off")
+    with pytest.raises(OSError, match=str(tmp_path)):
+        class_dump._dump(tmp_path / "a.partial")
+
+
 def test_two_makers_do_not_meet(tmp_path, monkeypatch):
     monkeypatch.setattr(class_dump, "_dump", lambda _: pytest.fail("made twice"))
     with (tmp_path / "a.lock").open("w") as lock:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 #: Archives of other JDKs and Spark builds that are kept; each has some 150 MB.
 _KEPT = 2
 _LIMIT_S = 600.0
+#: How long a process that is told to end may take.
+_LEAVE_S = 30.0
 
 
 def make(archive: Path) -> bool:
@@ -58,7 +62,9 @@ def _dump(target: Path) -> None:
 
     os.environ[class_archive.SWITCH_VARIABLE] = "off"
     dumping = f"{class_archive.JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
-    spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2)
+    # What a killed dump leaves stands beside the archive that it owes, where the next dump removes it.
+    folder = str(target.parent)
+    spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2, folder)
     frame = spread.mapped(spread.numbers(spark, 2), _shuffle_records, shuffle_records.SCHEMA)
     for _ in range(2):
         frame = frame.repartitionById(2, "slot").sortWithinPartitions("exchange", "ordinal")
@@ -91,13 +97,22 @@ def _forget(newest: Path) -> None:
         other.with_suffix(".lock").unlink(missing_ok=True)
 
 
+def _end() -> None:
+    """End this process: as it ends by itself, or without its leave."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_LEAVE_S)
+    os._exit(1)
+
+
 def main() -> None:
     """Make the archive that the command line names, out of everybody's way."""
     os.nice(19)
     # Whatever hangs is not worth waiting for; the session of this process has no other members than its own children.
-    watch = threading.Timer(_LIMIT_S, os._exit, [1])
+    watch = threading.Timer(_LIMIT_S, _end)
     watch.daemon = True
     watch.start()
+    # An end by itself, which removes the files of the session.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     make(Path(sys.argv[1]))
 
 

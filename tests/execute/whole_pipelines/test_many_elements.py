@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.formats.json.texts import portions
+from spark_jobs.formats.json.parser import JsonParser
 from spark_jobs.nodes.transform.run import Transform
+from spark_jobs.tuning import DEFAULT
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -83,7 +85,13 @@ def test_what_stands_beside_many_elements_is_there_a_few_megabytes_at_a_time(
 
 def test_elements_without_end_are_read_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
-    monkeypatch.setattr(portions, "PORTION_BYTES", 1 << 16)
+    made = JsonParser.__init__
+
+    def with_short_portions(self: JsonParser, *arguments: Any, **others: Any) -> None:
+        others["tuning"] = replace(DEFAULT, json_portion_bytes=1 << 16)
+        made(self, *arguments[:7], **others)
+
+    monkeypatch.setattr(JsonParser, "__init__", with_short_portions)
     count = 200_000
     data = json.dumps({"a": [1] * count}) + "\n"
     pipeline = """

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions, RunOptions
 
 _LEVELS = ("error", "warn", "info", "debug", "trace")
+_PLANS = ("text", "json", "dot", "mermaid", "svg", "html")
 _DIAGNOSTICS = ("full", "concise", "json", "sarif")
 #: File names have 255 bytes almost everywhere; the id gets a prefix or a suffix.
 _LONGEST_ID_BYTES = 200
@@ -482,9 +483,7 @@ def _add_run(commands: Any) -> None:
         "and they are unchanged, do nothing and end as it did",
     )
     command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
-    command.add_argument(
-        "--explain", nargs="?", const="text", choices=("text", "json", "dot"), help="print the plan instead of running"
-    )
+    command.add_argument("--explain", nargs="?", const="text", choices=_PLANS, help="print the plan instead of running")
     command.add_argument("--dry-run", action="store_true", help="check everything that needs no data, then stop")
     command.add_argument(
         "-n", "--dry-run-n", type=_whole(0), metavar="N", help="preview: N records per source; implies --dry-run"
@@ -523,7 +522,7 @@ def _add_explain(commands: Any) -> None:
     command.add_argument(
         "--field", metavar="NODE.FIELD", help="show where the value of a parameter or column comes from"
     )
-    command.add_argument("--format", choices=("text", "json", "dot"), help="print the plan")
+    command.add_argument("--format", choices=_PLANS, help="print the plan, as text or as a picture")
 
 
 def _add_metrics(commands: Any) -> None:

@@ -133,7 +133,7 @@ def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_O
     read = document.read(file, options.lookup, found) if file is not None else None
     if read is None:
         return None, found.sorted()
-    outputs = shown_nodes.outputs(read)
+    outputs = shown_nodes.of_kind(read, "output")
     wanted = list(dict.fromkeys(nodes)) or outputs
     known = _ports(read)
     for name in wanted:
@@ -151,7 +151,7 @@ def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_O
 
 def _ports(read: Document) -> list[str]:
     """The nodes that have records beside outputs, and of routes each branch."""
-    outputs, branches = shown_nodes.outputs(read), shown_nodes.branches(read)
+    outputs, branches = shown_nodes.of_kind(read, "output"), shown_nodes.branches(read)
     names = [node.name for node in read.nodes if node.name not in outputs]
     return [port for name in names for port in branches.get(name, [name])]
 

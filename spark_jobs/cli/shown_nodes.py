@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.document import Document
 
 
-def outputs(read: Document) -> list[str]:
-    """The outputs of a document."""
-    return [node.name for node in read.nodes if node.kind == "output"]
+def of_kind(read: Document, kind: str) -> list[str]:
+    """The nodes of one kind in a document, by name: `source`, `output`."""
+    return [node.name for node in read.nodes if node.kind == kind]
 
 
 def branches(read: Document) -> dict[str, list[str]]:

@@ -66,7 +66,7 @@ def _first(pipeline: Path, count: int) -> dict[str, list[Row]]:
     file = document.open_text(pipeline, Diagnostics())
     read = document.read(file, PlanOptions().lookup, Diagnostics()) if file else None
     assert read is not None, "it was planned"
-    sources = [node.name for node in read.nodes if node.kind == "source"]
+    sources = shown_nodes.of_kind(read, "source")
     named = {f"clinker_test_{number}": name for number, name in enumerate(sources)}
     read.nodes += shown_nodes.added(named)
     plan = planner.plan_document(read, pipeline, PlanOptions(), Diagnostics())

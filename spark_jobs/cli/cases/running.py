@@ -141,7 +141,7 @@ def _planned(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, st
     read = document.read(file, options.lookup, found) if file else None
     if read is None:
         return None, found, {}
-    outputs = shown_nodes.outputs(read)
+    outputs = shown_nodes.of_kind(read, "output")
     known = {node.name for node in read.nodes}
     shown = [name for name in setup.shown if name not in outputs]
     for name in shown:

@@ -13,9 +13,8 @@ from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
 from spark_jobs.nodes.terms.description import Around, Section
-from spark_jobs.nodes.terms.shape import Passage
 from spark_jobs.plan import pending
-from spark_jobs.plan.explain import columns, correlation, retraction, storage
+from spark_jobs.plan.explain import columns, correlation, pictures, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
 
 if TYPE_CHECKING:
@@ -35,9 +34,10 @@ _MIB = 1024 * 1024
 
 
 def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Look | None = None) -> str:
-    """The plan as `text`, `json` or `dot`."""
-    if form == "dot":
-        return dot(plan)
+    """The plan as `text` or `json`, or as a picture: `dot`, `mermaid`, `svg` or `html`."""
+    drawn = {"dot": dot, "mermaid": pictures.mermaid, "svg": pictures.svg, "html": pictures.page}.get(form)
+    if drawn is not None:
+        return drawn(plan)
     return {"text": text, "json": as_json}[form](plan, allow_outside=allow_outside, look=look)
 
 
@@ -291,19 +291,4 @@ def _node_record(
 
 def dot(plan: Plan) -> str:
     """The plan for Graphviz."""
-    numbers = {planned.name: number for number, planned in enumerate(plan.nodes)}
-    lines = ["digraph {"]
-    for planned in plan.nodes:
-        parallel = _parallel(planned)
-        label = _quoted(f"[{planned.kind}] {planned.name}\nparallel: {parallel}")
-        lines.append(f"    {numbers[planned.name]} [ shape=box label={label} ]")
-    for edge in edges.edges(plan):
-        label = edge.port or edge.qualifier or "data"
-        style = "" if edge.passage is Passage.PIPELINED else " style=bold"
-        lines.append(f"    {numbers[edge.producer]} -> {numbers[edge.consumer]} [ label={_quoted(label)}{style} ]")
-    return "\n".join([*map(printable, lines), "}"]) + "\n"
-
-
-def _quoted(label: str) -> str:
-    escaped = label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return pictures.dot(plan, {planned.name: _parallel(planned) for planned in plan.nodes})

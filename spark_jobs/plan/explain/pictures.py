@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,7 @@ def page(plan: Plan) -> str:
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_PAGE_STYLE}</style></head><body><h1>{title}</h1><figure>{_drawn(plan)}</figure>",
+        "<p>Thick lines: shuffled by key or sorted. Dashed lines: read whole by every task.</p>",
     ]
     for planned in plan.nodes:
         parts += _columns(planned)
@@ -153,8 +155,10 @@ def _drawn(plan: Plan) -> str:
         f'height="{high:.0f}" role="img" aria-label="{html.escape(printable(plan.name))}"><style>{_STYLE}</style>'
     ]
     labels = []
+    leaving = Counter(edge.producer for edge in passing)
     for edge in passing:
-        path, label = _line(boxes[edge.producer], boxes[edge.consumer], edge)
+        is_alone = leaving[edge.producer] == 1
+        path, label = _line(boxes[edge.producer], boxes[edge.consumer], edge, is_alone=is_alone)
         parts.append(path)
         labels.append(label)
     parts += [_box(box) for box in boxes.values()]
@@ -222,21 +226,31 @@ def _box(box: _Box) -> str:
     )
 
 
-def _line(producer: _Box, consumer: _Box, edge: Edge) -> tuple[str, str]:
-    """The line of an edge, and its label in the middle."""
+def _line(producer: _Box, consumer: _Box, edge: Edge, *, is_alone: bool) -> tuple[str, str]:
+    """The line of an edge, and its label, at that end of it where fewer lines meet.
+
+    Args:
+        producer: where it begins.
+        consumer: where it ends.
+        edge: the edge.
+        is_alone: whether the producer has no other one.
+    """
     x1, y1, x2, y2 = producer.middle, producer.top + _HEIGHT, consumer.middle, consumer.top
     half = (y2 - y1) / 2
-    kind = _WORDS.get(edge.passage, "")
+    word = _WORDS.get(edge.passage, "")
     path = (
-        f'<path class="edge {kind}" d="M {x1:.1f} {y1:.1f} C {x1:.1f} {y1 + half:.1f}, {x2:.1f} {y2 - half:.1f}, '
-        f'{x2:.1f} {y2:.1f}"/>'
+        f'<path class="edge {word}" d="M {x1:.1f} {y1:.1f} C {x1:.1f} {y1 + half:.1f}, {x2:.1f} {y2 - half:.1f}, '
+        f'{x2:.1f} {y2:.1f}"><title>{html.escape(printable(edge.passage))}</title></path>'
     )
-    text = _edge_text(edge)
+    text = _label(edge) or word
     if not text:
         return path, ""
+    t = 0.3 if is_alone else 0.7
+    # The curve's point: its inner points are half way down, right below its first and right above its last.
+    x = x1 * (1 - t) ** 2 * (1 + 2 * t) + x2 * t**2 * (3 - 2 * t)
+    y = y1 * (1 - t) ** 3 + 3 * (y1 + half) * t * (1 - t) + y2 * t**3
     return path, (
-        f'<text class="label" text-anchor="middle" x="{(x1 + x2) / 2:.1f}" y="{(y1 + y2) / 2 + 4:.1f}">'
-        f"{html.escape(printable(text))}</text>"
+        f'<text class="label" text-anchor="middle" x="{x:.1f}" y="{y + 4:.1f}">{html.escape(printable(text))}</text>'
     )
 
 

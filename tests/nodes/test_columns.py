@@ -16,6 +16,7 @@ from spark_jobs.nodes.records import batches, columns, guarded, ledger
 from spark_jobs.nodes.records.columns import Family, Fate, Fates
 from spark_jobs.nodes.source.record_origin import Places, RecordOrigin
 from spark_jobs.nodes.terms.shape import Role
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Desk:
         self.values: dict[str, Any] = {}
         self.memory_pool = memory.MemoryPool(64 << 20)
         self.running = None
+        self.tuning = Tuning()
         self.correlation = CorrelationHook()
         self.guards: dict[str, guarded.Guard] = {}
         self.branches = ("", "low", "high")

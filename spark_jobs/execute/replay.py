@@ -292,8 +292,9 @@ class _After:
         sizes = discovery.discover(plan, allow_outside=True)
         looked_up = sum(source.bytes or 0 for source in sizes.values())
         is_small = len(wanted.entries) <= _FEW_RECORDS and looked_up <= _FEW_BYTES
-        is_on_network = any(step.endpoint is not None for step in plan.sources.values())
-        in_process = is_small and not is_on_network and options.master is None
+        # How much a network or a database has, nobody knows before the run.
+        are_files = all(step.endpoint is None and step.file_format.has_files for step in plan.sources.values())
+        in_process = is_small and are_files and options.master is None
         chosen = replace(options, in_process=in_process, allow_absolute_paths=True, force=True, dry_run=False)
         outcome = executor.execute(plan, chosen, identity.Identity.new(None, options.batch_id))
         if outcome.result.error is not None:

@@ -194,6 +194,9 @@ def _source(step: SourceStep, given: model.Given | None, folder: Path, beside: P
     """A source that reads what a case gives."""
     folder.mkdir(parents=True)
     if given is not None and (given.text is not None or given.file is not None):
+        if not step.file_format.has_files:
+            text = f"source '{step.name}' reads a {step.format}, which has no file; give its records as `rows`"
+            raise Unknown(text, ("given", step.name))
         path = beside / given.file if given.file is not None else folder / "text"
         if given.text is not None:
             path.write_text(given.text, encoding=step.options.encoding or "utf-8")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs import plan
+from spark_jobs.cli import clinker
 from spark_jobs.plan.physical import inputs
 from tests.execute import pipelines, without_spark
 
@@ -220,6 +221,27 @@ def test_options_that_make_no_sense_are_told(options: str, said: str, shop: Shop
     found = [str(item.message) for item in plan.validate(shop.folder / "pipeline.yaml")]
     assert any(said in each for each in found), found
     assert "s3cret" not in "".join(found)
+
+
+def test_cases_give_records_in_place_of_a_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The database is not asked: there is none."""
+    text = PIPELINE.format(options="table: t", schema="id: int")
+    cases = """
+    pipeline: pipeline.yaml
+    cases:
+      - name: rows
+        given: { rows: [{ id: 1 }, { id: "x" }] }
+        expect: { o: [{ id: 1 }] }
+        dead_letters: [{ row: 2, value: x }]
+      - name: file
+        given: { rows: { file: in.csv } }
+        expect: { o: [] }
+    """
+    pipelines.write(shop.folder, {"pipeline.yaml": text, "pipeline.test.yaml": cases, "in.csv": "id\n"})
+    assert clinker.main(["test", str(shop.folder / "pipeline.test.yaml")]) == 1
+    shown = capsys.readouterr()
+    assert "1 passed, 1 failed" in shown.out
+    assert "source 'rows' reads a database, which has no file; give its records as `rows`" in shown.out + shown.err
 
 
 def test_keys_of_files_are_refused(shop: Shop) -> None:

@@ -42,7 +42,7 @@ def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
     while waiting and _is_ascending(waiting[-1]):
         # Rows that stand in this order keep it.
         waiting.pop()
-    rows = np.arange(count)
+    rows: np.ndarray | None = None
     while waiting and count:
         numbers = waiting.pop()
         low, size = _range(numbers)
@@ -53,8 +53,8 @@ def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
                 low, more = _range(waiting[-1])
                 numbers = _from_zero(waiting.pop(), low) * size + numbers
                 size *= more
-        rows = rows[order(numbers[rows])]
-    return rows
+        rows = order(numbers) if rows is None else rows[order(numbers[rows])]
+    return np.arange(count) if rows is None else rows
 
 
 def distinct(numbers: np.ndarray) -> np.ndarray:

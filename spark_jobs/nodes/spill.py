@@ -8,13 +8,11 @@ alone is E310.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, packed_sort, partition, sorting
+from spark_jobs.nodes import memory, partition, sorted_runs
 from spark_jobs.nodes.records import order
 
 if TYPE_CHECKING:
@@ -60,10 +58,6 @@ class Exhausted(Exception):
         self.node = node
 
 
-def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-
-
 class Holding(Protocol):
     """Rows that wait, and come back when all have come."""
 
@@ -98,7 +92,7 @@ class Ordered:
         self._held: list[pa.Table] = []
         self._reservation = room.memory_pool.reserve(self._spill_held)
         #: Sorted runs by how often their rows were merged: as many of a level as can be make one of the next.
-        self._levels: list[list[list[Spilled]]] = []
+        self._levels: list[list[list[sorted_runs.Block]]] = []
 
     def add(self, table: pa.Table) -> None:
         """Rows in any order."""
@@ -125,7 +119,7 @@ class Ordered:
             if self._levels:
                 if self._held:
                     self._spill_held()
-                yield from _merged([run for level in reversed(self._levels) for run in level], self._by)
+                yield from self._merged([run for level in reversed(self._levels) for run in level])
             elif self._held:
                 yield from pieces(self._sorted(), memory.step_bytes(self._room.memory_pool.share))
             self._reservation.close()
@@ -134,14 +128,14 @@ class Ordered:
         self._add_run(self._spill([self._sorted()]), 0)
         self._reservation.set(0)
 
-    def _add_run(self, run: list[Spilled], level: int) -> None:
+    def _add_run(self, run: list[sorted_runs.Block], level: int) -> None:
         if level == len(self._levels):
             self._levels.append([])
         runs = self._levels[level]
         runs.append(run)
         if len(runs) == MOST_RUNS:
             self._levels[level] = []
-            self._add_run(self._spill(_merged(runs, self._by)), level + 1)
+            self._add_run(self._spill(self._merged(runs)), level + 1)
 
     def _sorted(self) -> pa.Table:
         """What is held, in order; column by column, so that each can go as soon as it is sorted."""
@@ -150,82 +144,31 @@ class Ordered:
         if self._keyed is not None:
             table = self._keyed(table)
         names, columns = table.schema.names, table.columns
-        indices = sorted_rows(table, self._by)
+        indices = sorted_runs.order(table, self._by)
         del table
         columns.reverse()
         return pa.table({name: _ordered(columns, indices) for name in names})
 
-    def _spill(self, tables: Iterable[pa.Table]) -> list[Spilled]:
-        """A sorted run, in blocks small enough for one of each run to be held."""
-        block = max(self._room.memory_pool.limit // MOST_RUNS, 1)
-        return [self._room.spill(self._node, piece) for table in tables for piece in pieces(table, block)]
+    def _spill(self, tables: Iterable[pa.Table]) -> list[sorted_runs.Block]:
+        """A sorted run on disk."""
+        return [self._block(piece) for table in tables for piece in pieces(table, self._block_bytes)]
+
+    def _block(self, table: pa.Table) -> sorted_runs.Block:
+        written = self._room.spill(self._node, table)
+        return sorted_runs.Block(sorted_runs.key_at(table, self._by, 0), table.nbytes, written.read)
+
+    def _merged(self, runs: Sequence[Sequence[sorted_runs.Block]]) -> Iterator[pa.Table]:
+        return sorted_runs.merged(runs, self._by, self._block_bytes)
+
+    @property
+    def _block_bytes(self) -> int:
+        """Blocks are small enough for one of each run to be held."""
+        return max(self._room.memory_pool.limit // MOST_RUNS, 1)
 
 
 def _ordered(columns: list[pa.ChunkedArray], indices: pa.Array) -> pa.Array:
     """The last of the columns, which goes, in an order."""
     return columns.pop().combine_chunks().take(indices)
-
-
-def sorted_rows(table: pa.Table, by: Sequence[str]) -> pa.Array:
-    """The rows of a table in order; equal ones keep theirs."""
-    if len(by) == 1:
-        column = table.column(by[0]).combine_chunks()
-        return (
-            pa.array(packed_sort.order(column.to_numpy()))
-            if pa.types.is_integer(column.type)
-            else pc.sort_indices(column)
-        )
-    return pa.array(packed_sort.order_of_all([_numbers(table.column(name)) for name in by]))
-
-
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
-    """Whole numbers, or the ranks of bytes."""
-    if pa.types.is_integer(column.type):
-        return column.to_numpy()
-    return sorting.ranks(column.combine_chunks())
-
-
-def rows_before(table: pa.Table, by: Sequence[str], bound: Sequence[Any], side: Literal["left", "right"]) -> int:
-    """How many rows of a sorted table come before a bound; those that are equal to it are before its right side."""
-    start, end = 0, table.num_rows
-    for name, value in zip(by, bound, strict=True):
-        column = table.column(name).slice(start, end - start)
-        start, end = start + _before(column, value, "left"), start + _before(column, value, "right")
-    return start if side == "left" else end
-
-
-def _before(column: pa.ChunkedArray, value: Any, side: Literal["left", "right"]) -> int:
-    """The same for one column of numbers or bytes."""
-    if isinstance(value, int):
-        numbers = column.to_numpy()
-        return int(np.searchsorted(numbers, numbers.dtype.type(value), side=side))
-    comes_before = pc.less if side == "left" else pc.less_equal
-    return int(pc.sum(comes_before(column, pa.scalar(value, column.type)), min_count=0).as_py())
-
-
-def _merged(runs: Sequence[Sequence[Spilled]], by: Sequence[str]) -> Iterator[pa.Table]:
-    """What all runs have up to the smallest last row of their current blocks is complete: that goes on."""
-    rest = [iter(run) for run in runs]
-    current = [next(run).read() for run in rest]
-    while current:
-        bound = min(_last(table, by) for table in current)
-        ready = []
-        for i, table in enumerate(current):
-            # Rows of one place may go on in the next block: earlier runs come first with all they have.
-            while _last(table, by) == bound and (block := next(rest[i], None)) is not None:
-                table = pa.concat_tables([table, block.read()], promote_options="permissive").combine_chunks()
-            count = rows_before(table, by, bound, "right")
-            ready.append(table.slice(0, count))
-            current[i] = table.slice(count)
-        going_on = [i for i, table in enumerate(current) if table.num_rows]
-        current, rest = [current[i] for i in going_on], [rest[i] for i in going_on]
-        joined = _joined(ready)
-        yield joined.take(sorted_rows(joined, by))
-
-
-def _last(table: pa.Table, by: Sequence[str]) -> tuple[Any, ...]:
-    """What the last of sorted rows is ordered by."""
-    return tuple(table.column(name)[-1].as_py() for name in by)
 
 
 class Keyed:

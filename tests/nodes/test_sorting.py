@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.nodes import sorting, spill
+from spark_jobs.nodes import sorted_runs, sorting
 
 _INTS = st.integers(values.MIN_INT, values.MAX_INT)
 _FLOATS = st.floats(allow_nan=False)
@@ -41,7 +41,7 @@ def order_by_columns(static: types.Type, column: list[Any], **how: bool) -> list
     assert len(found) == sorting.width(static)
     assert not any(each.null_count for each in found)
     table = pa.table({str(i): each for i, each in enumerate(found)})
-    return [column[i] for i in spill.sorted_rows(table, table.schema.names).to_pylist()]
+    return [column[i] for i in sorted_runs.order(table, table.schema.names).to_pylist()]
 
 
 def rank(value: Any) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.execute.correlation import ascending, stored
 from spark_jobs.execute.tasks import part_file
+from spark_jobs.nodes import sorted_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -136,41 +137,16 @@ class _Runs:
 
 
 def ranges(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[pa.Table]]:
-    """What tables that are in order have between borders of their keys; equal keys are in one range."""
-    starts = [0] * len(tables)
-    for border in _borders(tables, keys):
-        ends = [_place(table, keys, border) for table in tables]
-        if ends != starts:
-            yield [table.slice(*_stretch(*each)) for table, *each in zip(tables, starts, ends, strict=True)]
-        starts = ends
-    ends = [table.num_rows for table in tables]
-    if ends != starts:
-        yield [table.slice(*_stretch(*each)) for table, *each in zip(tables, starts, ends, strict=True)]
-
-
-def _stretch(start: int, end: int) -> tuple[int, int]:
-    return start, end - start
-
-
-def _borders(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[np.generic]]:
-    """Keys that cut tables so that no more is between two of them than may be in memory, or little more."""
+    """What tables that are in order have, by ranges of their keys that fit memory; equal keys are in one range."""
     rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
     if not stored.are_many(rows, size):
+        if rows:
+            yield [table for table in tables if table.num_rows]
         return
-    # A sample stands for so many rows of its table, and from border to border there is one for each table.
-    step = max(1, stored.rows_at_once(rows, size) // (2 * len(tables)))
-    samples = [np.concatenate([table.column(name).to_numpy()[::step] for table in tables]) for name in keys]
-    for at in np.lexsort(samples[::-1])[len(tables) :: len(tables)].tolist():
-        yield [column[at] for column in samples]
-
-
-def _place(table: pa.Table, keys: Sequence[str], border: Sequence[np.generic]) -> int:
-    """How many rows of a table in order are before a border."""
-    low, high = 0, table.num_rows
-    for name, value in zip(keys, border, strict=True):
-        values = table.column(name).to_numpy()[low:high]
-        low, high = (low + int(np.searchsorted(values, value, side)) for side in ("left", "right"))
-    return low
+    # Half of what may be in memory begins in a range; what goes on from earlier ranges is no more than the other half.
+    most = stored.rows_at_once(rows, size) // 2
+    step = max(1, most // len(tables))
+    yield from sorted_runs.ranges([sorted_runs.blocks(table, keys, step) for table in tables], keys, most)
 
 
 def rows_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -87,8 +87,8 @@ class Rejections:
 
     def _by_first_records(self) -> Iterator[pa.Table]:
         names = findings.PAIRS.names
-        for firsts, failed in ordered.ranges([self.first_records, self._failed], names):
-            both = pa.concat_tables([firsts, failed]).group_by(names).aggregate([([], "count_all")])
+        for of_range in ordered.ranges([self.first_records, self._failed], names):
+            both = pa.concat_tables(of_range).group_by(names).aggregate([([], "count_all")])
             is_in_both = both.column("count_all").to_numpy() == 2
             groups = np.sort(both.column("group").to_numpy()[is_in_both])
             first, last = np.searchsorted(self._numbers, groups[[0, -1]]) if len(groups) else (0, 0)

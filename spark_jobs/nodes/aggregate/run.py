@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine, failure
-from spark_jobs.nodes import memory, operator, shuffle, spill
+from spark_jobs.nodes import memory, operator, shuffle, sorted_runs, spill
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import ORIGIN, ROUTE, value
@@ -61,7 +61,7 @@ class Final(shuffle.ShuffleReader):
             size = memory.step_bytes(self.context.memory_pool.share)
             for table in self.whole():
                 for piece in spill.pieces(table, size):
-                    ordered = piece.take(spill.sorted_rows(piece, self.ordered_by))
+                    ordered = piece.take(sorted_runs.order(piece, self.ordered_by))
                     self.send_home(pa.table(self._evaluate(ordered).data))
             return
         found = spill.Ordered(self.context, self.step.name, self.ordered_by)

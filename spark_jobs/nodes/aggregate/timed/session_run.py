@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import partition, spill
+from spark_jobs.nodes import partition, sorted_runs
 from spark_jobs.nodes.aggregate import accumulators, groups, partial
 from spark_jobs.nodes.aggregate.timed import sessions, suspects, windowed
 from spark_jobs.nodes.aggregate.timed.session_flow import Flow, Held
@@ -262,7 +262,7 @@ class Final(windowed.Final):
     def _reduce(self, table: pa.Table, numbers: Numbers, bounds: dict[str, pa.Array]) -> pa.Table:
         """One row for each number, from rows in the order of their records."""
         columns = {name: partial.array(table, name) for name in table.schema.names} | bounds
-        by = spill.sorted_rows(table, [order.AT])
+        by = sorted_runs.order(table, [order.AT])
         columns = {name: column.take(by) for name, column in columns.items()}
         states = [state for keeper in self.grouping.keepers for state in keeper.again(columns)]
         if _END not in columns:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes import memory, sorted_runs, spill
 from spark_jobs.nodes.aggregate import partial, run
 from spark_jobs.nodes.aggregate.timed import suspects, watermarks, windows
 from spark_jobs.nodes.correlation import Contributions
@@ -152,7 +152,7 @@ class Final(run.Final):
         """Groups in their order, to the partitions that share the windows."""
         assert self.exchange is not None
         self.leave(table.num_rows)
-        starts = [0, *(spill.rows_before(table, ORDERED_BY, cut, "left") for cut in self._cuts), table.num_rows]
+        starts = [0, *(sorted_runs.rows_before(table, ORDERED_BY, cut, "left") for cut in self._cuts), table.num_rows]
         for number, start in enumerate(starts[:-1]):
             if part := starts[number + 1] - start:
                 self.context.send(self.exchange, number, self.number_of_partition, table.slice(start, part))

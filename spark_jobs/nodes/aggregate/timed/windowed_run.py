@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes import memory, sorted_runs
 from spark_jobs.nodes.aggregate import partial
 from spark_jobs.nodes.aggregate.timed import suspects, windowed, windows
 from spark_jobs.nodes.aggregate.timed.watermarks import PASSED
@@ -128,7 +128,7 @@ class Final(windowed.Final):
             table = table.filter(pa.array(is_open))
         if PASSED in table.schema.names:
             # Groups that are one from here on stand in record order.
-            table = table.drop_columns([PASSED]).take(spill.sorted_rows(table, [order.AT]))
+            table = table.drop_columns([PASSED]).take(sorted_runs.order(table, [order.AT]))
         if table.num_rows:
             self.collect(table)
             super().receive(table)

@@ -1,0 +1,179 @@
+"""External merge sort: rows of any number in the order of some columns, of which a few blocks are in memory at a time.
+
+A run is rows in order, in blocks; each block says what its first row is ordered by. These first keys are known without
+reading, so they cut all runs into ranges of about equal size (`splitters`). A range takes the blocks that may have rows
+of it (`between`), and no key is in two ranges: what is put in order within each range is in order as a whole.
+`ranges` does so for one reader, block by block, and reads each block once.
+
+The callers differ in where their runs are: spilled rows (`spill.py`), dead letters in the files of tasks
+(`execute/dlq/`), facts of correlation groups in mapped files (`execute/correlation/`), and records of sorted outputs
+that tasks merge, each a range of them (`execute/delivery/merging.py`).
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.nodes import packed_sort, sorting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    #: What a row is ordered by: numbers or bytes, the most important one first.
+    Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rows of a run that are read together.
+
+    Args:
+        first: the key of the first row.
+        size: how much it counts in a range: bytes or rows.
+        read: gives the rows.
+    """
+
+    first: Key
+    size: int
+    read: Callable[[], pa.Table]
+
+
+# ---- rows in order -------------------------------------------------------------------------------------------------
+
+
+def order(table: pa.Table, by: Sequence[str]) -> pa.Array:
+    """The positions of a table's rows in the order of some columns of numbers or bytes; equal rows keep theirs."""
+    if len(by) == 1:
+        column = table.column(by[0]).combine_chunks()
+        return (
+            pa.array(packed_sort.order(column.to_numpy()))
+            if pa.types.is_integer(column.type)
+            else pc.sort_indices(column)
+        )
+    return pa.array(packed_sort.order_of_all([_numbers(table.column(name)) for name in by]))
+
+
+def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+    """Whole numbers, or the ranks of bytes."""
+    if pa.types.is_integer(column.type):
+        return column.to_numpy()
+    return sorting.ranks(column.combine_chunks())
+
+
+def is_sorted(table: pa.Table, by: Sequence[str]) -> bool:
+    """Whether rows are in the order of some columns of numbers. Looking is much cheaper than sorting."""
+    count = table.num_rows
+    is_after, is_equal = np.zeros(max(count - 1, 0), dtype=bool), np.ones(max(count - 1, 0), dtype=bool)
+    for name in by:
+        values = table.column(name).to_numpy()
+        is_after |= is_equal & (values[1:] > values[:-1])
+        is_equal &= values[1:] == values[:-1]
+        if is_after.all():
+            return True
+    return bool((is_after | is_equal).all())
+
+
+def key_at(table: pa.Table, by: Sequence[str], row: int) -> Key:
+    """What a row is ordered by."""
+    return tuple(table.column(name)[row].as_py() for name in by)
+
+
+def rows_before(table: pa.Table, by: Sequence[str], bound: Key, side: Literal["left", "right"]) -> int:
+    """How many rows of a sorted table come before a bound; those that are equal to it are before its right side."""
+    start, end = 0, table.num_rows
+    for name, value in zip(by, bound, strict=True):
+        column = table.column(name).slice(start, end - start)
+        start, end = start + _before(column, value, "left"), start + _before(column, value, "right")
+    return start if side == "left" else end
+
+
+def _before(column: pa.ChunkedArray, value: Any, side: Literal["left", "right"]) -> int:
+    """The same for one column."""
+    if isinstance(value, int):
+        numbers = column.to_numpy()
+        return int(np.searchsorted(numbers, numbers.dtype.type(value), side=side))
+    search = bisect.bisect_left if side == "left" else bisect.bisect_right
+    return search(column, value, key=lambda each: each.as_py())
+
+
+def blocks(table: pa.Table, by: Sequence[str], rows: int) -> list[Block]:
+    """A run that is at hand, in blocks of so many rows."""
+    starts = range(0, table.num_rows, rows)
+    return [Block(key_at(table, by, start), rows, partial(table.slice, start, rows)) for start in starts]
+
+
+# ---- ranges --------------------------------------------------------------------------------------------------------
+
+
+def splitters(blocks: Iterable[tuple[Key, int]], most: int) -> list[Key]:
+    """Keys that cut runs into ranges.
+
+    Args:
+        blocks: first key and size of each block, in any order.
+        most: the size of a range, unless a single block has more. The parts of blocks that begin in an earlier range
+            come on top: at most one block of each run.
+    """
+    found: list[Key] = []
+    size = 0
+    for key, more in sorted(blocks, key=itemgetter(0)):
+        if size and size + more > most:
+            found.append(key)
+            size = 0
+        size += more
+    return found
+
+
+def between(firsts: Sequence[Key], low: Key | None, high: Key | None) -> range:
+    """The blocks of a run that may have rows with `low <= key < high`, by their first keys; None is no bound.
+
+    A key must not begin two blocks of the run.
+    """
+    first = 0 if low is None else max(bisect.bisect_right(firsts, low) - 1, 0)
+    last = len(firsts) if high is None else bisect.bisect_left(firsts, high)
+    return range(first, last)
+
+
+def ranges(runs: Sequence[Sequence[Block]], by: Sequence[str], most: int) -> Iterator[list[pa.Table]]:
+    """The rows of runs, range by range; each block is read once.
+
+    Args:
+        runs: their blocks in order.
+        by: the columns that order them.
+        most: see `splitters`.
+
+    Yields:
+        The rows of a range as sorted tables, in the order of the runs. Rows that are equal in `by` are in one range.
+    """
+    waiting = [(block.first, number, block) for number, run in enumerate(runs) for block in run]
+    waiting.sort(key=itemgetter(0, 1))
+    current: list[list[pa.Table]] = [[] for _ in runs]
+    at = 0
+    for bound in [*splitters([(first, block.size) for first, _, block in waiting], most), None]:
+        while at < len(waiting) and (bound is None or waiting[at][0] < bound):
+            _, number, block = waiting[at]
+            current[number].append(block.read())
+            at += 1
+        found = []
+        for number, tables in enumerate(current):
+            counts = [table.num_rows if bound is None else rows_before(table, by, bound, "left") for table in tables]
+            found += [table.slice(0, count) for table, count in zip(tables, counts, strict=True) if count]
+            rest = zip(tables, counts, strict=True)
+            current[number] = [table.slice(count) for table, count in rest if count < table.num_rows]
+        if found:
+            yield found
+
+
+def merged(runs: Sequence[Sequence[Block]], by: Sequence[str], most: int) -> Iterator[pa.Table]:
+    """The rows of runs in order, a range at a time (see `ranges`); of equal rows those of earlier runs come first."""
+    for found in ranges(runs, by, most):
+        joined = pa.concat_tables(found, promote_options="permissive").combine_chunks()
+        del found
+        yield joined.take(order(joined, by))

@@ -81,12 +81,12 @@ def is_sorted(table: pa.Table, by: Sequence[str]) -> bool:
     return bool((is_after | is_equal).all())
 
 
-def key_at(table: pa.Table, by: Sequence[str], row: int) -> Key:
+def key_at(table: pa.Table | pa.RecordBatch, by: Sequence[str], row: int) -> Key:
     """What a row is ordered by."""
     return tuple(table.column(name)[row].as_py() for name in by)
 
 
-def rows_before(table: pa.Table, by: Sequence[str], bound: Key, side: Literal["left", "right"]) -> int:
+def rows_before(table: pa.Table | pa.RecordBatch, by: Sequence[str], bound: Key, side: Literal["left", "right"]) -> int:
     """How many rows of a sorted table come before a bound; those that are equal to it are before its right side."""
     start, end = 0, table.num_rows
     for name, value in zip(by, bound, strict=True):
@@ -95,7 +95,7 @@ def rows_before(table: pa.Table, by: Sequence[str], bound: Key, side: Literal["l
     return start if side == "left" else end
 
 
-def _before(column: pa.ChunkedArray, value: Any, side: Literal["left", "right"]) -> int:
+def _before(column: pa.ChunkedArray | pa.Array, value: Any, side: Literal["left", "right"]) -> int:
     """The same for one column."""
     if isinstance(value, int):
         numbers = column.to_numpy()
@@ -118,8 +118,8 @@ def splitters(blocks: Iterable[tuple[Key, int]], most: int) -> list[Key]:
 
     Args:
         blocks: first key and size of each block, in any order.
-        most: the size of a range, unless a single block has more. The parts of blocks that begin in an earlier range
-            come on top: at most one block of each run.
+        most: the size of the blocks that begin in a range, unless a single one, or those of one key, have more. What
+            is left of blocks that began earlier comes on top: at most one block of each run.
     """
     found: list[Key] = []
     size = 0
@@ -154,19 +154,24 @@ def ranges(runs: Sequence[Sequence[Block]], by: Sequence[str], most: int) -> Ite
     """
     waiting = [(block.first, number, block) for number, run in enumerate(runs) for block in run]
     waiting.sort(key=itemgetter(0, 1))
-    current: list[list[pa.Table]] = [[] for _ in runs]
+    current: dict[int, list[pa.Table]] = {}
     at = 0
     for bound in [*splitters([(first, block.size) for first, _, block in waiting], most), None]:
         while at < len(waiting) and (bound is None or waiting[at][0] < bound):
             _, number, block = waiting[at]
-            current[number].append(block.read())
+            current.setdefault(number, []).append(block.read())
             at += 1
         found = []
-        for number, tables in enumerate(current):
-            counts = [table.num_rows if bound is None else rows_before(table, by, bound, "left") for table in tables]
-            found += [table.slice(0, count) for table, count in zip(tables, counts, strict=True) if count]
-            rest = zip(tables, counts, strict=True)
-            current[number] = [table.slice(count) for table, count in rest if count < table.num_rows]
+        for number in sorted(current):
+            rest = []
+            for table in current.pop(number):
+                count = table.num_rows if bound is None else rows_before(table, by, bound, "left")
+                if count:
+                    found.append(table.slice(0, count))
+                if count < table.num_rows:
+                    rest.append(table.slice(count))
+            if rest:
+                current[number] = rest
         if found:
             yield found
 

@@ -7,7 +7,6 @@ writes them in order. No key is in two runs, so where equal records are cut does
 
 from __future__ import annotations
 
-import bisect
 import errno
 import itertools
 import os
@@ -25,7 +24,7 @@ from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format
-from spark_jobs.nodes import sorting
+from spark_jobs.nodes import sorted_runs, sorting
 from spark_jobs.nodes.output import records
 
 if TYPE_CHECKING:
@@ -35,7 +34,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.formats.frame import Frame
+    from spark_jobs.nodes.sorted_runs import Key
     from spark_jobs.tuning import Tuning
+
+_BY = (records.KEY,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class Range:
     """The records with `low <= key < high` of some runs (None: no bound), and the file that they are written to."""
 
     sources: tuple[Blocks, ...]
-    low: bytes | None
-    high: bytes | None
+    low: Key | None
+    high: Key | None
     target: str
     columns: tuple[str, ...]
     frame: Frame | None
@@ -71,7 +73,7 @@ class Range:
 def merge(
     spark: SparkSession,
     part_store: PartStore,
-    sorted_runs: Sequence[Sequence[Piece]],
+    run_groups: Sequence[Sequence[Piece]],
     columns: Sequence[str],
     folder: str,
     most: int,
@@ -83,7 +85,7 @@ def merge(
     Args:
         spark: runs the tasks.
         part_store: where the runs and parts are.
-        sorted_runs: groups of runs; each group is merged by itself.
+        run_groups: groups of runs; each group is merged by itself.
         columns: what the new parts' indexes have beside the sizes.
         folder: where in the depot the parts go.
         most: bytes of a range, of which a task holds about four times as many.
@@ -96,16 +98,16 @@ def merge(
     """
     most, enough = max(most, tuning.merge_range_bytes), 0 if frame else 1
     groups = [
-        _ranges(part_store, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in sorted_runs
+        _ranges(part_store, runs, columns, folder, most, frame) if len(runs) > enough else [] for runs in run_groups
     ]
     wanted = [each for group in groups for each in group]
-    if wanted and sum(run.size for runs in sorted_runs for run in runs) <= min(tuning.driver_output_bytes, most):
+    if wanted and sum(run.size for runs in run_groups for run in runs) <= min(tuning.driver_output_bytes, most):
         written = [_write(part_store, each) for each in wanted]
     else:
         written = spread.spread(spark, partial(_write, part_store), wanted, told=(OSError, format.Unfit))
     pieces = iter(written)
     found = []
-    for runs, group in zip(sorted_runs, groups, strict=True):
+    for runs, group in zip(run_groups, groups, strict=True):
         parts = [next(pieces) for _ in group] if group else [Noted(run, records=run.size) for run in runs]
         if sum(part.records for part in parts) != sum(run.size for run in runs):
             raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
@@ -118,12 +120,7 @@ def _ranges(
 ) -> list[Range]:
     """Ranges of about `size` bytes."""
     known = [_Run.of(part_store, run) for run in runs]
-    bounds, held = [], 0
-    for key, weight in sorted(pair for run in known for pair in run.weights):
-        if held + weight > size and held:
-            bounds.append(key)
-            held = 0
-        held += weight
+    bounds = sorted_runs.splitters((pair for run in known for pair in run.weights), size)
     edges = [None, *bounds, None]
     return [
         Range(
@@ -143,12 +140,12 @@ class _Run:
     """A run's blocks: the first key of each, its bytes, and those of its index."""
 
     path: str
-    firsts: list[bytes]
+    firsts: list[Key]
     sizes: list[int]
     index_sizes: list[int]
 
     @property
-    def weights(self) -> Iterator[tuple[bytes, int]]:
+    def weights(self) -> Iterator[tuple[Key, int]]:
         """What a task has to hold of each block, by its first key."""
         for first, size, index_size in zip(self.firsts, self.sizes, self.index_sizes, strict=True):
             yield first, size + index_size
@@ -163,14 +160,13 @@ class _Run:
         if sum(sizes) != run.size:
             text = f"tells of {sum(sizes)} bytes, but {run.size} were written; run again"
             raise OSError(errno.EIO, text, run.path + records.SUFFIX)
-        firsts = [block.column(records.KEY)[0].as_py() for block in blocks]
+        firsts = [sorted_runs.key_at(block, _BY, 0) for block in blocks]
         return cls(run.path, firsts, sizes, [block.nbytes for block in blocks])
 
-    def between(self, low: bytes | None, high: bytes | None) -> Blocks:
+    def between(self, low: Key | None, high: Key | None) -> Blocks:
         """The blocks that may have keys of a range."""
-        first = 0 if low is None else max(bisect.bisect_right(self.firsts, low) - 1, 0)
-        last = len(self.firsts) if high is None else bisect.bisect_left(self.firsts, high)
-        return Blocks(self.path, range(first, last), sum(self.sizes[:first]))
+        numbers = sorted_runs.between(self.firsts, low, high)
+        return Blocks(self.path, numbers, sum(self.sizes[: numbers.start]))
 
 
 def _write(part_store: PartStore, wanted: Range) -> Noted:
@@ -194,7 +190,7 @@ def _write(part_store: PartStore, wanted: Range) -> Noted:
 
 
 def _read(
-    part_store: PartStore, blocks: Blocks, low: bytes | None, high: bytes | None
+    part_store: PartStore, blocks: Blocks, low: Key | None, high: Key | None
 ) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
     """A run's records in a range with what the index says of them, block by block."""
     at = blocks.start
@@ -203,9 +199,8 @@ def _read(
             block = file.get_batch(number)
             ends = at + np.concatenate([[0], np.cumsum(block.column(records.SIZE).to_numpy())])
             at = int(ends[-1])
-            keys = block.column(records.KEY)
-            first = 0 if low is None else _place(keys, low)
-            last = len(keys) if high is None else _place(keys, high)
+            first = 0 if low is None else sorted_runs.rows_before(block, _BY, low, "left")
+            last = block.num_rows if high is None else sorted_runs.rows_before(block, _BY, high, "left")
             if first < last:
                 data.seek(int(ends[first]))
                 with durable.about(blocks.run):
@@ -215,8 +210,3 @@ def _read(
                 found = sorting.binary(ends[first : last + 1] - ends[first], texts)
                 known = block.slice(first, last - first)
                 yield found, {name: known.column(name) for name in known.schema.names if name != records.SIZE}
-
-
-def _place(keys: pa.Array, bound: bytes) -> int:
-    """The first of some sorted keys that is not below a bound."""
-    return bisect.bisect_left(keys, bound, key=lambda key: key.as_py())

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.dlq.reasons import Reasons
+from spark_jobs.nodes import sorted_runs
 from spark_jobs.nodes.records import guarded
 from spark_jobs.nodes.records.identity import record_numbers
 from spark_jobs.tuning import DEFAULT
@@ -40,7 +41,8 @@ SCHEMA = pa.schema([
     ("record", pa.list_(pa.string())), ("kind", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
     ("key", pa.list_(pa.string())),
 ])  # fmt: skip
-_ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
+#: What entries are sorted by.
+ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
 #: Stands for the source of aggregated rows, which have no single source.
 AGGREGATED = -2
 #: The file beside a file of entries that tells what is in its blocks.
@@ -266,7 +268,7 @@ class Runs:
         self._file: Any = None
         self._blocks: list[dict[str, Any]] = []
         self._run = 0
-        self._last: tuple[int, ...] | None = None
+        self._last: sorted_runs.Key | None = None
 
     def add(self, table: pa.Table) -> None:
         """Take entries."""
@@ -298,9 +300,9 @@ class Runs:
         lowest, highest = int(splits.min()), int(splits.max())
         known = self.splits or (lowest, highest)
         self.splits = (min(known[0], lowest), max(known[1], highest))
-        if self._last is not None and key_at(table, 0) < self._last:
+        if self._last is not None and sorted_runs.key_at(table, ORDERED, 0) < self._last:
             self._run += 1
-        self._last = key_at(table, table.num_rows - 1)
+        self._last = sorted_runs.key_at(table, ORDERED, table.num_rows - 1)
         if self._file is None:
             self._file = pa.ipc.new_file(self.path, SCHEMA, options=_LZ4)
         size = self._tuning.dlq_block_rows
@@ -313,45 +315,24 @@ class Runs:
         splits = block.column("split").to_numpy()
         self._blocks.append({
             "run": self._run,
-            "first": key_at(block, 0),
+            "first": sorted_runs.key_at(block, ORDERED, 0),
             "splits": (int(splits.min()), int(splits.max())),
             "whys": [asdict(names[number]) for number in reason.dictionary.to_pylist()],
         })  # fmt: skip
         self._file.write_table(block.set_column(block.schema.get_field_index("reason"), "reason", reason.indices))
 
 
-def key_at(table: pa.Table, row: int) -> tuple[int, ...]:
-    """What an entry is sorted by."""
-    return tuple(table.column(name)[row].as_py() for name in _ORDERED)
-
-
-def in_order(table: pa.Table, more: tuple[str, ...] = ()) -> pa.Table:
-    """Entries in their order, and by `more` columns where that is the same."""
-    if is_sorted(table, more):
+def in_order(table: pa.Table) -> pa.Table:
+    """Entries in their order; mostly they are."""
+    if sorted_runs.is_sorted(table, ORDERED):
         return table
     # Mostly a record has one entry, and its place alone decides: a split is of one source.
     numbers = record_numbers(table.column("split"), table.column("row"))
     rows = np.argsort(numbers, kind="stable")
     sources = table.column("source").to_numpy()[rows]
     if (numbers[rows][1:] == numbers[rows][:-1]).any() or (sources[1:] < sources[:-1]).any():
-        rows = np.lexsort([table.column(name).to_numpy() for name in reversed((*_ORDERED, *more))])
+        rows = np.lexsort([table.column(name).to_numpy() for name in reversed(ORDERED)])
     return table.take(pa.array(rows))
-
-
-def is_sorted(table: pa.Table, more: tuple[str, ...] = ()) -> bool:
-    """Whether entries are in their order, and by `more` columns where that is the same.
-
-    They mostly are, and looking is much cheaper than sorting.
-    """
-    count = table.num_rows
-    is_after, is_equal = np.zeros(max(count - 1, 0), dtype=bool), np.ones(max(count - 1, 0), dtype=bool)
-    for name in (*_ORDERED, *more):
-        values = table.column(name).to_numpy()
-        is_after |= is_equal & (values[1:] > values[:-1])
-        is_equal &= values[1:] == values[:-1]
-        if is_after.all():
-            return True
-    return bool((is_after | is_equal).all())
 
 
 def sources_of(table: pa.Table) -> np.ndarray:

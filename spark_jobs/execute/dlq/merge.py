@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
-import heapq
 import json
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -15,6 +13,7 @@ import pyarrow as pa
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq.buffer import Why
 from spark_jobs.execute.tasks import part_file
+from spark_jobs.nodes import sorted_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,17 +25,14 @@ if TYPE_CHECKING:
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row", "cause_group")
 #: The columns of entries without those of their records: what they are counted by.
 _NAMES = tuple(at for at, field in enumerate(buffer.SCHEMA) if not pa.types.is_list(field.type))
-#: The run of an entry while runs are merged.
-_RUN = pa.field("run", pa.int32())
 
 
 @dataclass(frozen=True)
-class SortedBlock:
-    """A sorted block of a file: its first key, and the reasons that its entries name."""
+class FileBlock:
+    """A block of a file, and the reasons that its entries name."""
 
     path: str
     number: int
-    first: tuple[int, ...]
     whys: tuple[Why, ...]
 
 
@@ -83,44 +79,29 @@ class Merged:
     def parts(self) -> Iterator[pa.Table]:
         """The entries in their order, some thousands at a time.
 
-        Blocks are read in the order of their first keys. What stands before the first key of all that is not read
-        can come no more. Of entries with one key those of earlier runs come first, as they came to their tasks.
+        Of entries with one key those of earlier runs come first, as they came to their tasks.
         """
-        waiting = [(run[0].first, number, 0, run) for number, run in enumerate(self._runs())]
-        heapq.heapify(waiting)
-        fields = range(len(buffer.SCHEMA)) if self._fields is None else self._fields
-        held = pa.schema([*(buffer.SCHEMA.field(at) for at in fields), _RUN]).empty_table()
-        while waiting:
-            _, number, at, run = heapq.heappop(waiting)
-            if at + 1 < len(run):
-                heapq.heappush(waiting, (run[at + 1].first, number, at + 1, run))
-            block = self._read(run[at])
-            block = block.append_column(_RUN, pa.array(np.full(block.num_rows, number, dtype=np.int32)))
-            held = buffer.in_order(pa.concat_tables([held, block]).combine_chunks(), (_RUN.name,))
-            ready = held.num_rows
-            if waiting:
-                bound = waiting[0][0]
-                ready = bisect.bisect_left(range(held.num_rows), bound, key=lambda row: buffer.key_at(held, row))
-            if (part := self._chosen(held.slice(0, ready).drop_columns([_RUN.name]))).num_rows:
+        for found in sorted_runs.ranges(self._runs(), buffer.ORDERED, most=1):
+            part = self._chosen(buffer.in_order(pa.concat_tables(found).combine_chunks()))
+            if part.num_rows:
                 yield part
-            held = held.slice(ready)
 
-    def _runs(self) -> list[list[SortedBlock]]:
-        """The blocks that may name the splits, run by run."""
-        found: list[list[SortedBlock]] = []
+    def _runs(self) -> list[list[sorted_runs.Block]]:
+        """The blocks that may name the splits, run by run; a range is one block and what others have of its keys."""
+        found: list[list[sorted_runs.Block]] = []
         for path in self._files:
             with part_file.unchanged(path), open(path + buffer.INDEX, encoding="utf-8") as file:
                 told = json.load(file)
-            runs: dict[int, list[SortedBlock]] = {}
+            runs: dict[int, list[sorted_runs.Block]] = {}
             for number, block in enumerate(told):
                 low, high = block["splits"]
                 if low <= self._splits[1] and high >= self._splits[0]:
-                    whys = tuple(Why(**why) for why in block["whys"])
-                    runs.setdefault(block["run"], []).append(SortedBlock(path, number, tuple(block["first"]), whys))
+                    read = partial(self._read, FileBlock(path, number, tuple(Why(**why) for why in block["whys"])))
+                    runs.setdefault(block["run"], []).append(sorted_runs.Block(tuple(block["first"]), 1, read))
             found += runs.values()
         return found
 
-    def _read(self, block: SortedBlock) -> pa.Table:
+    def _read(self, block: FileBlock) -> pa.Table:
         """A block with reasons as all blocks count them."""
         numbers = np.array([self._known.setdefault(why, len(self._known)) for why in block.whys], dtype=np.int32)
         with part_file.unchanged(block.path):

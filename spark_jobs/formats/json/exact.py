@@ -15,7 +15,7 @@ from spark_jobs.cxl import failure_columns as columnar
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text, coerce, format, misread
+from spark_jobs.formats import blocks, coerce, misread
 from spark_jobs.formats.json import objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed, spread
@@ -58,19 +58,20 @@ class ExactRecords:
                 rows.append(row)
             else:
                 failures[row] = item.failure
-        columns = [self._column(column, records, rows, failures) for column in self._reading.columns]
-        batch = self._batch(columns, records)
-        if not failures:
-            return format.Block(first, len(items), batch, pa.array(places, pa.int64()))
-        is_good = pa.array([row not in failures for row in rows], pa.bool_())
-        return format.Block(
-            first,
-            len(items),
-            batch.filter(is_good),
-            pa.array(rows, pa.int64()).filter(is_good),
-            columnar.of([RowFailure(row, failures[row]) for row in sorted(failures)]),
-            self._failed_rows(columns, records, rows, failures) if self._reading.failure_texts else None,
-        )
+        declared = [self._column(column, records, rows, failures) for column in self._reading.columns]
+
+        def as_read(position: int, chosen: pa.Array) -> pa.StringArray:
+            key = self._reading.columns[position].key
+            found = (None if row is None else objects.find(records[row], key) for row in chosen.to_pylist())
+            return pa.array([None if value is None else decoding.raw_text(value) for value in found], pa.string())
+
+        bad = blocks.Bad()
+        if failures:
+            found = columnar.of([RowFailure(row, failures[row]) for row in sorted(failures)])
+            failing = [at for at, row in enumerate(rows) if row in failures]
+            bad = blocks.Bad(found, np.array(failing, dtype=np.int64), as_read)
+        undeclared, well_formed = self._undeclared_arrays(records), np.array(rows, dtype=np.int64)
+        return blocks.block(self._reading, first, len(items), declared, undeclared, well_formed, bad)
 
     def _column(
         self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
@@ -112,47 +113,26 @@ class ExactRecords:
                 usual.append(None)
         return usual
 
-    def _batch(self, columns: list[pa.Array], records: list[dict[str, Any]]) -> pa.RecordBatch:
-        names, arrays = [], []
-        for column, array in zip(self._reading.columns, columns, strict=True):
-            if self._reading.carries(column.name):
-                names.append(column.name)
-                arrays.append(array)
-        if self._reading.widened:
-            found: dict[str, tuple[list[int], list[Any]]] = {}
-            for at, record in enumerate(records):
-                for name, value in self._undeclared.values(record).items():
-                    places, leaves = found.setdefault(name, ([], []))
-                    places.append(at)
-                    leaves.append(decoding.plain(value))
-            nothing = pa.nulls(len(records), pa.string())
-            for name in self._reading.widened:
-                names.append(format.WIDENED + name)
-                if name not in found:
-                    arrays.append(nothing)
-                    continue
-                places, leaves = found[name]
-                texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
-                arrays.append(spread(texts, np.array(places, np.int64), len(records)))
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, names=names)
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
-
-    def _failed_rows(
-        self, columns: list[pa.Array], records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]
-    ) -> pa.RecordBatch:
-        """The failing records as dead letters show them; nulls for malformed ones."""
-        places = {row: index for index, row in enumerate(rows)}
-        chosen = [places.get(row) for row in sorted(failures)]
+    def _undeclared_arrays(self, records: list[dict[str, Any]]) -> list[pa.StringArray]:
+        """The undeclared columns that are carried: values of any kind."""
+        if not self._reading.widened:
+            return []
+        found: dict[str, tuple[list[int], list[Any]]] = {}
+        for at, record in enumerate(records):
+            for name, value in self._undeclared.values(record).items():
+                places, leaves = found.setdefault(name, ([], []))
+                places.append(at)
+                leaves.append(decoding.plain(value))
+        nothing = pa.nulls(len(records), pa.string())
         arrays = []
-        for column, array in zip(self._reading.columns, columns, strict=True):
-            shown = cell_text.texts(array.take(pa.array(chosen, pa.int64())), column.type).to_pylist()
-            for at, index in enumerate(chosen):
-                if shown[at] is None and index is not None:
-                    raw = objects.find(records[index], column.key)
-                    shown[at] = None if raw is None else decoding.raw_text(raw)
-            arrays.append(pa.array(shown, pa.string()))
-        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
+        for name in self._reading.widened:
+            if name not in found:
+                arrays.append(nothing)
+                continue
+            places, leaves = found[name]
+            texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
+            arrays.append(spread(texts, np.array(places, np.int64), len(records)))
+        return arrays
 
 
 def _members(records: list[dict[str, Any]], name: str) -> list[Any]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import coerce, format
+from spark_jobs.formats import blocks, coerce
 from spark_jobs.formats.json import arrow, columnar_explode, nested_columns, objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
@@ -280,16 +280,14 @@ class QuickRecords:
         return array
 
     def _batch(self, arrays: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
-        found = {
-            column.name: arrays[column.key] for column in self._reading.columns if self._reading.carries(column.name)
-        }
-        for name in self._reading.widened:
-            # Where there are columns below the name, only odd records have a value of the name's own.
-            array = arrays.get(name)
-            found[format.WIDENED + name] = pa.nulls(count, pa.string()) if array is None else array
-        if found:
-            return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        declared = [
+            arrays[column.key] if self._reading.carries(column.name) else None for column in self._reading.columns
+        ]
+        # Where there are columns below the name, only odd records have a value of the name's own.
+        undeclared = [
+            arrays[name] if name in arrays else pa.nulls(count, pa.string()) for name in self._reading.widened
+        ]
+        return blocks.batch(self._reading, declared, undeclared, count)
 
 
 def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:

@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import failure_columns, types, values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind, Type
-from spark_jobs.formats import cell_text, coerce, format
-from spark_jobs.formats.records import Problems
+from spark_jobs.formats import blocks, cell_text, coerce
 from spark_jobs.formats.spelling import USUAL
 from spark_jobs.formats.typed import spelling
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.failure_columns import Rows
-    from spark_jobs.formats.format import FileColumns, Reading, SourceColumn
+    from spark_jobs.formats.format import Block, SourceColumn
     from spark_jobs.formats.spelling import Spelling
 
 #: Floats from here on are no ints of 64 bits.
@@ -66,20 +65,14 @@ class Refusals:
 NONE_REFUSED: Mapping[int, Refusals] = MappingProxyType({})
 
 
-class TypedShape:
-    """How the columns of a file become those of its source."""
+class TypedShape(blocks.Shape[Found]):
+    """How the typed columns of a file become those of its source."""
 
-    def __init__(self, reading: Reading, columns: FileColumns) -> None:
-        self._reading = reading
-        self._columns = columns
+    _refused: Mapping[int, Refusals] = NONE_REFUSED
 
     def block(
-        self,
-        first: int,
-        count: int,
-        found: Mapping[int, Found],
-        refused: Mapping[int, Refusals] = NONE_REFUSED,
-    ) -> format.Block:
+        self, first: int, count: int, found: Mapping[int, Found], refused: Mapping[int, Refusals] = NONE_REFUSED
+    ) -> Block:
         """The block of some records.
 
         Args:
@@ -88,84 +81,31 @@ class TypedShape:
             found: the columns of the file that are needed, by their places.
             refused: what is no value in them, and null there.
         """
-        problems = Problems(count)
-        converted: list[pa.Array | None] = []
-        for column, field in zip(self._reading.columns, self._columns.declared, strict=True):
-            if field is not None and field in refused:
-                problems.note(refused[field].rows, refused[field].reason(column), field)
-            converted.append(self._column(column, field, found, count, problems))
-        batch = self._batch(converted, found, refused, count)
-        if not problems.reasons:
-            return format.Block(first, count, batch)
-        texts = _Texts(found, refused)
-        bad = problems.rows
-        places = np.arange(first, first + count, dtype=np.int64)
-        good = np.delete(np.arange(count, dtype=np.int64), bad)
-        return format.Block(
-            first,
-            count,
-            batch.take(pa.array(good)),
-            pa.array(places[good], pa.int64()),
-            failure_columns.joined([problems.failures(texts, places)]),
-            self._shown(bad, texts, converted) if self._reading.failure_texts else None,
-        )
+        self._refused = refused
+        return self.shaped(first, count, found, _Texts(found, refused))
 
-    def _column(
-        self, column: SourceColumn, field: int | None, found: Mapping[int, Found], count: int, problems: Problems
-    ) -> pa.Array | None:
-        """A declared column's values; notes the rows that fail. None when nobody needs it."""
-        if field is None:
-            if column.required:
-                problems.note(np.arange(count), coerce.absence(column), None)
-            return pa.nulls(count, values.arrow_type(column.type))
-        if field not in found:
-            return None
-        array, static = found[field]
+    def convert(self, column: SourceColumn, number: int, found: Found, problems: blocks.Problems) -> pa.Array:
+        """A declared column's values; notes the rows that fail."""
+        if number in self._refused:
+            problems.note(self._refused[number].rows, self._refused[number].reason(column), number)
+        array, static = found
         if not column.spelling.is_usual and static.kind is Kind.STRING and not pa.types.is_binary(array.type):
             array = coerce.without_nulls(cast("pa.StringArray", array), column.spelling.null_values)
             done = coerce.convert(array, column.type, self._reading.forms(column), column.spelling)
         else:
             done = convert(array, static, column.type, self._reading.forms(column), column.spelling)
         for rows, reason in coerce.no_conversions(column, array, done.failed):
-            problems.note(rows, reason, field)
+            problems.note(rows, reason, number)
         if column.required and array.null_count:
             problems.note(_rows(array.is_null()), coerce.absence(column), None)
         return done.array
 
-    def _batch(
-        self,
-        converted: list[pa.Array | None],
-        found: Mapping[int, Found],
-        refused: Mapping[int, Refusals],
-        count: int,
-    ) -> pa.RecordBatch:
-        names, arrays = [], []
-        for column, array in zip(self._reading.columns, converted, strict=True):
-            if array is not None and self._reading.carries(column.name):
-                names.append(column.name)
-                arrays.append(array)
-        widened = self._columns.widened if self._reading.widened else ()
-        for name, field in zip(self._reading.widened, widened, strict=True):
-            names.append(format.WIDENED + name)
-            array = pa.nulls(count, pa.string()) if field is None else tagged(*found[field])
-            if field is not None and field in refused:
-                array = pc.coalesce(array, tagged(refused[field].texts, types.STRING))
-            arrays.append(array)
-        if arrays:
-            return pa.RecordBatch.from_arrays(arrays, names=names)
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
-
-    def _shown(self, bad: Rows, texts: _Texts, converted: list[pa.Array | None]) -> pa.RecordBatch:
-        """The failing records as dead letters show them."""
-        chosen = pa.array(bad, pa.int64())
-        arrays: list[pa.Array] = []
-        for column, field, array in zip(self._reading.columns, self._columns.declared, converted, strict=True):
-            if field is None or array is None:
-                arrays.append(pa.nulls(len(bad), pa.string()))
-                continue
-            shown = cell_text.texts(array.take(chosen), column.type)
-            arrays.append(pc.coalesce(shown, texts[field].take(chosen)))
-        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._reading.columns])
+    def undeclared(self, number: int, found: Found) -> pa.StringArray:
+        """An undeclared column's values, each with its kind."""
+        array = tagged(*found)
+        return (
+            pc.coalesce(array, tagged(self._refused[number].texts, types.STRING)) if number in self._refused else array
+        )
 
 
 class _Texts(Mapping[int, pa.StringArray]):

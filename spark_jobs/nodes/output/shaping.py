@@ -16,7 +16,7 @@ from spark_jobs.cxl.failure_columns import Reason
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.records import Problems
+from spark_jobs.formats.blocks import Problems
 from spark_jobs.formats.rules import applied
 
 if TYPE_CHECKING:

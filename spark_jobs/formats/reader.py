@@ -1,13 +1,19 @@
-"""What reads the files of a source: each format's `read.py` has one of these."""
+"""What reads the files of a source: each format's `read.py` has one of these.
+
+A reader plans files (`plan`) and reads splits of them (`blocks`). Planning looks into each file, matches its columns
+with the declared ones, and makes a plan of it. Where the head of a file names its fields, `HeadReader` does all that:
+a format gives the heads. Where each record brings its names along, as in JSON, a format fills in `look` itself.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from spark_jobs.cxl import types
 from spark_jobs.formats import splits
-from spark_jobs.formats.columns import OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.names import search_here
 from spark_jobs.formats.reading import SplitOutcome
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from spark_jobs.formats.columns import FilePlan, ScanPlan
+    from spark_jobs.formats.columns import ScanPlan
     from spark_jobs.formats.format import ArrayPath, Block, SourceColumn
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
@@ -42,6 +48,8 @@ class Reader(ABC):
 
     #: Whether an empty text is nothing, so that a default stands for it.
     blank_is_nothing: ClassVar[bool] = False
+    #: The type of undeclared columns: texts, or values of any kind.
+    undeclared_type: ClassVar[types.Type] = types.STRING.or_null()
 
     @property
     def notices_names(self) -> bool:
@@ -67,7 +75,6 @@ class Reader(ABC):
     def release(self) -> None:  # noqa: B027  # most hold nothing
         """End what the driver holds open for tasks; the run is over."""
 
-    @abstractmethod
     def plan(
         self,
         declared: Sequence[str],
@@ -86,6 +93,34 @@ class Reader(ABC):
         Raises:
             FormatError: a file cannot be read, or its columns are refused.
         """
+        tracker = ColumnTracker(declared, on_unmapped)
+        plans, skipped = self.look(inputs, declared, tracker)
+        if on_unmapped is not OnUnmapped.DROP:
+            plans = self.note_undeclared(tracker, plans, declared, search)
+        return tracker.plan(tuple(plans), skipped, self.undeclared_type)
+
+    @abstractmethod
+    def look(
+        self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
+    ) -> tuple[list[FilePlan], list[str]]:
+        """Look into the files of a source, and tell the tracker of their columns.
+
+        Returns:
+            a plan for each file that has something to read, and the names of the others.
+
+        Raises:
+            FormatError: a file cannot be read, or its columns are refused.
+        """
+
+    def note_undeclared(
+        self, tracker: ColumnTracker, plans: list[FilePlan], declared: Sequence[str], search: Search
+    ) -> list[FilePlan]:
+        """Tell the tracker of the names that only records tell; gives the plans that know of them.
+
+        Raises:
+            FormatError: see `names_of`; or one of them is rejected.
+        """
+        return plans
 
     def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
         """The plan of a compressed file whose bytes are now in a plain one.
@@ -204,6 +239,70 @@ class Reader(ABC):
             FormatError: a file cannot be read, changed (E907), or is broken.
         """
         raise AssertionError("only formats whose records bring their names along are searched for them")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """What a file says of itself before its records are read, at its beginning or its end.
+
+    Args:
+        file: the file, with a digest of its edges where splits compare them.
+        names: its fields, in order.
+        data_start: where its records begin, in bytes of the file as UTF-8.
+        is_splittable: whether parts of it can be read on their own.
+        header: the record that names the fields, as text; empty where none does.
+    """
+
+    file: InputFile
+    names: tuple[str, ...]
+    data_start: int
+    is_splittable: bool = True
+    header: str = ""
+
+
+#: What a format knows of a file before its records.
+AnyHead = TypeVar("AnyHead", bound=Head)
+
+
+@dataclass(frozen=True)
+class HeadReader(Reader, Generic[AnyHead]):
+    """Reads files whose heads name their fields. A format gives the heads."""
+
+    @abstractmethod
+    def head(self, file: InputFile, declared: Sequence[str]) -> AnyHead | None:
+        """The head of a file; None where it has nothing to read.
+
+        Raises:
+            FormatError: the file cannot be read, or is refused.
+        """
+
+    def heads(self, inputs: Iterable[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, AnyHead | None]]:
+        """The files with their heads, in order."""
+        return ((file, self.head(file, declared)) for file in inputs)
+
+    def file_plan(self, head: AnyHead, columns: FileColumns) -> FilePlan:
+        """The plan of a file whose columns are matched, once the heads of all files were seen.
+
+        Raises:
+            FormatError: one of the columns cannot be read.
+        """
+        return FilePlan(head.file, columns, head.data_start, head.is_splittable)
+
+    def look(
+        self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
+    ) -> tuple[list[FilePlan], list[str]]:
+        """Match the fields that the heads name."""
+        heads: list[AnyHead] = []
+        skipped: list[str] = []
+        for file, head in self.heads(inputs, declared):
+            if head is None:
+                skipped.append(file.name)
+                continue
+            tracker.see(file.name, head.names, head.header)
+            heads.append(head)
+        # Thousands of files may have the same columns: they share one value.
+        shared = {names: tracker.columns(names) for names in dict.fromkeys(head.names for head in heads)}
+        return [self.file_plan(head, shared[head.names]) for head in heads], skipped
 
 
 def _first(blocks: Iterator[Block], most: int, outcome: SplitOutcome) -> Iterator[Block]:

@@ -53,6 +53,13 @@ class Split:
     is_last: bool
     is_exact: bool = False
 
+    def takes(self, middle: int) -> bool:
+        """Whether it has a piece of the file that is read as a whole, by the piece's middle.
+
+        The first split has what stands before it, too, and the last one what stands after it.
+        """
+        return (self.start <= middle or self.index == 0) and (middle < self.end or self.is_last)
+
 
 def configured_bytes() -> int:
     """The nominal size of splits in bytes."""

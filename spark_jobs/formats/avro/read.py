@@ -11,26 +11,23 @@ import itertools
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from spark_jobs import limits
-from spark_jobs.cxl import types
-from spark_jobs.formats import names, reader
 from spark_jobs.formats.avro import container, shapes
 from spark_jobs.formats.avro.shapes import Leaf, Shape
-from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.formats.typed import reader
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
-    from spark_jobs.formats.names import Search
+    from spark_jobs.cxl import types
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.format import ArrayPath, Reading
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
@@ -43,60 +40,33 @@ _PLACE_BYTES = 100
 
 
 @dataclass(frozen=True)
-class AvroReader(reader.Reader):
-    """Reads Avro files.
+class AvroReader(reader.TypedReader):
+    """Reads Avro files."""
 
-    Args:
-        declared: what the declared columns are called in the files: records among them are read as a whole.
-    """
+    title: ClassVar[str] = "Avro"
 
-    declared: frozenset[str] = frozenset()
+    def head(self, file: InputFile, declared: Sequence[str]) -> reader.TypedHead | None:
+        """The columns that the schema tells of."""
+        if not file.size:
+            return None
+        with changes.opened(file) as stream:
+            edges = stream.edges()
+            header = container.header(stream, file.name)
+        leaves = _shape(header.schema, file.name, self.declared).leaves
+        reader.refuse_doubles((leaf.name for leaf in leaves), file, "the schema")
+        _decoder(header.schema, file.name, None)
+        return reader.TypedHead(
+            file=replace(file, edges=edges),
+            names=tuple(leaf.name for leaf in leaves),
+            data_start=header.end,
+            unknown={leaf.name: reader.Unknown(leaf.title) for leaf in leaves if leaf.make is None},
+        )
 
-    def knowing(self, declared: Sequence[SourceColumn]) -> AvroReader:
-        """The reader that knows which records are columns."""
-        return replace(self, declared=frozenset(column.key for column in declared))
-
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Match the columns in the schemas with the declared ones.
-
-        Raises:
-            FormatError: a file cannot be read, an undeclared column is rejected, or nothing stands for the type of one
-                that is read.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        seen: list[tuple[InputFile, container.Header, tuple[Leaf, ...]]] = []
-        skipped: list[str] = []
-        for file in inputs:
-            if not file.size:
-                skipped.append(file.name)
-                continue
-            with changes.opened(file) as stream:
-                edges = stream.edges()
-                head = container.header(stream, file.name)
-            leaves = _shape(head.schema, file.name, self.declared).leaves
-            _refuse_doubles(leaves, file)
-            _decoder(head.schema, file.name, None)
-            seen.append((replace(file, edges=edges), head, leaves))
-            tracker.see(file.name, [leaf.name for leaf in leaves])
-        plans = []
-        for file, head, leaves in seen:
-            columns = tracker.columns([leaf.name for leaf in leaves])
-            for at in {*columns.declared, *columns.widened} - {None}:
-                _refuse_unknown(leaves[at], file)  # type: ignore[index]  # None was taken out
-            plans.append(FilePlan(file, columns, head.end, is_splittable=True))
-        return tracker.plan(tuple(plans), skipped, types.ANY)
-
-    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
-        """The blocks of a split; a block of ours is made of several of the file."""
+    def decoded(
+        self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome, needed: Sequence[int]
+    ) -> Iterator[reader.Records]:
+        """The records of the blocks that begin in a split."""
         file = file_plan.file
-        shape = TypedShape(wanted, file_plan.columns)
-        needed = _needed(wanted, file_plan)
         with changes.opened(file) as stream:
             head = container.header(stream, file.name)
             known = _shape(head.schema, file.name, self.declared)
@@ -106,8 +76,7 @@ class AvroReader(reader.Reader):
                 blocks = self._blocks(split, head, stream, file.name, outcome)
                 for records in _pieces(blocks, head, stream, file.name, wanted, decode):
                     found = {at: _made(leaf, records, file.name) for at, leaf in zip(needed, chosen, strict=True)}
-                    first, outcome.records = outcome.records, outcome.records + len(records)
-                    yield shape.block(first, len(records), found)
+                    yield reader.Records(len(records), found)
             except FormatError:
                 # It may have begun at what only looks like the end of a block.
                 if split.is_exact or split.index == 0:
@@ -349,30 +318,6 @@ def _made(leaf: Leaf, records: list[dict[str, Any]], name: str) -> tuple[pa.Arra
         raise container.broken(
             f"column '{leaf.name}' has values that are no {leaf.title}: {problem}", name
         ) from problem
-
-
-def _needed(wanted: Reading, file_plan: FilePlan) -> list[int]:
-    """The columns of a file that must be read: all declared ones are checked in every record."""
-    widened = file_plan.columns.widened if wanted.widened else ()
-    declared = file_plan.columns.declared[: len(wanted.columns)]
-    return sorted({field for field in (*declared, *widened) if field is not None})
-
-
-def _refuse_doubles(leaves: Sequence[Leaf], file: InputFile) -> None:
-    seen: set[str] = set()
-    for leaf in leaves:
-        if leaf.name in seen:
-            raise FormatError(f"the schema names column '{leaf.name}' twice", file.name, MISFIT)
-        seen.add(leaf.name)
-
-
-def _refuse_unknown(leaf: Leaf, file: InputFile) -> None:
-    if leaf.make is None:
-        message = (
-            f"column '{leaf.name}' is of the Avro type {leaf.title}, which is not supported; "
-            "leave it out (`on_unmapped: drop`, and no declaration), or write the file with another type"
-        )
-        raise FormatError(message, file.name, MISFIT)
 
 
 def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> AvroReader:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats import byte_stream, encoding, misread
+from spark_jobs.formats import byte_stream, encoding, misread, reader
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.csv import parser, pieces, quotes, rewriting
 from spark_jobs.formats.csv.options import Duplicates, Quoting
@@ -31,22 +31,14 @@ _READ_BYTES = 64 << 10
 _MOST_RECORDS = 1000
 
 
-@dataclass(frozen=True)
-class Head:
-    """The beginning of a CSV file.
+@dataclass(frozen=True, kw_only=True)
+class Head(reader.Head):
+    """The head of a CSV file.
 
     Args:
-        names: the names of its fields.
-        data_start: where its records begin, in bytes of the file as UTF-8.
-        header: the record that names them, as text.
-        edges: a digest of the file's beginning and end.
-        records: the records that name them, with the usual signs, without their line ends.
+        records: the records that name its fields, with the usual signs, without their line ends.
     """
 
-    names: tuple[str, ...]
-    data_start: int
-    header: str = ""
-    edges: int | None = None
     records: tuple[bytes, ...] = ()
 
 
@@ -97,11 +89,11 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
     if options.has_header:
         head = _with_header(list(itertools.islice(found, options.header_rows)), file, options)
     else:
-        head = _without_header(found, options, declared)
+        head = _without_header(found, file, options, declared)
     if head is not None and made is not None:
         start = len(made.original(b"".join(taken)[: head.data_start]))
         head = replace(head, data_start=start, header=made.original_text(head.header))
-    return head and replace(head, edges=edges)
+    return head and replace(head, file=replace(file, edges=edges), is_splittable=is_utf8)
 
 
 @dataclass
@@ -129,7 +121,13 @@ def _with_header(headers: list[_Record], file: InputFile, options: CsvRead) -> H
     names = (*options.columns, *names[len(options.columns) :])
     dialect = parser.dialect_of(options)
     records = tuple(dialect.cleaned(header.data).rstrip(b"\r\n") for header in headers)
-    return Head(_distinct(names, file, options), headers[-1].end, headers[0].data.decode(), records=records)
+    return Head(
+        file=file,
+        names=_distinct(names, file, options),
+        data_start=headers[-1].end,
+        header=headers[0].data.decode(),
+        records=records,
+    )
 
 
 def _names(header: _Record, file: InputFile, options: CsvRead) -> tuple[str, ...]:
@@ -186,7 +184,9 @@ def _distinct(names: tuple[str, ...], file: InputFile, options: CsvRead) -> tupl
     return tuple(given)
 
 
-def _without_header(records: Iterator[_Record], options: CsvRead, declared: Sequence[str]) -> Head | None:
+def _without_header(
+    records: Iterator[_Record], file: InputFile, options: CsvRead, declared: Sequence[str]
+) -> Head | None:
     """As many columns as are declared, or as the first records have that are whole, where these are more.
 
     Records with fewer fields than declared columns do not count. Two others have to agree, if there are two.
@@ -201,7 +201,8 @@ def _without_header(records: Iterator[_Record], options: CsvRead, declared: Sequ
     width = next(widths, fewest)
     if declared and width > fewest and next(widths, width) != width:
         width = fewest
-    return Head((*declared, *(f"col_{index}" for index in range(len(declared), width))), first.start)
+    names = (*declared, *(f"col_{index}" for index in range(len(declared), width)))
+    return Head(file=file, names=names, data_start=first.start)
 
 
 def _width(record: _Record, options: CsvRead) -> int:

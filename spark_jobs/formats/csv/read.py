@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, misread, names, reader, reading
+from spark_jobs.formats import encoding, misread, reader, reading
 from spark_jobs.formats.byte_stream import Stretch
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats.columns import ColumnTracker
 from spark_jobs.formats.csv import borders, footers, head, parser, rewriting, together
+from spark_jobs.formats.csv.head import Head
 from spark_jobs.formats.csv.misread import foreign
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -19,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.byte_stream import ByteStream
-    from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.csv.head import Head
+    from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.csv.options import CsvRead
-    from spark_jobs.formats.format import ArrayPath, Block, Reading
-    from spark_jobs.formats.names import Search
+    from spark_jobs.formats.format import ArrayPath, Block, FileColumns, Reading
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
@@ -36,52 +35,45 @@ _LOOKED_AT_LINES = 20
 
 
 @dataclass(frozen=True)
-class CsvReader(reader.Reader):
+class CsvReader(reader.HeadReader[Head]):
     """Reads CSV files."""
 
     options: CsvRead
 
     blank_is_nothing: ClassVar[bool] = True
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Read the heads of the files and match their columns.
+    def head(self, file: InputFile, declared: Sequence[str]) -> Head | None:
+        """The head of a file; see `head.read`."""
+        return head.read(file, self.options, declared)
 
-        Raises:
-            FormatError: a file cannot be read, its header is undecodable, names a column twice or has no declared one
-                (E222), or an undeclared column is rejected.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        found: list[tuple[InputFile, Head]] = []
-        skipped: list[str] = []
-        for file, each in self._heads(list(inputs), declared):
-            if each is None:
-                skipped.append(file.name)
-            else:
-                if self.options.has_header and declared and not tracker.has_any(each.names):
-                    text = foreign(each, declared, self.options, self._lines_before_header(file, declared))
-                    raise FormatError(text, file.name, misread.FOREIGN)
-                tracker.see(file.name, each.names, each.header)
-                found.append((replace(file, edges=each.edges), each))
-        is_splittable = encoding.is_utf8(self.options.encoding)
-        shared = {fields: tracker.columns(fields) for fields in dict.fromkeys(each.names for _, each in found)}
-        plans = tuple(
-            FilePlan(
-                file,
-                shared[each.names],
-                each.data_start,
-                is_splittable,
-                data_end=self._data_end(file, each.data_start),
-                headers=each.records if self.options.skip_repeated_header else (),
-            )
-            for file, each in found
+    def heads(self, inputs: Iterable[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, Head | None]]:
+        """The files with their heads, each of which has to name a declared column if it names any (E222)."""
+        known = ColumnTracker(declared)
+        for file, found in self._read_heads(list(inputs), declared):
+            if found is not None and self.options.has_header and declared and not known.has_any(found.names):
+                text = foreign(found, declared, self.options, self._lines_before_header(file, declared))
+                raise FormatError(text, file.name, misread.FOREIGN)
+            yield file, found
+
+    def _read_heads(
+        self, inputs: Sequence[InputFile], declared: Sequence[str]
+    ) -> Iterator[tuple[InputFile, Head | None]]:
+        """The heads of files; many are opened some at a time, for opening is mostly waiting."""
+        if len(inputs) <= _FILES_AT_A_TIME:
+            yield from super().heads(inputs, declared)
+            return
+        some = [inputs[start : start + _FILES_AT_A_TIME] for start in range(0, len(inputs), _FILES_AT_A_TIME)]
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            found = pool.map(lambda some: [self.head(file, declared) for file in some], some)
+            yield from zip(inputs, itertools.chain.from_iterable(found), strict=True)
+
+    def file_plan(self, head: Head, columns: FileColumns) -> FilePlan:
+        """The plan of a file, with the place where its records end."""
+        return replace(
+            super().file_plan(head, columns),
+            data_end=self._data_end(head.file, head.data_start),
+            headers=head.records if self.options.skip_repeated_header else (),
         )
-        return tracker.plan(plans, skipped)
 
     def _lines_before_header(self, file: InputFile, declared: Sequence[str]) -> int | None:
         """Behind how many lines a header stands that has declared columns, where something else comes first."""
@@ -95,16 +87,6 @@ class CsvReader(reader.Reader):
             if set(declared) & set(found.names):
                 return skipped
         return None
-
-    def _heads(self, inputs: Sequence[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, Head | None]]:
-        """The files with their heads, in order; many are opened some at a time, for opening is mostly waiting."""
-        if len(inputs) <= _FILES_AT_A_TIME:
-            yield from ((file, head.read(file, self.options, declared)) for file in inputs)
-            return
-        some = [inputs[start : start + _FILES_AT_A_TIME] for start in range(0, len(inputs), _FILES_AT_A_TIME)]
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            found = pool.map(lambda some: [head.read(file, self.options, declared) for file in some], some)
-            yield from zip(inputs, itertools.chain.from_iterable(found), strict=True)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split; whether it was cut rightly is noted before each."""

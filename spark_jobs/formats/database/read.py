@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import names, reader
-from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats import reader
+from spark_jobs.formats.columns import MISFIT, FilePlan
 from spark_jobs.formats.database import postgres, sqlite
 from spark_jobs.formats.database.tables import Unfit
-from spark_jobs.formats.typed import arrow_files
+from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError, InputFile
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.database.tables import Table
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
-    from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.connections import Connection
@@ -44,6 +43,8 @@ class DatabaseReader(reader.Reader):
     """
 
     texts: frozenset[str] = frozenset()
+
+    undeclared_type: ClassVar[types.Type] = types.ANY
 
     def knowing(self, declared: Sequence[SourceColumn]) -> DatabaseReader:
         """The reader that knows which bytes are texts."""
@@ -70,19 +71,10 @@ class DatabaseReader(reader.Reader):
         """End the transactions whose snapshots tasks have read."""
         postgres.release()
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Match the columns of the tables with the declared ones.
-
-        Raises:
-            FormatError: a column stands twice, an undeclared one is rejected, or has bytes.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
+    def look(
+        self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
+    ) -> tuple[list[FilePlan], list[str]]:
+        """Match the columns of the tables; those of a table without rows count, too."""
         seen: list[tuple[InputFile, list[str]]] = []
         skipped: list[str] = []
         for file in inputs:
@@ -101,14 +93,14 @@ class DatabaseReader(reader.Reader):
             part = _table(file).part
             is_splittable = part.page_bytes > 0 or part.span is not None
             plans.append(FilePlan(file, tracker.columns(columns), 0, is_splittable))
-        return tracker.plan(tuple(plans), skipped, types.ANY)
+        return plans, skipped
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The rows of a part of a table."""
         outcome.start, outcome.end = split.start, split.end
         file, table = file_plan.file, _table(file_plan.file)
         connection = table.connection
-        needed = sorted(arrow_files.needed(wanted, file_plan))
+        needed = typed_reader.needed(wanted, file_plan)
         shape = TypedShape(wanted, file_plan.columns)
         for count, arrays in _module(connection).batches(
             connection,

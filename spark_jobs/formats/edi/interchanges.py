@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure_columns
-from spark_jobs.formats import byte_stream, encoding, names, reader, reading
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats import byte_stream, encoding, reader, reading
 from spark_jobs.formats.edi import segments, wrapped
 from spark_jobs.formats.edi.documents import Documents
 from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken
@@ -27,13 +26,12 @@ from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.byte_stream import ByteStream
-    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.edi.envelope import Envelope
     from spark_jobs.formats.format import Block, Reading
-    from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
@@ -48,7 +46,7 @@ _MOST_WARNINGS = 20
 
 
 @dataclass(frozen=True)
-class InterchangeReader(reader.Reader):
+class InterchangeReader(reader.HeadReader[reader.Head]):
     """Reads files of interchanges; a format defines the envelope and the names of the columns."""
 
     title: ClassVar[str]
@@ -65,31 +63,13 @@ class InterchangeReader(reader.Reader):
         elements = range(1, self.options.max_elements + 1)
         return ("seg_id", *self.reference, *(f"e{number:02}" for number in elements))
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """The columns are the same in every file; each has to begin with an interchange.
-
-        Raises:
-            FormatError: a file cannot be read or begins in another way, or an undeclared column is rejected.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        found: list[tuple[InputFile, int]] = []
-        skipped: list[str] = []
-        for file in inputs:
-            if not file.size:
-                skipped.append(file.name)
-                continue
-            edges, start = self._start(file)
-            tracker.see(file.name, self.fields)
-            found.append((replace(file, edges=edges), start))
-        shared = tracker.columns(self.fields)
-        plans = tuple(FilePlan(file, shared, start, is_splittable=False) for file, start in found)
-        return tracker.plan(plans, skipped)
+    def head(self, file: InputFile, declared: Sequence[str]) -> reader.Head | None:
+        """The columns are the same in every file; each has to begin with an interchange."""
+        if not file.size:
+            return None
+        edges, start = self._start(file)
+        file = replace(file, edges=edges)
+        return reader.Head(file=file, names=self.fields, data_start=start, is_splittable=False)
 
     def _start(self, file: InputFile) -> tuple[int, int]:
         """The digest of a file's ends, and where its first segment begins in it."""

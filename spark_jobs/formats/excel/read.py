@@ -7,31 +7,30 @@ columns that somebody needs; here they become values of the declared types. What
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure_columns, types, values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import format, names, reader
-from spark_jobs.formats.columns import MISFIT, ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats import format, reader
+from spark_jobs.formats.columns import MISFIT
 from spark_jobs.formats.excel import numbers, ranges
 from spark_jobs.formats.isolated import process
-from spark_jobs.formats.typed import arrow_files
+from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import Refusals, TypedShape
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.excel.options import ExcelRead
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.isolated.process import Session
-    from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.files import InputFile
@@ -53,7 +52,7 @@ _SHORT = 15
 
 
 @dataclass(frozen=True)
-class ExcelReader(reader.Reader):
+class ExcelReader(reader.HeadReader[reader.Head]):
     """Reads Excel files.
 
     Args:
@@ -61,6 +60,8 @@ class ExcelReader(reader.Reader):
     """
 
     columns: tuple[SourceColumn, ...] = ()
+
+    undeclared_type: ClassVar[Type] = types.ANY
 
     def knowing(self, declared: Sequence[SourceColumn]) -> ExcelReader:
         """The reader that knows how values are spelled."""
@@ -79,43 +80,25 @@ class ExcelReader(reader.Reader):
             "columns": columns,
         }
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Match the names in the headers of the sheets with the declared columns.
-
-        Raises:
-            FormatError: a file cannot be read, a header names a column twice, or an undeclared column is rejected.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        seen: list[tuple[InputFile, tuple[str, ...]]] = []
-        skipped: list[str] = []
-        for file in inputs:
-            if not file.size:
-                skipped.append(file.name)
-                continue
-            try:
-                with changes.opened(file) as stream:
-                    edges = stream.edges()
-                    with process.opened(stream, file.name, _DECODER, **self._settings()) as session:
-                        columns = _columns(session, file)
-            except process.TooLarge:
-                text = f"its header or the texts before it take more than {process.MEMORY >> 20} MiB; it is not a table"
-                raise FormatError(text, file.name, "E310") from None
-            seen.append((replace(file, edges=edges), columns))
-            tracker.see(file.name, columns)
-        plans = [FilePlan(file, tracker.columns(columns), 0, is_splittable=False) for file, columns in seen]
-        return tracker.plan(tuple(plans), skipped, types.ANY)
+    def head(self, file: InputFile, declared: Sequence[str]) -> reader.Head | None:
+        """The names in the headers of the sheets."""
+        if not file.size:
+            return None
+        try:
+            with changes.opened(file) as stream:
+                edges = stream.edges()
+                with process.opened(stream, file.name, _DECODER, **self._settings()) as session:
+                    columns = _columns(session, file)
+        except process.TooLarge:
+            text = f"its header or the texts before it take more than {process.MEMORY >> 20} MiB; it is not a table"
+            raise FormatError(text, file.name, "E310") from None
+        return reader.Head(file=replace(file, edges=edges), names=columns, data_start=0, is_splittable=False)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file's sheets."""
         outcome.start, outcome.end = split.start, split.end
         file = file_plan.file
-        needed = sorted(arrow_files.needed(wanted, file_plan))
+        needed = typed_reader.needed(wanted, file_plan)
         memory = max(_LEAST_MEMORY, 3 * wanted.record_bytes)
         sheets: list[_Sheet] = []
         try:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, format, names, reader, reading, splits
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
+from spark_jobs.formats import encoding, format, reader, reading, splits
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width import parser
 from spark_jobs.formats.fixed_width.options import LineSeparator
@@ -17,13 +16,12 @@ from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.fixed_width.layout import Kinds
     from spark_jobs.formats.fixed_width.options import FixedWidthRead
     from spark_jobs.formats.format import ArrayPath, Block, Reading
-    from spark_jobs.formats.names import Search
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FixedWidthReader(reader.Reader):
+class FixedWidthReader(reader.HeadReader[reader.Head]):
     """Reads fixed-width files."""
 
     options: FixedWidthRead
@@ -50,33 +48,14 @@ class FixedWidthReader(reader.Reader):
             return None
         return self.kinds.end
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """All files have the columns of the layout.
-
-        Raises:
-            FormatError: a file cannot be read, ends within a record, or an undeclared column is rejected.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        found: list[tuple[InputFile, int]] = []
-        skipped: list[str] = []
-        known = self.kinds.names
-        for file in inputs:
-            start, edges = self._start(file)
-            if start is None:
-                skipped.append(file.name)
-                continue
-            if not file.is_compressed:
-                self._refuse_incomplete(file, start)
-            tracker.see(file.name, known)
-            found.append((replace(file, edges=edges), start))
-        columns = tracker.columns(known)
-        return tracker.plan(tuple(FilePlan(file, columns, start, is_splittable=True) for file, start in found), skipped)
+    def head(self, file: InputFile, declared: Sequence[str]) -> reader.Head | None:
+        """All files have the columns of the layout; one must not end within a record."""
+        start, edges = self._start(file)
+        if start is None:
+            return None
+        if not file.is_compressed:
+            self._refuse_incomplete(file, start)
+        return reader.Head(file=replace(file, edges=edges), names=self.kinds.names, data_start=start)
 
     def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
         """The same; its size is known now."""

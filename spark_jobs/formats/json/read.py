@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader, reading, splits
 from spark_jobs.formats.byte_stream import Stretch, TooLong
 from spark_jobs.formats.coerce import UnfitSection
-from spark_jobs.formats.columns import ColumnTracker, OnUnmapped, too_many
+from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
 from spark_jobs.formats.json.options import JsonLayout
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.byte_stream import ByteStream
-    from spark_jobs.formats.columns import FilePlan, ScanPlan
+    from spark_jobs.formats.columns import ColumnTracker, FilePlan
     from spark_jobs.formats.format import Block
     from spark_jobs.formats.json.options import JsonRead
     from spark_jobs.formats.names import Part, Search
@@ -44,20 +44,13 @@ class JsonReader(reader.Reader):
 
     options: JsonRead
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Find out the layouts of the files and, unless they are dropped, their undeclared columns.
+    undeclared_type: ClassVar[types.Type] = exact.WIDENED_TYPE
 
-        Raises:
-            FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
-        """
+    def look(
+        self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
+    ) -> tuple[list[FilePlan], list[str]]:
+        """Find out the layouts of the files, and whether they have the declared columns."""
         source = heads.Heads(tuple(declared), self.options, self.arrays, self.tuning)
-        tracker = ColumnTracker(declared, on_unmapped)
         looked: list[heads.Looked] = []
         skipped: list[str] = []
         for file in inputs:
@@ -68,10 +61,13 @@ class JsonReader(reader.Reader):
                 looked.append(found)
         heads.clear_doubts(looked, source)
         heads.tell(looked, source, tracker)
-        plans = [found.plan for found in looked]
-        if on_unmapped is not OnUnmapped.DROP:
-            plans = list(names.note_undeclared(tracker, self, plans, declared, search))
-        return tracker.plan(tuple(plans), skipped, exact.WIDENED_TYPE)
+        return [found.plan for found in looked], skipped
+
+    def note_undeclared(
+        self, tracker: ColumnTracker, plans: list[FilePlan], declared: Sequence[str], search: Search
+    ) -> list[FilePlan]:
+        """Look for the undeclared names of all records, or of a sample of them."""
+        return list(names.note_undeclared(tracker, self, plans, declared, search))
 
     @property
     def notices_names(self) -> bool:

@@ -6,35 +6,27 @@ a process of their own, because the library ends the process where some bytes ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from spark_jobs.cxl import types
-from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import names, reader
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.isolated import process
-from spark_jobs.formats.typed import arrow_files, natural
-from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.formats.typed import reader
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.format import ArrayPath, Reading
     from spark_jobs.formats.isolated.process import Session
-    from spark_jobs.formats.names import Search
-    from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.files import InputFile
 
 _DECODER = "spark_jobs.formats.orc.decoding"
-#: A file begins with three letters that say what it is.
-_START = 3
 #: A batch has so many records at most; where they take too much memory, it is tried with so many times fewer.
 _MOST_ROWS = 1 << 16
 _FEWER = 32
@@ -50,89 +42,47 @@ class _Stripe:
     rows: int
 
 
-def _stripes(session: Session) -> list[_Stripe]:
-    return [_Stripe(number, *found) for number, found in enumerate(session.about["stripes"])]
+class _OrcFile:
+    """A file that is open in a process of its own."""
+
+    def __init__(self, session: Session, file: InputFile) -> None:
+        self._session = session
+        self._file = file
+        self._stripes = [_Stripe(number, *found) for number, found in enumerate(session.about["stripes"])]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._session.schema
+
+    @property
+    def pieces(self) -> int:
+        return len(self._stripes)
+
+    def rows(self, split: Split | None = None) -> int:
+        return sum(stripe.rows for stripe in self._of(split))
+
+    def _of(self, split: Split | None) -> list[_Stripe]:
+        return [stripe for stripe in self._stripes if split is None or split.takes(stripe.offset + stripe.size // 2)]
+
+    def batches(
+        self, split: Split, fields: Sequence[pa.Field], _file_plan: FilePlan, wanted: Reading
+    ) -> Iterator[pa.RecordBatch]:
+        yield from _batches(self._session, self._of(split), fields, wanted, self._file)
 
 
 @dataclass(frozen=True)
-class OrcReader(reader.Reader):
-    """Reads ORC files.
+class OrcReader(reader.FooterReader):
+    """Reads ORC files."""
 
-    Args:
-        declared: what the declared columns are called in the files: structures among them are read as a whole.
-        texts: those that are declared as texts: bytes among them are texts.
-    """
+    title: ClassVar[str] = "ORC"
+    magic_bytes: ClassVar[int] = 3
 
-    declared: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
-
-    def knowing(self, declared: Sequence[SourceColumn]) -> OrcReader:
-        """The reader that knows which structures and texts are columns."""
-        texts = frozenset(column.key for column in declared if column.type.kind is Kind.STRING)
-        return replace(self, declared=frozenset(column.key for column in declared), texts=texts)
-
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Match the columns in the footers with the declared ones.
-
-        Raises:
-            FormatError: a file cannot be read, an undeclared column is rejected, or nothing stands for the type of one
-                that is read.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        seen: list[tuple[InputFile, dict[str, pa.DataType], bool]] = []
-        skipped: list[str] = []
-        for file in inputs:
-            if not file.size:
-                skipped.append(file.name)
-                continue
-            with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER) as session:
-                stripes = _stripes(session)
-                arrow_files.refuse_nothing(file, sum(stripe.rows for stripe in stripes))
-                kinds = arrow_files.kinds(session.schema, file, self.declared)
-            seen.append((file, kinds, len(stripes) > 1))
-            tracker.see(file.name, list(kinds))
-        plans = []
-        for file, kinds, is_splittable in seen:
-            columns = tracker.columns(list(kinds))
-            arrow_files.refuse_unknown("ORC", file, kinds, {*columns.declared, *columns.widened} - {None}, self.texts)
-            plans.append(FilePlan(file, columns, _START, is_splittable))
-        return tracker.plan(tuple(plans), skipped, types.ANY)
-
-    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
-        """The blocks of a split's stripes."""
-        outcome.start, outcome.end = split.start, split.end
-        shape = TypedShape(wanted, file_plan.columns)
-        needed = arrow_files.needed(wanted, file_plan)
-        file = file_plan.file
-        memory = max(_LEAST_MEMORY, 3 * wanted.record_bytes)
-        with (
-            changes.opened(file) as stream,
-            process.opened(stream, file.name, _DECODER, memory) as session,
-        ):
-            chosen = _of_split(split, _stripes(session))
-            leaves = arrow_files.with_tops(session.schema, self.declared)
-            tops = {top for at, (top, _) in enumerate(leaves) if at in needed}
-            fields = [field for field in session.schema if field.name in tops]
-            places = [at for at, (top, _) in enumerate(leaves) if top in tops]
-            for batch in _batches(session, chosen, fields, wanted, file):
-                arrays = natural.arrays(batch.columns, fields, self.declared)
-                found = {at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed}
-                first, outcome.records = outcome.records, outcome.records + batch.num_rows
-                yield shape.block(first, batch.num_rows, found)
-
-    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
-        """The footer has the numbers."""
-        outcome.start, outcome.end = split.start, split.end
-        file = file_plan.file
-        with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER) as session:
-            outcome.records = sum(stripe.rows for stripe in _of_split(split, _stripes(session)))
-        return True
+    @contextmanager
+    def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_OrcFile]:
+        """A file in a process of its own, which may hold what a task may."""
+        memory = process.MEMORY if wanted is None else max(_LEAST_MEMORY, 3 * wanted.record_bytes)
+        with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER, memory) as session:
+            yield _OrcFile(session, file)
 
 
 def _batches(
@@ -180,18 +130,6 @@ def _too_large(stripe: _Stripe, wanted: Reading) -> str:
         f"a record in the stripe at byte {stripe.offset} takes more memory than memory.limit leaves to each task, "
         f"{3 * wanted.record_bytes} bytes; raise memory.limit, or use fewer threads"
     )
-
-
-def _of_split(split: Split, stripes: Sequence[_Stripe]) -> list[_Stripe]:
-    """The stripes of a split: those whose middle lies in it."""
-    if split.index == 0 and split.is_last:
-        return [*stripes]
-    found = []
-    for stripe in stripes:
-        middle = stripe.offset + stripe.size // 2
-        if (split.start <= middle or split.index == 0) and (middle < split.end or split.is_last):
-            found.append(stripe)
-    return found
 
 
 def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> OrcReader:

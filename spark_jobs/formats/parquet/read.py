@@ -7,65 +7,32 @@ from __future__ import annotations
 
 import itertools
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from spark_jobs.cxl import types
-from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import names, reader
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.format import Block
 from spark_jobs.formats.parquet import footer, pages, statistics
-from spark_jobs.formats.typed import arrow_files, natural
-from spark_jobs.formats.typed.records import TypedShape
+from spark_jobs.formats.typed import natural, reader
+from spark_jobs.formats.typed.reader import PassedOver
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from spark_jobs.formats.columns import ScanPlan
-    from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-    from spark_jobs.formats.names import Search
-    from spark_jobs.formats.reading import SplitOutcome
+    from spark_jobs.formats.columns import FilePlan
+    from spark_jobs.formats.format import ArrayPath, Reading
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
-#: A file begins with four bytes that say what it is.
-_START = 4
 #: What a file may unfold to where its records are so long on average: so many times what a task may hold of one record,
 #: and so many times its own size. Short values repeat in any file, long ones only where somebody wants them to.
 _LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
-_NOTHING = pa.RecordBatch.from_arrays([], names=[])
-
-
-@contextmanager
-def _opened(file: InputFile) -> Iterator[parquet.ParquetFile]:
-    """A file with its footer read; see `_with_stream`."""
-    with _with_stream(file) as (_, found):
-        yield found
-
-
-@contextmanager
-def _with_stream(file: InputFile) -> Iterator[tuple[Stream, parquet.ParquetFile]]:
-    """A file as its bytes, and with its footer read.
-
-    Raises:
-        FormatError: it cannot be read, changed (E907), or is no Parquet file.
-    """
-    with changes.opened(file) as stream:
-        with _told(file):
-            found = parquet.ParquetFile(pa.PythonFile(stream, mode="r"))
-        known = _rows(found.metadata, range(found.num_row_groups))
-        if known != found.metadata.num_rows:
-            _refuse_count(file, found.metadata.num_rows, known)
-        yield stream, found
 
 
 @contextmanager
@@ -176,97 +143,63 @@ def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
 
 
-@dataclass(frozen=True)
-class ParquetReader(reader.Reader):
-    """Reads Parquet files.
+class _ParquetFile:
+    """A file with its footer read."""
 
-    Args:
-        declared: what the declared columns are called in the files: structures among them are read as a whole.
-        texts: those that are declared as texts: bytes among them are texts, as old writers do not say.
-    """
+    def __init__(self, file: InputFile, stream: Stream, declared: frozenset[str]) -> None:
+        self._file = file
+        self._stream = stream
+        self._declared = declared
+        with _told(file):
+            self._opened = parquet.ParquetFile(pa.PythonFile(stream, mode="r"))
+        promised, found = self._opened.metadata.num_rows, _rows(self._opened.metadata, range(self.pieces))
+        if found != promised:
+            _refuse_count(file, promised, found)
 
-    declared: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
+    @property
+    def schema(self) -> pa.Schema:
+        return self._opened.schema_arrow
 
-    def knowing(self, declared: Sequence[SourceColumn]) -> ParquetReader:
-        """The reader that knows which structures and texts are columns."""
-        texts = frozenset(column.key for column in declared if column.type.kind is Kind.STRING)
-        return replace(self, declared=frozenset(column.key for column in declared), texts=texts)
+    @property
+    def pieces(self) -> int:
+        return self._opened.num_row_groups
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Match the columns in the footers with the declared ones.
+    def rows(self, split: Split | None = None) -> int:
+        metadata = self._opened.metadata
+        return metadata.num_rows if split is None else _rows(metadata, _groups(split, metadata, self._file.size))
 
-        Raises:
-            FormatError: a file cannot be read, an undeclared column is rejected, or nothing stands for the type of one
-                that is read.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
-        seen: list[tuple[InputFile, dict[str, pa.DataType], bool]] = []
-        skipped: list[str] = []
-        for file in inputs:
-            if not file.size:
-                skipped.append(file.name)
+    def batches(
+        self, split: Split, fields: Sequence[pa.Field], file_plan: FilePlan, wanted: Reading
+    ) -> Iterator[pa.RecordBatch | PassedOver]:
+        metadata = self._opened.metadata
+        groups = _groups(split, metadata, self._file.size)
+        spared: frozenset[int] = frozenset()
+        if wanted.passes:
+            spared = _spared(self._opened, self._stream, file_plan, wanted, self._declared)
+        rows = _rows_of_a_block(metadata, groups, wanted.block_bytes)
+        rows_of = _rows_at_a_time(self._opened, self._stream, {field.name for field in fields}, wanted, self._file.name)
+        read = partial(_batches, self._opened, self._file, fields, rows_of)
+        for is_spared, some in itertools.groupby(groups, spared.__contains__):
+            run = list(some)
+            if is_spared:
+                yield PassedOver(_rows(metadata, run), len(run))
                 continue
-            with _opened(file) as opened:
-                arrow_files.refuse_nothing(file, opened.metadata.num_rows)
-                kinds = arrow_files.kinds(opened.schema_arrow, file, self.declared)
-                seen.append((file, kinds, opened.num_row_groups > 1))
-            tracker.see(file.name, list(kinds))
-        plans = []
-        for file, kinds, is_splittable in seen:
-            columns = tracker.columns(list(kinds))
-            arrow_files.refuse_unknown(
-                "Parquet", file, kinds, {*columns.declared, *columns.widened} - {None}, self.texts
-            )
-            plans.append(FilePlan(file, columns, _START, is_splittable))
-        return tracker.plan(tuple(plans), skipped, types.ANY)
+            found = _watched(itertools.chain.from_iterable(map(read, run)), self._file, wanted)
+            yield from _joined(found, rows, _budget(wanted))
 
-    def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
-        """The blocks of a split's row groups."""
-        outcome.start, outcome.end = split.start, split.end
-        shape = TypedShape(wanted, file_plan.columns)
-        needed = arrow_files.needed(wanted, file_plan)
-        with _with_stream(file_plan.file) as (stream, opened):
-            groups = _groups(split, opened.metadata, file_plan.file.size)
-            spared = _spared(opened, stream, file_plan, wanted, self.declared) if wanted.passes else frozenset()
-            chosen = _top_level(opened.schema_arrow, needed, self.declared)
-            fields = [field for field in opened.schema_arrow if field.name in chosen]
-            places = [
-                at
-                for at, (top, _) in enumerate(arrow_files.with_tops(opened.schema_arrow, self.declared))
-                if top in chosen
-            ]
-            rows = _rows_of_a_block(opened.metadata, groups, wanted.block_bytes)
-            rows_of = _rows_at_a_time(opened, stream, chosen, wanted, file_plan.file.name)
-            read = partial(_batches, opened, file_plan.file, fields, rows_of)
-            for is_spared, some in itertools.groupby(groups, spared.__contains__):
-                run = list(some)
-                if is_spared:
-                    first, count = outcome.records, _rows(opened.metadata, run)
-                    outcome.records += count
-                    yield Block(first, count, _NOTHING, passed_over=len(run))
-                    continue
-                found_batches = _watched(itertools.chain.from_iterable(map(read, run)), file_plan.file, wanted)
-                for batch in _joined(found_batches, rows, _budget(wanted)):
-                    arrays = natural.arrays(batch.columns, fields, self.declared)
-                    found = {
-                        at: natural.natural(array) for at, array in zip(places, arrays, strict=True) if at in needed
-                    }
-                    first, outcome.records = outcome.records, outcome.records + batch.num_rows
-                    yield shape.block(first, batch.num_rows, found)
 
-    def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
-        """The footer has the numbers."""
-        outcome.start, outcome.end = split.start, split.end
-        with _opened(file_plan.file) as opened:
-            outcome.records = _rows(opened.metadata, _groups(split, opened.metadata, file_plan.file.size))
-        return True
+@dataclass(frozen=True)
+class ParquetReader(reader.FooterReader):
+    """Reads Parquet files."""
+
+    title: ClassVar[str] = "Parquet"
+    magic_bytes: ClassVar[int] = 4
+
+    @contextmanager
+    def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_ParquetFile]:
+        """A file with its footer read."""
+        with changes.opened(file) as stream:
+            yield _ParquetFile(file, stream, self.declared)
 
 
 def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:
@@ -291,10 +224,6 @@ def _spared(
     return statistics.passed_over(groups, leaves, file_plan.columns, wanted)
 
 
-def _top_level(schema: pa.Schema, needed: set[int], declared: frozenset[str]) -> dict[str, None]:
-    return {top: None for at, (top, _) in enumerate(arrow_files.with_tops(schema, declared)) if at in needed}
-
-
 def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> list[int]:
     """The row groups of a split: those whose middle lies in it, were the file's bytes row groups alone.
 
@@ -305,12 +234,8 @@ def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> lis
     sizes = [max(metadata.row_group(number).total_byte_size, 0) for number in range(metadata.num_row_groups)]
     ends = list(itertools.accumulate(sizes))
     total = max(sum(sizes), 1)
-    groups = []
-    for number, (size, end) in enumerate(zip(sizes, ends, strict=True)):
-        middle = (end - size // 2) * file_size // total
-        if (split.start <= middle or split.index == 0) and (middle < split.end or split.is_last):
-            groups.append(number)
-    return groups
+    middles = ((end - size // 2) * file_size // total for size, end in zip(sizes, ends, strict=True))
+    return [number for number, middle in enumerate(middles) if split.takes(middle)]
 
 
 def _budget(wanted: Reading) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import misread, names, reader, reading, splits
+from spark_jobs.formats import misread, reader, reading, splits
 from spark_jobs.formats.coerce import UnfitSection
-from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped, too_many
+from spark_jobs.formats.columns import FilePlan, too_many
 from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.names import Part
 from spark_jobs.formats.reading import SplitOutcome
@@ -26,8 +26,9 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from spark_jobs.cxl import types
     from spark_jobs.formats.byte_stream import ByteStream
-    from spark_jobs.formats.columns import ScanPlan
+    from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.format import Block, Reading, SourceColumn
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.splits import Split
@@ -57,39 +58,25 @@ class XmlReader(reader.Reader):
     options: XmlRead
     wholes: frozenset[str] = frozenset()
 
+    undeclared_type: ClassVar[types.Type] = columns.WIDENED_TYPE
+
     def knowing(self, declared: Sequence[SourceColumn]) -> XmlReader:
         """The reader that knows which columns hold more than texts."""
         return replace(self, wholes=frozenset(one.key for one in declared if one.type.kind in columns.WHOLE))
 
-    def plan(
-        self,
-        declared: Sequence[str],
-        inputs: Iterable[InputFile],
-        on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN,
-        search: Search = names.search_here,
-    ) -> ScanPlan:
-        """Look into the files and, unless they are dropped, find their undeclared columns.
-
-        Raises:
-            FormatError: a file cannot be read or is broken, or an undeclared column is rejected.
-        """
-        tracker = ColumnTracker(declared, on_unmapped)
+    def look(
+        self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
+    ) -> tuple[list[FilePlan], list[str]]:
+        """Look whether the files have the declared columns, as far as their beginnings tell."""
         looked = [self._look(file) for file in inputs]
-        plans = [one.plan for one in looked if not one.is_nothing]
-        _tell([one for one in looked if not one.is_nothing], tuple(declared), tracker)
-        if on_unmapped is not OnUnmapped.DROP:
-            plans = self._note_undeclared(tracker, plans, declared, search)
-        skipped = [one.plan.file.name for one in looked if one.is_nothing]
-        return tracker.plan(tuple(plans), skipped, columns.WIDENED_TYPE)
+        found = [one for one in looked if not one.is_nothing]
+        _tell(found, tuple(declared), tracker)
+        return [one.plan for one in found], [one.plan.file.name for one in looked if one.is_nothing]
 
-    def _note_undeclared(
-        self, tracker: ColumnTracker, plans: Sequence[FilePlan], declared: Sequence[str], search: Search
+    def note_undeclared(
+        self, tracker: ColumnTracker, plans: list[FilePlan], declared: Sequence[str], search: Search
     ) -> list[FilePlan]:
-        """Note the undeclared columns of all records; gives the plans that know which of them are arrays.
-
-        Raises:
-            FormatError: see `plan`.
-        """
+        """Note the undeclared columns of all records; gives the plans that know which of them are arrays."""
         parts = [Part(split, plans[split.file], tuple(declared)) for split in splits.plan(plans)]
         ways = search(self, parts)
         found = tree.Undeclared(declared, (way for of_part in ways for way in of_part))

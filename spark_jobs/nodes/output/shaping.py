@@ -15,8 +15,8 @@ from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.failure_columns import Reason
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce
-from spark_jobs.formats.format import SourceColumn
 from spark_jobs.formats.blocks import Problems
+from spark_jobs.formats.format import SourceColumn
 from spark_jobs.formats.rules import applied
 
 if TYPE_CHECKING:

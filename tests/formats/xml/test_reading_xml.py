@@ -390,7 +390,7 @@ HOSTILE = {
         "<!DOCTYPE d [<!ENTITY % p SYSTEM 'p.ent'> %p;]><d><r/></d>",
         "line 1, column 41: .* the parameter entity 'p'",
     ),
-    "elsewhere": ("<!DOCTYPE d [%p; <!ENTITY x 'y'>]><d/>", "`%p;` stands for an entity"),
+    "elsewhere": ("<!DOCTYPE d [%p; <!ENTITY x 'y'>]><d/>", "`%p;` refers to an entity"),
     "long": (
         f"<!DOCTYPE d [<!ENTITY x '{'a' * 100_000}'>]><d><r><k>{'&x;' * 100_000}</k></r></d>",
         "declares the entity 'x'",

@@ -138,7 +138,9 @@ def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_O
     known = _ports(read)
     for name in wanted:
         if name not in outputs and name not in known:
-            raise NotObserved(_no_node(name, [*outputs, *known]), ExitCode.CONFIG)
+            branches = shown_nodes.branches(read).get(name)
+            told = _is_route(name, branches) if branches else _no_node(name, [*outputs, *known])
+            raise NotObserved(told, ExitCode.CONFIG)
     names = {name if name in outputs else _SHOWN.format(at): name for at, name in enumerate(wanted)}
     added = {output: name for output, name in names.items() if name not in outputs}
     if added:
@@ -154,6 +156,10 @@ def _ports(read: Document) -> list[str]:
     outputs, branches = shown_nodes.of_kind(read, "output"), shown_nodes.branches(read)
     names = [node.name for node in read.nodes if node.name not in outputs]
     return [port for name in names for port in branches.get(name, [name])]
+
+
+def _is_route(name: str, branches: Sequence[str]) -> str:
+    return f"'{name}' is a route, whose records are in its branches: name one of {', '.join(branches)}"
 
 
 def _no_node(name: str, known: Sequence[str]) -> str:

@@ -104,6 +104,13 @@ def test_a_wrong_name_is_told_with_those_there_are(capsys: pytest.CaptureFixture
     )
 
 
+def test_a_route_is_told_apart_from_its_branches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["preview", "p.yaml", "r"]) == 1
+    assert capsys.readouterr().err == (
+        "clinker preview error: 'r' is a route, whose records are in its branches: name one of r.big, r.small\n"
+    )
+
+
 def test_what_run_would_refuse_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "in.csv").unlink()
     assert clinker.main(["preview", "p.yaml", "t"]) == 1

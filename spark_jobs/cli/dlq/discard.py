@@ -27,6 +27,8 @@ def main(file: Path, wanted: Wanted, *, reason: str, all_entries: bool) -> int:
     chosen = [entry for entry in found.entries if wanted.takes(entry)]
     if unknown := wanted.ids - {entry.id for entry in found.entries}:
         return asking.refused("discard", f"{found.path} has no entry with the id {min(unknown)}")
+    if not chosen:
+        return asking.refused("discard", f"no entry of {found.path} is of that stage, field and category")
     taken = {entry.id for entry in chosen}
     left = [entry for entry in found.entries if entry.id not in taken]
     events = [work_list.event("discarded", entry, reason=reason) for entry in chosen]

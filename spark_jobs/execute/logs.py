@@ -151,7 +151,7 @@ def tell(notices: Iterable[Notice], file_of: Callable[[int, int], str], rows_bef
         if notice.count:
             row = rows_before.get(notice.split, 0) + notice.row + 1
             place = f"{file_of(notice.split, notice.source)}, row {row}"
-            text = f"{text.replace('{count}', str(notice.count))}; the first is '{notice.shown}' of {place}"
+            text = f"{text}: {notice.count}; the first is '{notice.shown}' of {place}"
         LOG.warning("%s", text)
 
 

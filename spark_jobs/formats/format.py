@@ -276,7 +276,7 @@ class Cut:
 
     Args:
         field: the field.
-        text: what to say of them; `{count}` stands for their number.
+        text: what to say of them, to stand before their number.
         values: the whole texts, by their rows in the batch.
     """
 

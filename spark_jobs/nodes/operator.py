@@ -118,11 +118,12 @@ class Context(Protocol):
         line that shows its row in its midst comes in the pieces between which `row N:` is to stand.
         """
 
-    def notice(self, text: str, batch: Batch, values: Mapping[int, str]) -> None:
-        """Have the run warn of values of some rows, as one with all others of the same text.
+    def notice(self, operator: Operator, text: str, batch: Batch, values: Mapping[int, str]) -> None:
+        """Have the run warn of values of some rows, as one with all others of the same text; replays warn of nothing.
 
         Args:
-            text: what is to be said; its `{count}` is how many values there are of all tasks.
+            operator: who warns.
+            text: what is to be said, to stand before the number of all tasks' values.
             batch: the records.
             values: the values, by their rows.
         """

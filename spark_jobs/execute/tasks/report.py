@@ -178,7 +178,7 @@ class Notice:
     """What a user should know of a run that goes on: of a file, or of some values of its records.
 
     Args:
-        text: what; that of values has a place for their number.
+        text: what; with values it stands before their number.
         count: how many values it is about; 0: no values.
         source: the source of the record with the first of them.
         split: where that was read.

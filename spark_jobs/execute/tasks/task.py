@@ -127,8 +127,10 @@ class Task(failing.Failing):
         else:
             self.report.logs_left_out += 1
 
-    def notice(self, text: str, batch: batches.Batch, values: Mapping[int, str]) -> None:
-        """Tell of values of a batch's rows what is the same for all; `text` has a place for their number."""
+    def notice(self, operator_: operator.Operator, text: str, batch: batches.Batch, values: Mapping[int, str]) -> None:
+        """Tell of values of a batch's rows what is the same for all, and their number."""
+        if operator_.silent:
+            return
         rows = np.array(list(values), dtype=np.int64)
         places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(rows))]
         first = int(np.lexsort(places[::-1])[0])

@@ -194,7 +194,7 @@ class FixedWidthWriter:
             texts[row] = self._widths.cut(shown, field.width)
         if cut and field.truncation != "silent":
             width = "1 byte" if field.width == 1 else f"{field.width} bytes"
-            told.cuts.append(format.Cut(field.name, f"field '{field.name}': values cut to its {width}: {{count}}", cut))
+            told.cuts.append(format.Cut(field.name, f"field '{field.name}': values cut to its {width}", cut))
         return pa.array(texts, pa.string())
 
     def _policy(self, field: Field, dynamic: pa.Array | None, row: int) -> str:

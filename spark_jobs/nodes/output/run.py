@@ -149,7 +149,7 @@ class Output(operator.Operator):
         encoded = by.encode(data, ends=ends)
         for cut in encoded.cuts if by is self.writer else ():
             shown = dict.fromkeys(cut.values, credentials.HIDDEN) if self.guard.hides(cut.field) else cut.values
-            self.context.notice(f"output '{self.step.label or self.step.name}': {cut.text}", batch, shown)
+            self.context.notice(self, f"output '{self.step.label or self.step.name}': {cut.text}", batch, shown)
         unwritten = [_with_column(each, data) for each in encoded.failures]
         if encoded.unfit and self.step.options.on_unwritable is OnUnwritable.DLQ:
             unwritten = sorted([*unwritten, *map(_without_name, encoded.unfit)], key=lambda each: each.row)

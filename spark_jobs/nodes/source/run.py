@@ -188,14 +188,13 @@ class Source(operator.Operator):
 
     def _tell_of(self, surplus: format.Surplus, origin: SplitOrigin) -> None:
         """Have the run warn of cells that were cut off."""
-        source = self.step.name.replace("{", "{{").replace("}", "}}")
-        text = f"source '{source}': records that lost surplus cells (`options.ragged`), empty ones aside: {{count}}"
+        text = f"source '{self.step.name}': records that lost surplus cells (`options.ragged`), empty ones aside"
         rows = pa.array(surplus.rows + origin.base)
         batch = batches.Batch(
             pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name]), rows, origin
         )
         shown = credentials.HIDDEN if guarded.has_secret(self.step.column_names) else surplus.first
-        self.context.notice(text, batch, dict.fromkeys(range(len(rows)), "") | {0: shown})
+        self.context.notice(self, text, batch, dict.fromkeys(range(len(rows)), "") | {0: shown})
 
     def _pass_over(self, block: format.Block) -> None:
         """Count records that were not read where they would be filtered."""

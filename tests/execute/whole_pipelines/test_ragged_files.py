@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.execute.run import passes
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ nodes:
   - type: source
     name: "rows"
     config: {type: csv, glob: in/*.csv, options: {OPTIONS}, schema: [{name: a, type: int}, {name: b, type: string}]}
-  - {type: output, name: copy, input: rows, config: {type: csv, path: out/copy.csv}}
+  - {type: output, name: copy, input: "rows", config: {type: csv, path: out/copy.csv}}
 """
 FILES = {
     "in/1.csv": "a,b\n1,x\n2\n3,y,\n",
@@ -72,6 +73,41 @@ def test_cells_that_were_cut_are_not_shown_where_they_may_be_of_a_secret(
         assert run(tmp_path, "ragged: cut", {"in/1.csv": "a,password\n1,hunter,2\n"}) == 0
     (told,) = [record.message for record in caplog.records if "surplus" in record.message]
     assert told.endswith("empty ones aside: 1; the first is '***' of in/1.csv, row 1")
+
+
+def test_a_source_may_be_called_anything(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "PIPELINE", PIPELINE.replace("rows", "{count}"))
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, "ragged: cut", {"in/1.csv": "a,b\n1,x,lost\n"}) == 0
+    (told,) = [record.message for record in caplog.records if "surplus" in record.message]
+    assert told.startswith("source '{count}': records")
+    assert told.endswith("aside: 1; the first is 'lost' of in/1.csv, row 1")
+
+
+@pytest.mark.parametrize("split_bytes", [10**9, 7], ids=["one split", "many splits"])
+def test_records_that_a_later_job_reads_again_are_told_once(
+    tmp_path: Path, split_bytes: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    meeting = """
+  - {type: transform, name: seen, input: rows, config: {cxl: "emit a = a"}}
+  - type: combine
+    name: twice
+    input: {o: rows, p: seen}
+    config: {where: "o.a == p.a", match: first, cxl: "emit a = o.a"}
+  - {type: output, name: met, input: twice, config: {type: csv, path: out/met.csv}}
+"""
+    monkeypatch.setitem(globals(), "PIPELINE", PIPELINE.rstrip() + meeting)
+    pipelines.cut_by(monkeypatch, split_bytes)
+    jobs = []
+    whole = passes.chain.run
+    monkeypatch.setattr(passes.chain, "run", lambda spark, spec: jobs.append(spec.job) or whole(spark, spec))
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, "ragged: cut", {"in/1.csv": "a,b\n1,x,lost\n2,y\n"}) == 0
+    assert [job.ops["rows"].silent for job in jobs if "rows" in job.sources] == [False, True]
+    (told,) = [record.message for record in caplog.records if "surplus" in record.message]
+    assert told.endswith("empty ones aside: 1; the first is 'lost' of in/1.csv, row 1")
 
 
 def test_an_export_of_excel_with_a_line_before_the_header_and_names_twice(tmp_path: Path) -> None:

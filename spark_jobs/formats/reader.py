@@ -186,7 +186,8 @@ class Reader(ABC):
             if file_plan.file.most_records is not None:
                 outcome.records = min(outcome.records, file_plan.file.most_records)
             return
-        bare = replace(file_plan, columns=FileColumns(file_plan.columns.width, ()))
+        # Without columns all names would be news, and reading may end with those: here nobody asks for names.
+        bare = replace(file_plan, columns=FileColumns(file_plan.columns.width, ()), known=None)
         for _ in self.read(split, bare, Reading(()), outcome):
             # The blocks themselves are not wanted: reading them on counts the records.
             continue

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -178,3 +181,23 @@ def test_sources_of_several_jobs_have_late_columns(tmp_path: Path, caplog: pytes
     found = pipelines.outputs(tmp_path)
     assert [found[name].splitlines()[0] for name in ("b.csv", "o.csv")] == [b"id,late_b", b"other,late_a"]
     assert [len(found[name].splitlines()) for name in ("b.csv", "o.csv")] == [102, 102]
+
+
+COUNTS = (
+    '{type: transform, name: t, input: s, config: {cxl: "emit total = $pipeline.total_count\\nemit row = $source.row"}}'
+)
+#: Arrays of 40 and of 5 records, whose undeclared columns the first records tell, or the last one of a file alone.
+ARRAYS = {
+    f"in/{name}.json": json.dumps([{"id": n, "c": n} for n in range(count)]) for name, count in [("a", 40), ("b", 5)]
+}
+LATE_ARRAYS = {**ARRAYS, "in/a.json": ARRAYS["in/a.json"].replace("}]", ', "late": 1}]')}
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("files", [ARRAYS, LATE_ARRAYS], ids=["known", "late"])
+def test_records_are_numbered_over_arrays_whose_names_are_a_sample(tmp_path: Path, files: dict[str, str]) -> None:
+    pipelines.write(tmp_path, {"pipeline.yaml": pipeline(COUNTS, OUTPUT % ("t", ""), path="in/*.json"), **files})
+    assert pipelines.run(tmp_path, tuning=replace(SAMPLED, json_portion_bytes=40)).result.error is None
+    found = csv.DictReader(io.StringIO(pipelines.outputs(tmp_path)["o.csv"].decode()))
+    numbers = [(int(record["total"]), int(record["row"])) for record in found]
+    assert numbers == [(n, n) for n in range(1, 41)] + [(40 + n, n) for n in range(1, 6)]

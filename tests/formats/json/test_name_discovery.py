@@ -21,7 +21,7 @@ from spark_jobs.tuning import DEFAULT, Tuning
 from tests.formats.json import generated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from spark_jobs.formats.columns import FilePlan
@@ -141,3 +141,26 @@ def test_members_that_change_their_kind_are_tried_a_few_times(tmp_path: Path, mo
     path.write_text('{"id":7,"name":"some name","extra":"text"}\n{"id":7,"name":"x","extra":1}\n' * 100_000)
     assert not read(path, FLAT[:2], ("extra",), JsonRead(JsonLayout.NDJSON), frozenset({"id"}))[1]
     assert tried.count("error") <= 2
+
+
+@pytest.mark.parametrize("known", [(), ("extra",), ("extra", "o.j"), None])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (JsonRead(JsonLayout.NDJSON), "\n".join),
+        (JsonRead(JsonLayout.ARRAY), lambda records: f"[{','.join(records)}]"),
+        (JsonRead(record_path="of.it"), lambda records: f'{{"of":{{"it":[{",".join(records)}]}}}}'),
+    ],
+    ids=["lines", "array", "document"],
+)
+def test_all_records_are_counted_whatever_names_are_known(
+    tmp_path: Path, options: JsonRead, text: Callable[[list[str]], str], known: Sequence[str] | None
+) -> None:
+    path = tmp_path / "in.json"
+    path.write_text(text(['{"id":7,"name":"x","extra":1,"o":{"i":1,"j":2}}'] * 40))
+    reader = JsonReader(options, tuning=Tuning(json_portion_bytes=100))
+    plan = planned(path, reader, [column.name for column in FLAT], known)
+    (split,) = splits.plan([plan], 1 << 30)
+    outcome = reading.SplitOutcome()
+    reader.count(split, plan, outcome)
+    assert (outcome.records, outcome.has_news) == (40, False)

@@ -135,6 +135,11 @@ class Step:
         return None
 
     @property
+    def reads_origins(self) -> bool:
+        """Whether programs of the step read in which files rows stood that an earlier job wrote down for it."""
+        return False
+
+    @property
     def told(self) -> Totals | None:
         """The counters of all stages before that the step is told where its records meet."""
         return None

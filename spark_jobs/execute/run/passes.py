@@ -256,7 +256,7 @@ class Pass:
 
 def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:
     """What is known of the splits that records come from whose task is another's."""
-    if job.readers:
+    if job.readers or any(op.step.reads_origins for op in job.ops.values()):
         return origins.Places.of(inputs.splits)
     return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 

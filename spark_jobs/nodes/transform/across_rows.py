@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import materialize
+from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -22,9 +23,10 @@ class MaterializeRows(materialize.Materialize):
     step: TransformStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """The columns that the window reads."""
-        assert self.step.window is not None
-        wanted = self.step.window.reads
+        """The columns that the window reads, and what it reads around the rows that they carry."""
+        window = self.step.window
+        assert window is not None
+        wanted = window.reads | {columns.value(path) for path in window.values}
         return batch.data.select([name for name in batch.data.schema.names if name in wanted])
 
 

@@ -7,7 +7,7 @@ records match, sorted, with the result of each function for each group. A record
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,14 +38,15 @@ class Across(operator.Operator):
 
     def open(self) -> None:
         """The rows are opened with the first record."""
-        self.evaluator = Evaluator(self._run, self.context.tuning)
+        self.evaluator = Evaluator(self._run_on_rows, self.context.tuning)
         self.state = engine.Surroundings()
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Find the groups of some records."""
         batch = self.take(batch)
         for piece in self._pieces(batch):
-            found = foreign_frames.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator)
+            own = Evaluator(partial(self._run_on_records, piece), self.context.tuning)
+            found = foreign_frames.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator, own)
             self.push(replace(piece, data=found))
 
     def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
@@ -93,9 +94,17 @@ class Across(operator.Operator):
         """For each group, and behind them for none, what the functions give that look at it alone."""
         return self._groups.results([call for call in self.step.calls if not call.own], self.evaluator)
 
-    def _run(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
-        batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), batches.GroupOrigin(0))
+    def _run_on_rows(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
+        """Run a program on rows of the source, which know their files where it matters."""
+        origin = self.context.record_origin(0) if self.step.reads_origins else batches.GroupOrigin(0)
+        batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), origin)
         return self.run(program, batch, self.state)
+
+    def _run_on_records(
+        self, records: batches.Batch, program: engine.BatchProgram, rows: pa.RecordBatch
+    ) -> engine.BatchResult:
+        """Run a program on the records that look into the source; `rows` are they with more columns."""
+        return self.run(program, replace(records, data=rows), self.state)
 
 
 #: The operators of such windows by their roles.

@@ -153,7 +153,8 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     if window:
         if not _holds_values(program, window.scope.row, scope):
             return None
-        window = replace(window, step=replace(window.step, fields=_window_fields(program)))
+        fields, around = _window_fields(program), _window_values(program)
+        window = replace(window, step=replace(window.step, fields=fields, values=around))
         if not _comes_apart(program, window.step, scope):
             return None
     step = TransformStep(
@@ -175,6 +176,12 @@ def _window_fields(program: typed.Program) -> frozenset[str]:
     """The columns that window functions of a program read."""
     calls = [part for part in program_reads.parts(program) if isinstance(part, typed.WindowCall)]
     return frozenset(name for call in calls for name, _ in _call_fields(call))
+
+
+def _window_values(program: typed.Program) -> frozenset[str]:
+    """The values around a row that window functions of a program read, by path."""
+    calls = [part for part in program_reads.parts(program) if isinstance(part, typed.WindowCall)]
+    return frozenset(path for call in calls for path in program_reads.system(call))
 
 
 def _call_fields(call: typed.WindowCall) -> Iterator[tuple[str, tuple[int, int]]]:

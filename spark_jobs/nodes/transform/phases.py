@@ -38,6 +38,7 @@ class Window:
         source: the source whose rows the window ranges over; None for the node's own input.
         matches: with `source`: the columns of the record and of the source that must be equal.
         fields: the columns that window functions read.
+        values: what they read around a row, by path.
         spare: the columns that nothing reads but the window's fields and functions.
         types: those of the columns of the rows that the window ranges over.
     """
@@ -47,6 +48,7 @@ class Window:
     source: str | None = None
     matches: tuple[Match, ...] = ()
     fields: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
     spare: frozenset[str] = frozenset()
     types: tuple[tuple[str, types.Type], ...] = ()
 
@@ -100,6 +102,12 @@ class AcrossStep(node.Step):
     matches: tuple[Match, ...]
     fields: tuple[SortField, ...]
     calls: tuple[Call, ...]
+
+    @property
+    def reads_origins(self) -> bool:
+        """Whether a function is given what a row of the source knows of its file."""
+        read = {path for call in self.calls if call.argument is not None for path in call.argument.system}
+        return any(path.startswith("source.") or path == "pipeline.total_count" for path in read)
 
     @property
     def module(self) -> str:

@@ -106,7 +106,12 @@ def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> p
 
 
 def laid(
-    groups: Groups, known: pa.RecordBatch, calls: Sequence[Call], rows: pa.RecordBatch, evaluator: Evaluator
+    groups: Groups,
+    known: pa.RecordBatch,
+    calls: Sequence[Call],
+    rows: pa.RecordBatch,
+    evaluator: Evaluator,
+    own_evaluator: Evaluator,
 ) -> pa.RecordBatch:
     """Records with what functions give for their groups.
 
@@ -115,14 +120,16 @@ def laid(
         known: the results of those that look at a group alone.
         calls: all, in the order in which they are computed.
         rows: the records.
-        evaluator: runs the programs of calls.
+        evaluator: runs the programs of calls on rows of groups.
+        own_evaluator: runs them on the records: other things are around these.
     """
     numbers = groups.of_records(rows)
     taken = known.take(pa.array(numbers))
     begins, ends = groups.frames(numbers)
     for call in calls:
         if call.own and not call.is_by_position:
-            result = pairs.results(call, evaluator, rows, groups.frame, begins, ends)
+            own = pairs.own_values(call, own_evaluator, rows)
+            result = pairs.results(call, evaluator, own, groups.frame, begins, ends)
             columns = {call.column: result.values}
             if result.failures is not None:
                 columns[call.failure] = result.failures

@@ -18,16 +18,21 @@ from spark_jobs.nodes.windows.kernels.function import Results
 from spark_jobs.nodes.windows.rows import Strip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
 
 
+def own_values(call: Call, evaluator: Evaluator, records: pa.RecordBatch) -> dict[str, pa.Array]:
+    """What a call compares with, column by column: a value for each record."""
+    return {name: evaluator.value(program, records).values for name, program in call.own}
+
+
 def results(
     call: Call,
     evaluator: Evaluator,
-    records: pa.RecordBatch,
+    own: Mapping[str, pa.Array],
     frame: pa.RecordBatch,
     begins: np.ndarray,
     ends: np.ndarray,
@@ -36,13 +41,12 @@ def results(
 
     Args:
         call: it.
-        evaluator: runs its programs.
-        records: the records.
+        evaluator: runs its programs on rows of frames.
+        own: what it reads of the records themselves.
         frame: the rows of all frames.
         begins: where in them the frame of each record begins.
         ends: and where it ends.
     """
-    own = {name: evaluator.value(program, records).values for name, program in call.own}
     read = _read(call, frame)
     function = choice.begin(call)
     found: list[pa.Array] = []

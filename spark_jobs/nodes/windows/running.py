@@ -133,7 +133,8 @@ class Running:
     def _results(self, call: Call, function: Function | None, strip: Strip, rows: pa.RecordBatch) -> Results:
         here = rows.slice(0, strip.count)
         if function is None:
-            return pairs.results(call, self._evaluator, here, here, strip.begins, strip.places + 1)
+            own = pairs.own_values(call, self._evaluator, here)
+            return pairs.results(call, self._evaluator, own, here, strip.begins, strip.places + 1)
         given = self._evaluator.given(call, rows if call.ahead else here)
         if isinstance(function, Reach):
             assert not isinstance(call.offset, int)

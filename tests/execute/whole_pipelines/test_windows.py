@@ -251,3 +251,102 @@ def test_a_composition_with_a_window_is_called_twice(tmp_path: Path, monkeypatch
     pipelines.write(tmp_path, {"pipeline.yaml": TWICE, "nth.comp.yaml": NTH, "in.csv": "id,g\n1,a\n2,b\n3,a\n"})
     assert pipelines.run(tmp_path).result.error is None
     assert pipelines.outputs(tmp_path) == {"o.csv": b"id,g,nth\n1,a,1\n2,b,1\n3,a,2\n" + b"1,a,1\n2,b,1\n3,a,2\n"}
+
+
+ACROSS = """
+    pipeline: {name: p}
+    nodes:
+      - type: source
+        name: prices
+        config:
+          type: csv
+          glob: price*.csv
+          schema: {k: string, at: date_time}
+          watermark: {column: at, delay: 0s}
+      - type: source
+        name: orders
+        config:
+          type: csv
+          path: orders.csv
+          schema: {id: int, k: string, at: date_time}
+          watermark: {column: at, delay: 0s}
+      - {type: transform, name: met, input: orders, config: {cxl: distinct}}
+      - type: transform
+        name: t
+        input: INPUT
+        config:
+          analytic_window: {source: prices, group_by: [k]}
+          cxl: |
+            let row = $source.row
+            let file = $source.file
+            let at = $source.event_time
+            let own = $window.collect(row)
+            CALLS
+      - type: output
+        name: o
+        input: t
+        config: {type: json, path: out/o.ndjson, options: {format: ndjson}, preserve_nulls: true}
+"""
+PRICES = {
+    "price1.csv": "k,at\na,2024-01-01T00:00:01\nb,2024-01-01T00:00:02\na,2024-01-01T00:00:03\n",
+    "price2.csv": "k,at\na,2024-01-01T00:00:04\n",
+}
+ORDERS = "id,k,at\n1,c,2024-01-01T00:00:00\n2,a,2024-01-01T00:00:02\n3,b,2024-01-01T00:00:02\n"
+
+
+def looked_up(
+    folder: Path, source: str, calls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> list[dict[str, Any]]:
+    """What calls give for the records of `orders`, as they are read or behind an exchange."""
+    without_spark.install(monkeypatch)
+    lines = [f"emit {name} = {call}" for name, call in calls.items()]
+    text = ACROSS.replace("INPUT", source).replace("CALLS", ("\n" + " " * 12).join(lines))
+    pipelines.write(folder, {**PRICES, "orders.csv": ORDERS, "pipeline.yaml": text})
+    assert pipelines.run(folder).result.error is None
+    whole = (folder / "out/o.ndjson").read_bytes()
+    pipelines.with_splits(monkeypatch, folder, "orders.csv", 3)
+    assert pipelines.run(folder, force=True, tuning=Tuning(strip_rows=1, frame_pairs=2)).result.error is None
+    assert (folder / "out/o.ndjson").read_bytes() == whole
+    return [{name: row[name] for name in calls} for row in told(folder)]
+
+
+@pytest.mark.parametrize("source", ["orders", "met"])
+def test_what_a_let_knows_of_its_record_is_not_lost_in_a_window_over_another_source(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = {
+        "later": "$window.any(at > $source.event_time)",
+        "row": '$window.every(row == if k == "a" then 2 else 3)',
+        "rows": "own",
+        "file": '$window.every(file == "orders.csv")',
+    }
+    assert looked_up(tmp_path, source, calls, monkeypatch) == [
+        {"later": False, "row": True, "rows": [], "file": True},
+        {"later": True, "row": True, "rows": [2, 2, 2], "file": True},
+        {"later": False, "row": True, "rows": [3], "file": True},
+    ]
+
+
+@pytest.mark.parametrize("source", ["orders", "met"])
+def test_rows_of_another_source_know_their_files(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {
+        "rows": "$window.collect($source.row)",
+        "files": "$window.distinct($source.file)",
+        "name": "$window.first_value($source.name)",
+        "last": "$window.max($source.event_time)",
+        "place": "$window.max($pipeline.total_count)",
+        "both": "$window.any($source.row == row)",
+    }
+    one, two = "2024-01-01T00:00:02", "2024-01-01T00:00:04"
+    assert looked_up(tmp_path, source, calls, monkeypatch) == [
+        {"rows": [], "files": [], "name": None, "last": None, "place": None, "both": False},
+        {
+            "rows": [1, 3, 1],
+            "files": ["price1.csv", "price2.csv"],
+            "name": "prices",
+            "last": two,
+            "place": 4,
+            "both": False,
+        },
+        {"rows": [2], "files": ["price1.csv"], "name": "prices", "last": one, "place": 2, "both": False},
+    ]

@@ -8,7 +8,6 @@ command line is exit 1, since 2 means dead letters.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 import sys
@@ -42,6 +41,7 @@ def run() -> NoReturn:
 
 def end_with(argv: Sequence[str]) -> NoReturn:
     """Run one command as the last thing that the process does: its exit code is the process's, whatever comes."""
+    standard_streams.ensure()
     process_exit.run(lambda: _served(argv))
 
 
@@ -667,8 +667,9 @@ def _minutes(text: str) -> float:
         minutes = float(text)
     except ValueError:
         minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of minutes above 0, found '{text}'")
+    if not 0 < minutes <= client.MOST_IDLE_MINUTES:
+        message = f"expected minutes above 0, {client.MOST_IDLE_MINUTES:g} at most, found '{text}'"
+        raise argparse.ArgumentTypeError(message)
     return minutes
 
 

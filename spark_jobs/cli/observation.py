@@ -115,7 +115,7 @@ def observe(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str)
         if outcome.result.error is not None:
             told.tell([report.of_run(outcome.result.error, found.plan)])
             raise NotObserved(None, outcome.result.exit_code)
-    nodes = [Node(name, texts[output].splitlines(), _types(found.plan, output)) for output, name in found.names.items()]
+    nodes = [Node(name, _lines(texts[output]), _types(found.plan, output)) for output, name in found.names.items()]
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
 
 
@@ -186,6 +186,11 @@ def _executed(observed: _Observed, options: RunOptions) -> tuple[Outcome, dict[s
     with logs.shown(io.StringIO(), "error", "text", "", str, names_batch=False):
         outcome = executor.execute(observed.plan, options, identity.Identity.new(None, None), texts.__setitem__)
     return outcome, texts
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text of JSON objects, whose values may have other signs that end lines elsewhere."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _types(plan: Plan, output: str) -> dict[str, str]:

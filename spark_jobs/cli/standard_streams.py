@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+def ensure() -> None:
+    """Let streams that a process was started without lead nowhere: other files would get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+
+
 def prepare() -> None:
     """Write UTF-8, whatever the system's settings are; what it cannot hold is escaped."""
     for stream in (sys.stdout, sys.stderr):

@@ -121,7 +121,7 @@ def test_memory_is_written_as_in_a_pipeline(text: str, here: Path, executed: lis
         ["run", "good.yaml", "--memory-limit", ""],
         ["run", "good.yaml", "--memory-limit", "1e9"],
         ["run", "good.yaml", "--memory-limit", "99999999999999999999G"],
-        ["run", "good.yaml", "--explain", "svg"],
+        ["run", "good.yaml", "--explain", "pdf"],
         ["run", "good.yaml", "--conf", "a"],
         ["metrics"],
         ["metrics", "collect", "--spool-dir", "x"],

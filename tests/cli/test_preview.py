@@ -104,6 +104,13 @@ def test_a_wrong_name_is_told_with_those_there_are(capsys: pytest.CaptureFixture
     )
 
 
+def test_values_may_have_every_sign_that_ends_lines(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "in.csv").write_text("id,n,who\n1,2,a\u2028b\n2,2,c\u0085d\n", encoding="utf-8")
+    out, _ = shown(capsys, "t", "--format", "json")
+    assert [json.loads(line)["who"] for line in out.removesuffix("\n").split("\n")] == ["a\u2028b", "c\u0085d"]
+    assert shown(capsys, "t")[0].startswith("t: 2 records\n")
+
+
 def test_a_route_is_told_apart_from_its_branches(capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["preview", "p.yaml", "r"]) == 1
     assert capsys.readouterr().err == (

@@ -28,6 +28,7 @@ DRIVER = """
 import os, sys, time
 from spark_jobs.cli import clinker
 from spark_jobs.cli.warm import server
+from spark_jobs.execute import interrupts
 
 def show(arguments):
     print("out", os.getcwd(), os.environ.get("PLACE"), sys.argv[0] == "", sys.stdin.read())
@@ -36,11 +37,13 @@ def show(arguments):
     return 7
 
 def wait(arguments):
-    open("begun", "w").close()
     try:
-        time.sleep(60)
+        os.mkdir("begun")
+        for _ in range(1200):
+            time.sleep(0.05)
+            interrupts.check()
     finally:
-        open("ended", "w").close()
+        os.mkdir("ended")
 
 def fail(arguments):
     raise RuntimeError("broken")
@@ -101,7 +104,7 @@ def test_a_command_has_the_streams_folder_environment_and_mask_of_its_client(
     assert process.returncode == 7
     assert out.split() == ["out", str(there), "None", "False", "given"]
     assert err.split() == ["err", "0o640"]
-    assert place.drivers()[0][1].runs == 1
+    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
 
 
 def test_another_environment_is_not_served(driver: subprocess.Popen[bytes]) -> None:
@@ -132,13 +135,65 @@ def test_a_signal_interrupts_the_command_and_not_the_driver(
     assert driver.poll() is None
 
 
+def test_a_command_whose_client_has_gone_before_it_began_holds_no_stream(driver: subprocess.Popen[bytes]) -> None:
+    busy = command("lineage", "p.yaml")
+    assert waiting.until(Path("begun").exists)
+    busy.send_signal(signal.SIGINT)
+    busy.communicate()
+    folder = place.folder()
+    assert folder is not None
+    reader, writer = os.pipe()
+    here = os.open(".", os.O_RDONLY)
+    with open(reader, "rb") as found:
+        # The driver takes it and finds at once that nobody waits.
+        connection = place.connect(folder)
+        assert connection is not None
+        with connection:
+            request = messages.Request(["lineage", "p.yaml"], dict(os.environ), 0o22)
+            messages.send_request(connection, request, [writer, writer, writer, here])
+        os.close(writer)
+        os.close(here)
+        assert found.read() in (b"", b"interrupted\n")
+
+
+def test_no_module_comes_from_the_folder_of_a_client(runtime: Path) -> None:
+    for name in ("queue", "json", "spark_jobs"):
+        Path(f"{name}.py").write_text("raise SystemExit('a module of the working folder')")
+    folder = place.folder()
+    assert folder is not None
+    connection = client.start(folder, 1.0)
+    assert connection is not None
+    connection.close()
+    assert waiting.until(place.drivers)
+
+
+def in_a_shell(line: str, script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line in which CLIENT stands for the command."""
+    script.write_text(CLIENT)
+    line = line.replace("CLIENT", f'"{sys.executable}" "{script}"')
+    return subprocess.run(["bash", "-c", line], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_lead_nowhere(driver: subprocess.Popen[bytes], closed: str, tmp_path: Path) -> None:
+    done = in_a_shell(f"CLIENT validate p.yaml {closed}", tmp_path / "client.py", tmp_path)
+    assert done.returncode == 7, done.stderr
+    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
+
+
+def test_a_folder_that_has_been_renamed_is_the_same(driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    done = in_a_shell("mv ../one ../two; CLIENT validate p.yaml", tmp_path / "client.py", tmp_path / "one")
+    assert done.stdout.split()[:2] == ["out", str(tmp_path / "two")], done.stderr
+
+
 def test_the_end_of_a_client_ends_its_command(driver: subprocess.Popen[bytes]) -> None:
     process = command("lineage", "p.yaml")
     assert waiting.until(Path("begun").exists)
     process.kill()
     process.communicate()
     waiting.until(Path("ended").exists)
-    waiting.until(lambda: place.drivers()[0][1].runs == 1)
+    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
     assert driver.poll() is None
 
 
@@ -247,6 +302,12 @@ SETTINGS: dict[str, tuple[str, dict[str, str], list[str], bool]] = {
     "with an endpoint none": ("", {"CLINKER_KEEP_WARM": "1", "SPARK_REMOTE": "sc://x"}, ["run", "p.yaml"], False),
     "with a spill folder none": ('[storage.spill]\ndir = "x"\n', {"CLINKER_KEEP_WARM": "1"}, ["run", "p.yaml"], False),
     "other commands start none": ("", {"CLINKER_KEEP_WARM": "1"}, ["validate", "p.yaml"], False),
+    "in other words for no none": (
+        "[local]\nkeep_warm = true\n", {"CLINKER_KEEP_WARM": "Off"}, ["run", "p.yaml"], False,
+    ),
+    "a channel is no pipeline": (
+        "[local]\nkeep_warm = true\n", {}, ["run", "--channel", "/elsewhere/c.yaml", "p.yaml"], True,
+    ),
     "broken settings start none": ("[local\n", {}, ["run", "p.yaml"], False),
 }  # fmt: skip
 
@@ -274,9 +335,9 @@ def test_settings_that_make_no_sense_are_told(runtime: Path, capsys: pytest.Capt
 
 
 def test_requests_of_any_kind_arrive(tmp_path: Path) -> None:
-    request = messages.Request(["run", "\udcff"], "/\udce9", {"A": "x" * 300_000, "B": "\udc80"}, 0o22)
+    request = messages.Request(["run", "\udcff"], {"A": "x" * 300_000, "B": "\udc80"}, 0o22)
     left, right = socket.socketpair()
-    ours = [os.open(os.devnull, os.O_RDWR) for _ in range(3)]
+    ours = [os.open(os.devnull, os.O_RDWR) for _ in range(4)]
     with left, right:
         thread = threading.Thread(target=messages.send_request, args=(left, request, ours))
         thread.start()

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from spark_jobs.cli.warm import client, place
@@ -69,8 +70,7 @@ def test_runs_are_as_in_a_process_of_their_own(folder: Path, monkeypatch: pytest
         assert (warm.returncode, out) == (2, summary), err
         assert written(folder) == expected
     monkeypatch.setenv(client.VARIABLE, "1")
-    ((_, state),) = place.drivers()
-    assert state.runs == 3
+    assert until(lambda: [state.runs for _, state in place.drivers()] == [3])
 
 
 @pytest.mark.spark
@@ -92,5 +92,20 @@ def test_a_signal_stops_a_run_and_the_driver_goes_on(folder: Path) -> None:
     again = clinker("run", "pipeline.yaml", "--force")
     again.communicate()
     assert again.returncode == 2
-    ((_, state),) = place.drivers()
-    assert state.runs == 3
+    assert until(lambda: [state.runs for _, state in place.drivers()] == [3])
+
+
+@pytest.mark.spark
+def test_a_driver_without_its_jvm_serves_nobody(folder: Path) -> None:
+    first = clinker("run", "pipeline.yaml")
+    first.communicate()
+    assert first.returncode == 2
+    ((_, before),) = place.drivers()
+    (jvm,) = [each for each in psutil.Process(before.pid).children(recursive=True) if each.name() == "java"]
+    jvm.kill()
+    jvm.wait()
+    for _ in range(2):
+        again = clinker("run", "pipeline.yaml", "--force")
+        _, err = again.communicate()
+        assert again.returncode == 2, err
+    assert until(lambda: not Path(f"/proc/{before.pid}").exists())

@@ -29,10 +29,10 @@ nodes:
 _CASES = [
     ("    name: s\n", "   name: s\n",
      "this line is indented by 3 blanks, and lines up with nothing above it", "4:4",
-     "the line above, `- type: source`, has its keys at 4; indent both alike"),
+     "the line above has its keys at 4; indent both alike"),
     ("    name: s\n", "     name: s\n",
      "this line is indented by 5 blanks, and lines up with nothing above it", "4:6",
-     "the line above, `- type: source`, has its keys at 4; indent both alike"),
+     "the line above has its keys at 4; indent both alike"),
     ("path: a.csv", "path: a: b.csv", "the value of `path` has a colon with a blank behind it", "7:14",
      "put the value in quotes: `path: '…'`"),
     ("name: s\n", "name: @s\n", "a value cannot begin with `@`", "4:11", "put it in quotes"),

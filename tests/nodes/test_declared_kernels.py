@@ -156,8 +156,11 @@ def test_rows_get_what_the_meaning_makes_of_the_values_up_to_them(
             state = function.meaning()
         state.step(item)
         try:
-            assert same(value, state.finish())
+            expected = state.finish()
             assert not failed
+            # Quotients of kernels are rounded twice where a sum needs more digits than a long double has.
+            is_quotient = function.name in ("avg", "weighted_avg") and isinstance(value, float) and expected is not None
+            assert same(value, expected) or (is_quotient and math.nextafter(value, expected) == expected)
         except failure.Failure:
             assert failed
 

@@ -78,8 +78,8 @@ def _first(pipeline: Path, count: int) -> dict[str, list[Row]]:
         raise NotRecorded(str(outcome.result.error))
     found: dict[str, list[Row]] = {}
     for node, name in named.items():
-        lines = shown.get(node, "").splitlines()
-        found[name] = [_known(json.loads(line)) for line in lines]
+        lines = shown.get(node, "").split("\n")
+        found[name] = [_known(json.loads(line)) for line in lines if line]
     return found
 
 

@@ -225,7 +225,8 @@ def _nested(row: Row) -> Row:
 
 
 def _rows(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    return [json.loads(line) for line in lines if line]
 
 
 def codes_of(found: Iterable[Diagnostic]) -> tuple[Counter[str], set[str]]:

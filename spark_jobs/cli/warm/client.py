@@ -13,6 +13,7 @@ import sys
 import time
 import tomllib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 VARIABLE = "CLINKER_KEEP_WARM"
 IDLE_MINUTES = 10.0
+#: A week.
+MOST_IDLE_MINUTES = 7 * 24 * 60.0
+_YES = ("1", "true", "yes", "on")
+#: Options whose value may look like a pipeline.
+_WITH_PATHS = ("--channel", "--dry-run-output", "--once", "--var")
 #: Drivers that a user may have at a time, each for an environment of its own.
 MOST_DRIVERS = 3
 #: The commands that gain by it; `run` alone starts a driver.
@@ -76,8 +82,8 @@ def _needs_own_session(argv: Sequence[str]) -> bool:
 
 def _settings(argv: Sequence[str]) -> Settings:
     """The settings of the workspace that a command line belongs to; what is wrong with them, planning tells."""
-    wanted = os.environ.get(VARIABLE)
-    if wanted in ("0", "false", "no"):
+    wanted = os.environ.get(VARIABLE, "").strip().lower()
+    if wanted and wanted not in _YES:
         return Settings()
     table = _workspace(argv)
     if table is None:
@@ -87,7 +93,7 @@ def _settings(argv: Sequence[str]) -> Settings:
     minutes = local.get("idle_minutes", IDLE_MINUTES)
     is_number = isinstance(minutes, int | float) and not isinstance(minutes, bool) and minutes > 0
     keeps = bool(wanted) or local.get("keep_warm") is True
-    return Settings(keeps, float(minutes) if is_number else IDLE_MINUTES)
+    return Settings(keeps, min(float(minutes), MOST_IDLE_MINUTES) if is_number else IDLE_MINUTES)
 
 
 def _workspace(argv: Sequence[str]) -> dict[str, Any] | None:
@@ -110,7 +116,8 @@ def _base(argv: Sequence[str]) -> str:
             return argv[at + 1]
         if word.startswith("--base-dir="):
             return word.partition("=")[2]
-    named = next((word for word in argv[1:] if word.endswith((".yaml", ".yml"))), None)
+    words = [word for before, word in pairwise(argv) if before not in _WITH_PATHS]
+    named = next((word for word in words if word.endswith((".yaml", ".yml"))), None)
     return os.path.dirname(named) or "." if named is not None else "."
 
 
@@ -132,11 +139,13 @@ def start(folder: Path, idle_minutes: float) -> socket.socket | None:
 def _started(folder: Path, idle_s: float) -> subprocess.Popen[bytes]:
     with open(os.open(folder / place.LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "spark_jobs.cli.warm.server", os.fspath(folder), str(idle_s)],
+            # No module comes from the folder that somebody happens to be in.
+            [sys.executable, "-P", "-m", "spark_jobs.cli.warm.server", os.fspath(folder), str(idle_s)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,  # it outlives this terminal
+            cwd="/",
         )
 
 
@@ -154,8 +163,11 @@ def _served(connection: socket.socket, argv: Sequence[str]) -> int | None:
     mask = os.umask(0o077)
     os.umask(mask)
     try:
-        request = messages.Request(list(argv), os.getcwd(), dict(os.environ), mask)
-        messages.send_request(connection, request, [0, 1, 2])
+        here = _open_folder(".")
+        try:
+            messages.send_request(connection, messages.Request(list(argv), dict(os.environ), mask), [0, 1, 2, here])
+        finally:
+            os.close(here)
         if connection.recv(1) != messages.TAKEN:
             return None
     except OSError:
@@ -174,6 +186,11 @@ def _served(connection: socket.socket, argv: Sequence[str]) -> int | None:
     return status
 
 
+def _open_folder(path: str) -> int:
+    """A descriptor that says which folder is meant, even one whose path a driver may not follow."""
+    return os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
 def _pass_on(connection: socket.socket, number: int) -> None:
     with contextlib.suppress(OSError):
         connection.send(bytes([number]))
@@ -185,6 +202,10 @@ def stop(folder: Path) -> bool:
     if connection is None:
         return False
     with connection, contextlib.suppress(OSError):
-        messages.send_request(connection, messages.Request([], "/", {}, 0o077), [0, 1, 2])
+        here = _open_folder("/")
+        try:
+            messages.send_request(connection, messages.Request([], {}, 0o077), [0, 1, 2, here])
+        finally:
+            os.close(here)
         return connection.recv(1) == messages.TAKEN
     return False

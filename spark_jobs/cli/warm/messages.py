@@ -1,7 +1,8 @@
 """What a client and a warm driver tell each other over their socket.
 
-A client sends its streams as file descriptors with the length of its request, then the request, then a byte for each
-signal that it gets. A driver sends a byte that says whether it takes the command, and its exit status in the end.
+A client sends its streams and its folder as file descriptors with the length of its request, then the request, then a
+byte for each signal that it gets. A driver sends a byte that says whether it takes the command, and its exit status in
+the end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import asdict, dataclass
 TAKEN, BUSY = b"+", b"-"
 _LENGTH_BYTES = 8
 _STATUS_BYTES = 4
-_STREAMS = 3
+#: Standard input, output and error, and the working folder.
+_DESCRIPTORS = 4
 #: The environment and the arguments of a process are a few megabytes at most.
 _MOST_BYTES = 1 << 26
 
@@ -30,51 +32,49 @@ class Request:
 
     Args:
         argv: the arguments of `clinker`; none asks the driver to end, behind the command that it is running.
-        folder: the working folder.
         environment: the environment.
         mask: the mask for the rights of new files.
     """
 
     argv: list[str]
-    folder: str
     environment: dict[str, str]
     mask: int
 
 
-def send_request(connection: socket.socket, request: Request, streams: list[int]) -> None:
-    """Send a request.
+def send_request(connection: socket.socket, request: Request, descriptors: list[int]) -> None:
+    """Send a request, with the streams and the working folder of its command.
 
     Raises:
         OSError: the driver has gone.
     """
     told = json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
-    socket.send_fds(connection, [len(told).to_bytes(_LENGTH_BYTES)], streams)
+    socket.send_fds(connection, [len(told).to_bytes(_LENGTH_BYTES)], descriptors)
     connection.sendall(told)
 
 
 def receive_request(connection: socket.socket) -> tuple[Request, list[int]]:
-    """A request and its streams, which are open.
+    """A request, and its streams and folder, which are open.
 
     Raises:
         OSError: the client has gone.
         Unreadable: it is none.
     """
-    head, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _STREAMS)
+    head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, _DESCRIPTORS)
     try:
         size = int.from_bytes(head)
-        if len(head) != _LENGTH_BYTES or len(streams) != _STREAMS or size > _MOST_BYTES:
+        if len(head) != _LENGTH_BYTES or len(descriptors) != _DESCRIPTORS or size > _MOST_BYTES:
             raise Unreadable("no request")
         told = json.loads(_exactly(connection, size).decode("utf-8", "surrogatepass"))
-        return Request(**told), streams
+        return Request(**told), descriptors
     except (ValueError, TypeError, OSError) as problem:
-        close(streams)
+        close(descriptors)
         raise problem if isinstance(problem, OSError) else Unreadable(str(problem)) from None
 
 
-def close(streams: list[int]) -> None:
-    """Close the streams of a request."""
-    for stream in streams:
-        os.close(stream)
+def close(descriptors: list[int]) -> None:
+    """Close what came with a request."""
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def send_status(connection: socket.socket, status: int) -> None:

@@ -12,6 +12,7 @@ import socket
 import stat
 import struct
 import sys
+import sysconfig
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -73,8 +74,8 @@ def root() -> Path | None:
 def folder() -> Path | None:
     """Where the driver listens that may serve this process; None where there cannot be one.
 
-    It is another one for each interpreter, state of the engine's files, environment, limit and mask of this process:
-    a run must not notice whose process it is in.
+    It is another one for each interpreter, state of the engine's files, environment, view of the machine and limit of
+    this process: a run must not notice whose process it is in.
     """
     parent = root()
     if parent is None:
@@ -88,6 +89,9 @@ def _key(environment: Mapping[str, str]) -> str:
         "python": [sys.version, sys.prefix, sys.flags.optimize],
         "engine": [str(_PACKAGE), *_files()],
         "environment": sorted((key, value) for key, value in environment.items() if key not in _PASSING),
+        "packages": os.stat(sysconfig.get_path("purelib")).st_mtime_ns,
+        "credentials": [_seen(path) for path in _credentials(environment)],
+        "machine": [_namespaces(), *os.stat("/")[1:3], _capabilities()],
         "limits": [
             resource.getrlimit(getattr(resource, name)) for name in sorted(dir(resource)) if name.startswith("RLIMIT_")
         ],
@@ -96,6 +100,41 @@ def _key(environment: Mapping[str, str]) -> str:
         "nice": os.nice(0),
     }
     return hashlib.sha256(json.dumps(bound).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _credentials(environment: Mapping[str, str]) -> list[str]:
+    """The files in which stores' clients look for credentials: they read them once."""
+    home = environment.get("HOME", "")
+    return [
+        environment.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(home, ".aws", "credentials"),
+        environment.get("AWS_CONFIG_FILE") or os.path.join(home, ".aws", "config"),
+        environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+        or os.path.join(home, ".config", "gcloud", "application_default_credentials.json"),
+    ]
+
+
+def _seen(path: str) -> list[int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return [found.st_ino, found.st_mtime_ns, found.st_size]
+
+
+def _namespaces() -> list[str]:
+    """What a process sees as its machine, where the system has such things: mounts, networks, processes, users."""
+    found = []
+    for name in ("mnt", "net", "pid", "user"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/ns/{name}"))
+    return found
+
+
+def _capabilities() -> str:
+    """What a process may do beside its user's rights."""
+    with contextlib.suppress(OSError), open("/proc/self/status") as file:
+        return "".join(line for line in file if line.startswith("Cap"))
+    return ""
 
 
 def _files() -> list[int]:
@@ -169,10 +208,24 @@ def note(folder: Path, state: State) -> None:
     beside.replace(folder / _STATE)
 
 
-def remove(folder: Path) -> None:
-    """Take away what is in the folder of a driver that ends, but its log."""
-    for name in (_SOCKET, _STATE):
-        (folder / name).unlink(missing_ok=True)
+def is_listening(folder: Path, identity: int) -> bool:
+    """Whether the socket in a folder is that of this driver, which has this inode."""
+    try:
+        return (folder / _SOCKET).stat().st_ino == identity
+    except OSError:
+        return False
+
+
+def identity(folder: Path) -> int:
+    """The inode of the socket in a folder."""
+    return (folder / _SOCKET).stat().st_ino
+
+
+def remove(folder: Path, identity: int) -> None:
+    """Take away what is in the folder of a driver that ends, but its log, and what another driver has put there."""
+    if is_listening(folder, identity):
+        for name in (_SOCKET, _STATE):
+            (folder / name).unlink(missing_ok=True)
 
 
 def drivers() -> list[tuple[Path, State]]:

@@ -42,15 +42,19 @@ class _Command:
 
     Args:
         request: what the client has sent.
-        streams: its standard input, output and error.
+        descriptors: its standard input, output and error, and its working folder.
         connection: where it waits for the exit status.
         is_interrupted: whether it got a signal, or has gone.
     """
 
     request: messages.Request
-    streams: list[int]
+    descriptors: list[int]
     connection: socket.socket
     is_interrupted: bool = False
+
+
+#: Stands in the queue where the driver has to end at once.
+_END = object()
 
 
 class _Driver:
@@ -64,7 +68,7 @@ class _Driver:
     def __init__(self, folder: Path, idle_s: float) -> None:
         self._folder = folder
         self._state = place.State(os.getpid(), time.time(), __version__, 0, idle_s)
-        self._waiting: queue.SimpleQueue[_Command | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: Held from the moment in which a command is taken until its client knows how it ended, and by a driver's end.
         self._slot = threading.Lock()
         self._running: _Command | None = None
@@ -76,6 +80,7 @@ class _Driver:
         for number in interrupts.SIGNALS:
             signal.signal(number, self._signalled)
         with place.listen(self._folder) as listener:
+            identity = place.identity(self._folder)
             place.note(self._folder, self._state)
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
             try:
@@ -83,7 +88,7 @@ class _Driver:
                 while self._next():
                     pass
             finally:
-                place.remove(self._folder)
+                place.remove(self._folder, identity)
 
     def _signalled(self, number: int, frame: Any) -> None:
         """A signal outside of `interrupts.raised`: SIGINT is for a command, the others are for the driver."""
@@ -106,18 +111,28 @@ class _Driver:
             if not place.is_of_this_user(connection):
                 return
             connection.settimeout(_PATIENCE_S)
-            request, streams = messages.receive_request(connection)
+            request, descriptors = messages.receive_request(connection)
             connection.settimeout(None)
             if not request.argv:
-                messages.close(streams)
+                messages.close(descriptors)
                 self._ends = True
                 self._waiting.put(None)
                 connection.sendall(messages.TAKEN)
-            elif self._slot.acquire(blocking=False):
-                self._take(_Command(request, streams, connection))
+            elif self._slot.acquire(blocking=False) and not self._is_broken():
+                self._take(_Command(request, descriptors, connection))
             else:
-                messages.close(streams)
+                messages.close(descriptors)
                 connection.sendall(messages.BUSY)
+
+    def _is_broken(self) -> bool:
+        """Whether the session can serve no run any more: then this driver ends, and holds the slot until it has."""
+        from spark_jobs.execute.spark import session
+
+        if not session.is_lost():
+            return False
+        self._ends = True
+        self._waiting.put(_END)
+        return True
 
     def _take(self, command: _Command) -> None:
         """Let a command be run, and interrupt it when its client gets a signal or has gone."""
@@ -144,10 +159,16 @@ class _Driver:
         except queue.Empty:
             self._ends = True
             command = None
+        if command is _END:
+            return False
         if command is None:
             return not self._slot.acquire(blocking=False)
         self._running = command
-        status = ExitCode.INTERRUPTED if command.is_interrupted else self._run(command)
+        if command.is_interrupted:
+            messages.close(command.descriptors)
+            status: int = ExitCode.INTERRUPTED
+        else:
+            status = self._run(command)
         self._running = None
         with contextlib.suppress(OSError):
             messages.send_status(command.connection, status)
@@ -163,11 +184,15 @@ class _Driver:
     def _run(self, command: _Command) -> int:
         """Run a command for its client; gives the exit status."""
         from spark_jobs.cli import clinker
+        from spark_jobs.execute.spark import processes
 
+        processes.forget_peaks()
         status = None
         with _standing_in(command):
             try:
                 self._is_interruptible = True
+                if command.is_interrupted:  # it may have come right before
+                    raise KeyboardInterrupt
                 status = clinker.main(command.request.argv)
                 self._is_interruptible = False
             except KeyboardInterrupt:
@@ -187,18 +212,19 @@ def _standing_in(command: _Command) -> Iterator[None]:
     The streams are those of Python alone: programs that are started must not keep the client's open.
     """
     request = command.request
-    for stream in command.streams:
-        os.set_inheritable(stream, False)
+    *given, folder = command.descriptors
+    for descriptor in command.descriptors:
+        os.set_inheritable(descriptor, False)
     names = ("stdin", "stdout", "stderr")
     before = {name: getattr(sys, name) for name in names}
     mask = os.umask(request.mask)
-    streams = [_opened(stream, name) for stream, name in zip(command.streams, names, strict=True)]
+    streams = [_opened(stream, name) for stream, name in zip(given, names, strict=True)]
     try:
         for name, stream in zip(names, streams, strict=True):
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
         _set_environment(request.environment)
-        os.chdir(request.folder)
+        os.chdir(folder)
         yield
     finally:
         for stream in streams[1:]:
@@ -210,6 +236,7 @@ def _standing_in(command: _Command) -> Iterator[None]:
         for stream in streams:
             with contextlib.suppress(OSError):
                 stream.close()
+        os.close(folder)
         os.chdir("/")
         os.umask(mask)
 

@@ -226,7 +226,8 @@ def _ledger(path: Path) -> tuple[set[str], Counter[str]]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return done, events
-    for number, line in enumerate(text.splitlines(), 1):
+    # Values may have other signs that end lines elsewhere.
+    for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             event = json.loads(line)
             events[event["event"]] += 1

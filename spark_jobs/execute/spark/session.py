@@ -118,6 +118,11 @@ def _active(threads: int | None) -> SparkSession | None:
     return None
 
 
+def is_lost() -> bool:
+    """Whether a session of this process can serve no run any more: its JVM has ended, or what it shuffles has gone."""
+    return any(not each.is_running for each in launch.STARTED) or not all(map(os.path.isdir, _shuffle_folders))
+
+
 def begin(options: RunOptions) -> None:
     """Launch the JVM of an embedded session already, when this process is going to need one.
 
@@ -286,6 +291,9 @@ def local_dir(options: RunOptions, spill_root: str) -> str:
     return options.spark_conf.get("spark.local.dir", spill_root)
 
 
+_shuffle_folders: list[str] = []
+
+
 @cache
 def _shuffle_folder(spill_dir: str | None) -> str:
     """Where this process's JVM keeps what it shuffles, and its temporary files; locked.
@@ -295,6 +303,7 @@ def _shuffle_folder(spill_dir: str | None) -> str:
     """
     folder = SpillFolder.open(spill_dir or tempfile.gettempdir(), is_configured=spill_dir is not None)
     atexit.register(folder.close)
+    _shuffle_folders.append(str(folder.path))
     return str(folder.path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -175,7 +176,7 @@ def _placed(plan: Plan, passing: Sequence[Edge]) -> dict[str, _Box]:
         downstream[edge.producer].append(edge.consumer)
     for planned in plan.nodes:  # in topological order
         below = 1 + max((boxes[name].row for name in upstream[planned.name]), default=-1)
-        letters = max(len(_cut(planned.name)), len(planned.kind))
+        letters = max(_width(_cut(planned.name)), len(planned.kind))
         boxes[planned.name] = _Box(planned, below, max(_NARROWEST, letters * _LETTER + 24))
     for name in reversed([*boxes]):
         # A source stands right above what reads it.
@@ -260,6 +261,11 @@ def _label(edge: Edge) -> str:
 
 def _edge_text(edge: Edge) -> str:
     return ", ".join(filter(None, (_label(edge), _WORDS.get(edge.passage, ""))))
+
+
+def _width(text: str) -> int:
+    """How many letters of Latin a text is wide."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 
 def _cut(name: str) -> str:

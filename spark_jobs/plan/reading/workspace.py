@@ -112,7 +112,7 @@ class LocalConfig(Config):
     """`[local]`: runs on this machine. `cli/warm/client.py` reads it, before anything else is loaded."""
 
     keep_warm: Flag = False
-    idle_minutes: Annotated[Number, Field(gt=0)] = 10.0
+    idle_minutes: Annotated[Number, Field(gt=0, le=10_080)] = 10.0
 
 
 class _File(Config):

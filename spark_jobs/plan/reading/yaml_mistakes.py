@@ -169,7 +169,7 @@ def _indents(place: _Place, problem: str, context: str) -> Mistake | None:
 
 
 def _uneven(place: _Place, start: int, line: str) -> Mistake:
-    """A line that does not line up with those above it."""
+    """A line that does not line up with those above it; without their text, for a file may be no pipeline's."""
     indent = len(line) - len(line.lstrip())
     _, above = place.above(start)
     others = len(above) - len(above.lstrip())
@@ -177,6 +177,5 @@ def _uneven(place: _Place, start: int, line: str) -> Mistake:
         others += 2
     where = start + indent
     end = where + max(len(line.strip().split(":")[0]), 1)
-    shown = above.strip() if len(above.strip()) <= 40 else above.strip()[:39] + "…"
     message = f"this line is indented by {indent} blank{'s' * (indent != 1)}, and lines up with nothing above it"
-    return Mistake(message, where, end, f"the line above, `{shown}`, has its keys at {others}; indent both alike")
+    return Mistake(message, where, end, f"the line above has its keys at {others}; indent both alike")

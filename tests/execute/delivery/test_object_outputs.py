@@ -254,7 +254,7 @@ def test_a_bucket_that_is_not_there_is_told(s3: Bucket, tmp_path: Path) -> None:
     one(tmp_path, "s3://no-such-bucket-of-this-test/out")
     found = run(tmp_path).error
     assert found.code == "E910"
-    assert "there is no bucket `no-such-bucket-of-this-test`" in found.message
+    assert "no bucket is named `no-such-bucket-of-this-test`" in found.message
 
 
 def test_what_fails_for_the_moment_is_tried_again(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_limits_are_written_as_spark_writes_times(setting: str | None, seconds: 
 def test_a_limit_that_makes_no_sense_is_told(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="clinker.run"):
         assert executors.limit_s("soon") == 300
-    assert "'soon' is no time" in caplog.text
+    assert "'soon' is not a time" in caplog.text
 
 
 def test_what_is_waited_for_is_told_now_and_then_and_ends_the_run(

@@ -111,7 +111,7 @@ def test_a_file_that_was_cut_off_ends_the_run(tmp_path: Path, name: str) -> None
     for length in (0, 3, 300, len(packed) - 5):
         result = run(tmp_path, packed[:length], source="in.gz", target="o", read=read, write=write).result
         assert (result.exit_code, result.error.code) == (4, "E900")
-        assert "is no whole gzip file" in result.error.message
+        assert "is not a complete gzip file" in result.error.message
         assert pipelines.outputs(tmp_path) == {}
 
 
@@ -139,7 +139,7 @@ def test_a_large_file_is_unpacked_for_many_tasks(tmp_path: Path, name: str, monk
         (tmp_path / "out/o").unlink(missing_ok=True)
         result = run(tmp_path, packed, source="in.gz", target="o", read=read).result
         assert (result.exit_code, result.error.code) == (4, "E900")
-        assert "is no whole gzip file" in result.error.message
+        assert "is not a complete gzip file" in result.error.message
         assert result.error.span is not None
         assert pipelines.outputs(tmp_path) == {}
 

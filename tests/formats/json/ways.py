@@ -72,7 +72,7 @@ def read(
                 place = found.count + failed.row
                 found.bad.append((place, why.field, why.value, str(why.category), why.detail, texts))
         found.count += outcome.records
-        if not arrays:
+        if scan.files[split.file].layout is JsonLayout.NDJSON and not arrays:
             counted = reading.SplitOutcome()
             reader.count(split, scan.files[split.file], counted)
             assert counted == outcome

@@ -60,6 +60,10 @@ class NotStartedError(Exception):
     """A JVM has ended before it could be talked to."""
 
 
+#: The JVMs that this process talks to.
+STARTED: list[Launch] = []
+
+
 class Launch:
     """A JVM that starts; it ends with this process, or before when nobody has asked for it.
 
@@ -95,6 +99,8 @@ class Launch:
             **({"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if folder else {}),
             "SPARK_HOME": home,
             "SPARK_CONNECT_MODE": "0",
+            # Workers must not take modules from the folder that somebody happens to be in.
+            **({"PYTHONSAFEPATH": "1"} if folder else {}),
             internals.INFORMATION: str(self._told),
         }
 
@@ -114,6 +120,11 @@ class Launch:
             raise
         atexit.register(self.end)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the JVM is there."""
+        return self._process.poll() is None
+
     def gateway(self) -> Any:
         """PySpark's connection to the JVM, once it is there.
 
@@ -131,6 +142,7 @@ class Launch:
         if not self._told.is_file():
             self.end()
             raise NotStartedError(self.last_words() or f"exit status {self._process.returncode}")
+        STARTED.append(self)
         port, secret = internals.where(self._told.read_bytes())
         _own_ports.add(port)
         gateway = internals.gateway(port, secret, self._process)

@@ -59,6 +59,7 @@ def begin(folder: Path | str, settings: Mapping[str, str]) -> None:
         "OMP_NUM_THREADS": settings.get(_THREADS) or settings.get(_CORES) or "1",
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "YES",
+        "PYTHONSAFEPATH": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, (shipping.root(), os.environ.get("PYTHONPATH")))),
     }
     with socket.socket(socket.AF_UNIX) as listener:

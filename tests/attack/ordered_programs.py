@@ -107,14 +107,14 @@ def statements(
         found.append(("let", f"l{number}", value))
         lets.append((f"l{number}", lambda env, name=f"l{number}": env.let(name)))  # type: ignore[misc]
     if windows and chance.random() < 0.3:
-        text, value = _call_of(chance, "n", lets, across=across)
+        text, value = _call_of(chance, "n", lets, reads, across=across)
         lines.append(f"let w = {text}")
         found.append(("let", "w", value))
         lets.append(("w", lambda env: env.let("w")))
     columns = chance.sample([*_COLUMNS, "h"], chance.randint(1, 4))
     for column in columns:
         if windows and chance.random() < 0.75:
-            text, value = _call_of(chance, column, lets, across=across)
+            text, value = _call_of(chance, column, lets, reads, across=across)
         elif column == "h":
             continue
         elif column in ("n", "m") and chance.random() < 0.5:
@@ -126,7 +126,7 @@ def statements(
         lines.append(f"emit {column} = {text}")
         found.append(("emit", column, value))
     if chance.random() < 0.35:
-        text, value = _call_of(chance, "b", lets, across=across) if windows else chance.choice(BOOLS)
+        text, value = _call_of(chance, "b", lets, reads, across=across) if windows else chance.choice(BOOLS)
         place = chance.randint(0, len(lines))
         # A `let` that a predicate reads stands before it.
         place = max(place, sum(line.startswith(("let", "distinct")) for line in lines))
@@ -153,10 +153,11 @@ def _joined(value: Any) -> Any:
     return None if value is None else "-".join(str(item) for item in value)
 
 
-def _call_of(chance: random.Random, column: str, lets: Sequence[Made], *, across: bool) -> Made:
-    """A call whose value fits a column."""
+def _call_of(chance: random.Random, column: str, lets: Sequence[Made], reads: Sequence[Made], *, across: bool) -> Made:
+    """A call whose value fits a column; what it reads around a row is that of each row of the frame."""
     call = ordered.call
-    ints = [*INTS, *([*lets] * 2)]
+    around = chance.sample(reads, 2)
+    ints = [*INTS, *([*lets] * 2), *around]
     if column in ("n", "m"):
         function = chance.choice(
             ["row_number", "count", "rank", "dense_rank", "sum", "min", "max", "first_value", "last_value", "lag",
@@ -195,7 +196,7 @@ def _call_of(chance: random.Random, column: str, lets: Sequence[Made], *, across
     if column == "b":
         function = chance.choice(["any", "exists", "every", "not_exists"])
         bools = list(BOOLS)
-        for shown, held in lets:
+        for shown, held in (*lets, *around):
             bools.append((f"m < {shown}", with_both(_M, held, int.__lt__)))
             bools.append((f"n == {shown}", with_both(N, held, int.__eq__)))
             text = f'v.split(" ").any(it => it.length() >= {shown})'

@@ -64,7 +64,7 @@ def behind(program: typed.Program | typed.AggregateProgram, name: str) -> list[s
 
 
 def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
-    """The same, each with whether it is a column of the rows that a window ranges over."""
+    """The same, each with whether it is of the rows that a window ranges over."""
     given = list(values(program))
     slots: dict[int, list[typed.Expression]] = {}
     for slot, _, value in given:
@@ -80,7 +80,7 @@ def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
             elif isinstance(part, typed.WindowCall) and part.field is not None:
                 found[True, part.field] = None
             elif isinstance(part, typed.System):
-                found[False, engine.value(part.path)] = None
+                found[in_frame, engine.value(part.path)] = None
             elif isinstance(part, typed.Local) and part.slot not in seen:
                 seen.add(part.slot)
                 stack.extend(slots.get(part.slot, ()))

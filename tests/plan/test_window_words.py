@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 PIPELINE = """
-pipeline: {name: p}
+pipeline: {name: p, include_provenance: true}
 nodes:
   - {type: source, name: s, config: {type: csv, path: s.csv, schema: {id: int, k: string, n: int}}}
   - {type: source, name: r, config: {type: csv, path: r.csv, schema: {id: int, c: string, n: int}}}
@@ -41,6 +41,7 @@ nodes:
         emit top = $window.last(id)
         emit some = $window.any(n > limit)
         emit there = $window.sum(n)
+        emit file = $window.first_value($meta.source_file)
   - type: transform
     name: everything
     input: other
@@ -65,6 +66,7 @@ def plan(tmp_path: Path) -> Plan:
         ("top", {("r", "id")}),
         ("some", {("r", "n"), ("s", "n")}),
         ("there", {("r", "n")}),
+        ("file", {("r", "$meta.source_file")}),
     ],
 )
 def test_columns_of_windows_come_from_the_rows_that_they_range_over(

@@ -22,7 +22,14 @@ _SINGLE = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "koi8-r", "iso8859-
 _WESTERN = set("äöüßéèêàâçñóíáúôîûëïœæøåãõìòùÄÖÜÉÈÀÂÇÑÓÍÁÚØÅÆ")
 _CENTRAL = set("ąćęłńóśźżĄĆĘŁŃÓŚŹŻáčďéěíňřšťúůýžÁČĎÉĚÍŇŘŠŤÚŮÝŽőűŐŰăâîșțöüäß")
 _TURKISH = set("ğışİçöüâîĞŞÇÖÜ")
-_SIGNS = set("€£§°«»„“”‘’–—…·©®™²³¼½¿¡ªº%‰\u00a0")
+_SIGNS = set("€£§°«»„“”‘’–—…·©®™²³¼½¿¡ªº%‰µ\u00a0")
+_QUOTES = set("«»„“”‘’")
+_APOSTROPHES = set("‘’")
+#: Signs that stand between letters, and signs that stand after a word or a number alone.
+_BETWEEN = set("–—…·°\u00a0µ")
+_ENDING = set("®™²³¼½")
+#: Letters that are words of their own.
+_WORDS = set("àáéèíóöåôûýÀ")
 _SAMPLE_LETTERS = 20_000
 
 
@@ -136,16 +143,17 @@ def _around_others(data: bytes) -> bytes:
 def _likeness(text: str, name: str) -> float:
     """How much the characters beyond ASCII look like texts, from -1 to 1."""
     points, count = 0.0, 0
-    before = " "
-    for letter in text:
+    padded = f" {text} "
+    for before, letter, after in zip(padded, text, padded[2:], strict=False):
         if not letter.isascii():
             count += 1
-            points += _point(letter, before, name)
-        before = letter
+            points += _point(letter, before, after, name)
+    if name not in _DOUBLE:
+        points -= max(text.count("„") - text.count("“") - text.count("”"), 0)  # quotes that nothing closes
     return points / count if count else 0.0
 
 
-def _point(letter: str, before: str, name: str) -> float:
+def _point(letter: str, before: str, after: str, name: str) -> float:
     category = unicodedata.category(letter)
     if letter == "\ufffd" or category in ("Cc", "Cn", "Co", "Cf"):
         return -1.0
@@ -156,13 +164,38 @@ def _point(letter: str, before: str, name: str) -> float:
         is_common = is_kana or "\u4e00" <= letter <= "\u9fff" or "\uac00" <= letter <= "\ud7a3"
         return 0.9 if is_common or "\u3000" <= letter <= "\u303f" or "\uff00" <= letter <= "\uffef" else -0.5
     if letter in _SIGNS:
-        return 0.5
+        return _of_sign(letter, before, after)
     if not category.startswith("L"):
         return -0.7
+    if after.isdigit() or (before.isdigit() and not after.isalpha()):
+        return -0.5  # as a blank or a sign beside a number looks in a wrong encoding
     if category == "Lu" and before.isalpha() and before.islower():
         return -0.8
+    is_lone = not before.isalpha() and not after.isalpha()
     if "\u0400" <= letter <= "\u04ff" or "\u0370" <= letter <= "\u03ff":
         # Words of these scripts have no letters of ASCII among them.
-        return 0.95 if not (before.isascii() and before.isalpha()) else -0.5
+        return -0.5 if before.isascii() and before.isalpha() else 0.5 if is_lone else 0.95
+    if is_lone and letter not in _WORDS and after != ".":
+        return -0.5
     usual = _TURKISH if name == "cp1254" else _CENTRAL if name in ("cp1250", "iso8859-2") else _WESTERN
     return 1.0 if letter in usual else 0.1
+
+
+def _of_sign(letter: str, before: str, after: str) -> float:
+    """How much a sign looks like one, by what stands beside it."""
+    follows, precedes = before.isalpha(), after.isalpha()
+    if letter in _APOSTROPHES and follows and precedes:
+        return 1.0
+    if letter in _QUOTES:
+        return -0.8 if follows and precedes else 1.0
+    if letter in "€£":
+        return -0.8 if follows and precedes else 0.5 if follows or precedes else 1.0
+    if letter in "¿¡":
+        return 1.0 if precedes and not follows else 0.5
+    if letter in "ªº":
+        return -0.8 if precedes else 1.0 if follows or before.isdigit() else 0.5
+    if letter == "\u00a0":
+        return 1.0 if before.isdigit() or after.isdigit() else 0.5
+    if precedes and (follows or letter in _ENDING):
+        return 0.5 if letter in _BETWEEN else -0.8
+    return 0.5

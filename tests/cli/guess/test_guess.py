@@ -218,10 +218,21 @@ def test_a_table_that_was_written_is_read_again(seed: int, tmp_path: Path) -> No
         ("Müller;日本", "utf-16"),
         ("Mueller;Strasse", "utf-16-le"),
         ("Mueller;Strasse", "utf-16-be"),
+        ("Region;Preis\nSüd;1,00 €\nOst;2,00 €", "cp1252"),
+        ("Ort;Preis in €;Kosten in €\nSüd;1;2", "cp1252"),
+        ("Region;Notiz\nSüd;„gut“\nOst;„schlecht“", "cp1252"),
+        ("Region;Menge\nSüd;1\u00a0234\u00a0567,50\nOst;2\u00a0345\u00a0678,50", "cp1252"),
+        ("Region;Menge\nWest;1\u00a0234\u00a0567,50", "cp1252"),
+        ("Größe;50 m²\nLänge;20 °C, 10 µm", "cp1252"),
+        ("señor;niño;¿qué?;año nº 3", "cp1252"),
+        ("café;élève;à 5;1ère;très", "cp850"),
+        ("Größe;Ärzte;Übung\nähnlich;äußern", "cp850"),
     ],
 )
 def test_encodings_are_told_by_their_letters(text: str, encoding: str) -> None:
-    assert charset.guess(f"{text}\n{text}\n".encode(encoding)).name == encoding
+    found = charset.guess(f"{text}\n{text}\n".encode(encoding))
+    assert found.name == encoding
+    assert found.rival != "cp850"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])

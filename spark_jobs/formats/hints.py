@@ -59,6 +59,11 @@ def _numbers() -> tuple[Hint, ...]:
             "; it looks like groups of digits: `thousands_separator: '.'` with `decimal_separator: ','`",
         )
     )
+    point = (
+        "; its point separates groups of digits (`thousands_separator: '.'` with `decimal_separator: ','`) or begins a "
+        "fraction (declare the column as `float`)"
+    )
+    found.append(Hint((Kind.INT,), rf"{_SIGN}[1-9][0-9]{{0,2}}\.[0-9]{{3}}$", point))
     found.append(Hint((Kind.INT,), rf"{_SIGN}[0-9]+\.[0-9]+$", "; it has a fraction: declare the column as `float`"))
     return tuple(found)
 

@@ -129,6 +129,7 @@ def test_a_null_word_is_an_absent_value_and_an_empty_text_is_not(tmp_path: Path)
         ("1'234", types.INT, ['thousands_separator: "\'"']),
         ("1,234", types.FLOAT, ["decimal_separator: ','", "thousands_separator: ','"]),
         ("3.5", types.INT, ["float"]),
+        ("1.200", types.INT, ["thousands_separator: '.'", "decimal_separator: ','", "or begins a fraction", "float"]),
         ("NA", types.DATE, ["null_values: ['NA']"]),
         ("ja", types.BOOL, ["true_values"]),
         ("02.01.2026", types.DATE, ["format: '%d.%m.%Y'"]),

@@ -235,7 +235,7 @@ def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None
     total = core.total()
     whole = sum(count for text, count in core.items() if _WHOLE.fullmatch(text))
     if not _is_odd(total - whole, total):
-        return _whole(name, core)
+        return _with_groups(_whole(name, core), core, evidence)
     share = max(0.0, 1 - max(1, _ODD_SHARE * total) / total)
     fitting = _fitting_spellings(core, share)
     if not fitting:
@@ -269,6 +269,31 @@ def _whole(name: str, core: Counter[str]) -> Column:
     if len(numbers) == len(core) and _DATE_NAME.search(name) and all(_compact_day(text) for text in numbers):
         return Column(name, "date", {"format": "%Y%m%d"})
     return Column(name, "int")
+
+
+def _with_groups(column: Column, core: Counter[str], evidence: Evidence) -> Column:
+    """A column of whole numbers, some of whose others have groups of digits as other columns of the file have them."""
+    others = [text for text in core if _NUMBERISH.fullmatch(text) and not _WHOLE.fullmatch(text)]
+    if column.type != "int" or len(evidence.decimals) != 1 or not others:
+        return column
+    (decimal,) = evidence.decimals
+    read = {
+        one: [text for text in others if _fits(text, one) and any(mark in text for mark in one.grouping)]
+        for one in _SPELLINGS
+        if one.decimal_separator == decimal
+        and one.thousands_separator
+        and (not evidence.groups - {""} or one.thousands_separator in evidence.groups)
+    }
+    chosen = max(read, key=lambda one: len(read[one]), default=None)
+    if chosen is None or not read[chosen]:
+        return column
+    if any(decimal in text for text in read[chosen]):
+        column.type = "float"
+    if decimal != ".":
+        column.keys["decimal_separator"] = decimal
+    column.keys["thousands_separator"] = chosen.thousands_separator
+    column.remarks.append(Remark(f"{shown(read[chosen][0])} is read as other columns are written"))
+    return column
 
 
 def _compact_day(text: str) -> bool:

@@ -93,6 +93,16 @@ def test_other_columns_tell_how_a_column_is_written() -> None:
     assert day.keys == other.keys == {"format": "%d/%m/%Y"}
 
 
+def test_groups_among_plain_numbers_are_read_as_other_columns_have_them() -> None:
+    whole, _ = guess(["1.200", "2", "3", "4", "5", "6"], ["1.234,50", "12,00", "7,25", "7,25", "1,00", "1,00"])
+    assert (whole.type, whole.keys) == ("int", {"decimal_separator": ",", "thousands_separator": "."})
+    assert [remark.text for remark in whole.remarks] == ["`1.200` is read as other columns are written"]
+    whole, _ = guess(["1,200", "2", "3", "4", "5", "6"], ["1,234.50", "12.00", "7.25", "7.25", "1.00", "1.00"])
+    assert (whole.type, whole.keys) == ("int", {"thousands_separator": ","})
+    (alone,) = guess(["1.200", "2", "3", "4", "5", "6"])
+    assert (alone.type, alone.keys) == ("int", {})
+
+
 def test_columns_whose_values_differ_are_keys() -> None:
     first, second, third = guess(["1", "2"], ["x", "x"], ["1.5", "2.5"])
     assert [one.is_unique for one in (first, second, third)] == [True, False, False]

@@ -90,6 +90,7 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
     options = options_of(found, names, encoding, sample)
     columns = columns_of(found.rows, names, as_text=as_text)
     made = Guess("", [], "csv", options, columns)
+    made.remarks += values.told(columns)
     made.remarks += _remarks(found, names, sample)
     made.doubts += [
         f"column {values.shown(column.name)}: {remark.text}"

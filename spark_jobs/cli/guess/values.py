@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 _ODD_SHARE = 0.05
 #: So many distinct values are looked at.
 _MOST_DISTINCT = 50_000
-_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "#N/A!", "NaT", "nan", "---", "..", "...", "*"})
+#: Errors that spreadsheets write into cells: they are no values, and not nothing either.
+_ERRORS = frozenset(
+    {*(word for word in hints.NULL_WORDS if word.startswith("#")), "#N/A!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!",
+     "#WERT!", "#ZAHL!"}
+)  # fmt: skip
+_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*"}) - _ERRORS
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -65,6 +70,7 @@ class Column:
         keys: further keys of it in `schema:`.
         remarks: what a person should know.
         is_unique: whether each record has a value of its own.
+        told: what is told beside the source, because values are read as something else than they say.
     """
 
     name: str
@@ -72,6 +78,7 @@ class Column:
     keys: dict[str, Any] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     is_unique: bool = False
+    told: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -136,7 +143,7 @@ def _collect(found: Counter[str], evidence: Evidence) -> None:
 
 
 def _without_nulls(found: Counter[str]) -> Counter[str]:
-    return Counter({text: count for text, count in found.items() if text not in _NULL_WORDS})
+    return Counter({text: count for text, count in found.items() if text not in _NULL_WORDS | _ERRORS})
 
 
 def _guess(name: str, found: Counter[str], evidence: Evidence) -> Column:
@@ -152,6 +159,15 @@ def _guess(name: str, found: Counter[str], evidence: Evidence) -> Column:
     )
     if column.type != "string" and nulls:
         column.keys["null_values"] = sorted(nulls)
+        are = "is" if len(nulls) == 1 else "are"
+        column.told.append(f"{', '.join(map(shown, sorted(nulls)))} {are} null (`null_values`)")
+    if column.type != "string" and (errors := sorted(text for text in found if text in _ERRORS)):
+        listed = ", ".join(map(shown, errors))
+        column.told.append(
+            f"{listed} is an error of a spreadsheet, and no null: its records become dead letters"
+            if len(errors) == 1
+            else f"{listed} are errors of a spreadsheet, and no null: their records become dead letters"
+        )
     return column
 
 
@@ -175,6 +191,11 @@ def shown(text: str) -> str:
     from spark_jobs.diagnostics.printable import printable
 
     return f"`{printable(text if len(text) <= 40 else text[:39] + '…')}`"
+
+
+def told(columns: Iterable[Column]) -> list[str]:
+    """What is told of columns beside their source."""
+    return [f"column {shown(column.name)}: {text}" for column in columns for text in column.told]
 
 
 def _is_odd(odd: int, total: int) -> bool:

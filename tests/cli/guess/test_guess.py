@@ -71,8 +71,20 @@ def test_an_export_of_excel_is_read(tmp_path: Path) -> None:
     assert command.told(answer) == [
         "column `Datum`: 1 record does not fit, conversion failed: cannot convert … to Date (row 4: `31.02.2026`)",
         "1 of 4 records would be dead letters",
+        "column `Menge`: `n/a` is null (`null_values`)",
         "2 lines before the table left out (`skip_rows`): `Bericht Mai`",
         "1 line behind the table left out (`skip_footer`): `Summe 1.263,75`",
+    ]
+
+
+def test_errors_of_spreadsheets_are_no_nulls(tmp_path: Path) -> None:
+    answer = look(tmp_path, "a,b\n1,2.5\n2,#REF!\n3,-\n4,#DIV/0!\n5,4\n")
+    assert columns(answer)["b"] == {"type": "float", "null_values": ["-"]}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (5, 2)
+    assert command.told(answer)[-2:] == [
+        "column `b`: `-` is null (`null_values`)",
+        "column `b`: `#DIV/0!`, `#REF!` are errors of a spreadsheet, and no null: their records become dead letters",
     ]
 
 

@@ -36,6 +36,7 @@ _NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", ".
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+_CODE = re.compile(r"[0-9]+[eE][0-9]+")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
 _SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
 _SPELLINGS = (
@@ -257,6 +258,9 @@ def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None
     whole = sum(count for text, count in core.items() if _WHOLE.fullmatch(text))
     if not _is_odd(total - whole, total):
         return _with_groups(_whole(name, core), core, evidence)
+    if all(map(_CODE.fullmatch, core)):
+        said = f"text: {shown(next(iter(core)))} looks like a code rather than a number with an exponent"
+        return Column(name, remarks=[Remark(said)], told=[said])
     share = max(0.0, 1 - max(1, _ODD_SHARE * total) / total)
     fitting = _fitting_spellings(core, share)
     if not fitting:

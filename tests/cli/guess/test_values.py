@@ -29,6 +29,8 @@ def guess(*columns: list[str]) -> list[Column]:
         (["1,234,567", "2"], "int", {"thousands_separator": ","}),
         (["1 234,5", "2 000,0"], "float", {"decimal_separator": ",", "thousands_separator": " "}),
         (["1'234.50", "3"], "float", {"thousands_separator": "'"}),
+        (["12E3", "13E4", "14e5"], "string", {}),
+        (["12E3", "1.5"], "float", {}),
         (["001", "02"], "string", {}),
         (["12345678901234567890", "2"], "string", {}),
         (["3", "n/a", "5", "7", "NA"], "int", {"null_values": ["NA", "n/a"]}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 #: Objects within objects become dotted columns, so far down.
 _MOST_LEVELS = 4
 _MOST_RECORDS = 200_000
+#: A text that is a number whose leading zeros say nothing.
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
 
 @dataclass
@@ -64,7 +67,7 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
         raise NoRecords("it has no records")
     columns = [_column(name, member, count) for name, member in members.items()]
     made = Guess("", [], "json", options, columns)
-    made.remarks += remarks
+    made.remarks += [*values.told(columns), *remarks]
     for column in columns:
         made.doubts += [f"column {values.shown(column.name)}: {one.text}" for one in column.remarks if one.is_doubt]
     return made, count
@@ -207,9 +210,13 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
         column.remarks.append(values.Remark("text: some numbers are beyond 64 bits"))
     elif len(kinds) == 1:
         column.type = kinds.pop()
+    elif kinds <= {"int", "float", "string"} and all(map(_NUMBER.fullmatch, member.texts)):
+        column.type = "float"
+        column.told.append(f"texts such as {values.shown(next(iter(member.texts)))} are read as numbers")
     else:
         column.type = "any"
-        column.remarks.append(values.Remark("values of several kinds: " + ", ".join(sorted(kinds))))
+        said = "values of several kinds: " + ", ".join(sorted(kinds))
+        column.remarks.append(values.Remark(said, is_doubt=bool(kinds & {"int", "float"})))
     found = member.texts if member.texts else member.others
     column.is_unique = records > 1 and len(found) == found.total() == records
     return column

@@ -301,6 +301,18 @@ def test_records_within_json_are_found(text: str, options: dict[str, str], tmp_p
     assert (answer.read.records, answer.read.bad) == (2, 0)
 
 
+def test_numbers_in_quotes_among_numbers_are_numbers(tmp_path: Path) -> None:
+    text = '{"id":1,"amount":10,"n":1}\n{"id":2,"amount":"7.5","n":"x"}\n{"id":3,"amount":2.5,"n":3}\n'
+    answer = look(tmp_path, text, "a.ndjson")
+    assert columns(answer) == {"id": {"type": "int"}, "amount": {"type": "float"}, "n": {"type": "any"}}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+    assert command.told(answer) == [
+        "decide: column `n`: values of several kinds: int, string",
+        "column `amount`: texts such as `7.5` are read as numbers",
+    ]
+
+
 def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
     answer = look(
         tmp_path, "0001Ada       12.50\n0002Bob Bell   3.00\n0003Cleo     100.25\n0004Dora       1.00\n", "a.txt"

@@ -36,6 +36,8 @@ _NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", ".
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
+#: Blanks that look like the usual one.
+_BLANKS = re.compile("[\u00a0\u2009\u202f]")
 _CODE = re.compile(r"[0-9]+[eE][0-9]+")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
 _SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
@@ -179,7 +181,7 @@ def _texts(name: str, found: Counter[str]) -> Column:
     signed = next((text for text in found if _SIGNED.search(text) and any(map(str.isdigit, text))), None)
     with_sign = sum(count for text, count in found.items() if _SIGNED.search(text) and any(map(str.isdigit, text)))
     if signed is not None and with_sign > 0.9 * total:
-        column.remarks.append(Remark(f"numbers with a sign, like {shown(signed)}: `.replace()` and `.to_float()`"))
+        column.remarks.append(Remark(f"numbers with a sign, like {shown(signed)}: {_without_sign(found)}"))
     elif numbers >= 0.5 * total and numbers < total:
         odd = next(text for text in found if not _NUMBERISH.fullmatch(text))
         share = f"{numbers} of {total}"
@@ -187,11 +189,33 @@ def _texts(name: str, found: Counter[str]) -> Column:
     return column
 
 
+def _without_sign(found: Iterable[str]) -> str:
+    """The CXL that makes numbers of texts with signs, by the first text that tells its decimal separator."""
+    alone = ""
+    for text in found:
+        marks = re.findall(r"[.,](?=[0-9])", text)
+        digits = re.search(r"[.,]([0-9]+)[^0-9]*$", text)
+        if digits is None:
+            continue
+        if len(digits[1]) != 3 or (len(set(marks)) == 2 and marks.count(marks[-1]) == 1):
+            return _to_float(marks[-1])
+        alone = marks[-1]
+    if not alone:
+        return _to_float("")
+    return f"{_to_float(alone)} if `{alone}` begins a fraction, {_to_float('')} if it separates groups of digits"
+
+
+def _to_float(decimal: str) -> str:
+    comma = '.replace(",", ".")' if decimal == "," else ""
+    return f'`.regex_replace("[^0-9{decimal}+-]", ""){comma}.to_float()`'
+
+
 def shown(text: str) -> str:
     """A value as messages show it."""
     from spark_jobs.diagnostics.printable import printable
 
-    return f"`{printable(text if len(text) <= 40 else text[:39] + '…')}`"
+    seen = printable(text if len(text) <= 40 else text[:39] + "…")
+    return f"`{_BLANKS.sub(lambda blank: f'<U+{ord(blank[0]):04X}>', seen)}`"
 
 
 def told(columns: Iterable[Column]) -> list[str]:

@@ -105,6 +105,22 @@ def test_groups_among_plain_numbers_are_read_as_other_columns_have_them() -> Non
     assert (alone.type, alone.keys) == ("int", {})
 
 
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (["12,5 %", "7 %"], '`12,5 %`: `.regex_replace("[^0-9,+-]", "").replace(",", ".").to_float()`'),
+        (["€ 1.234,50"], '`€ 1.234,50`: `.regex_replace("[^0-9,+-]", "").replace(",", ".").to_float()`'),
+        (["$1,234.50"], '`$1,234.50`: `.regex_replace("[^0-9.+-]", "").to_float()`'),
+        (["12\u00a0%"], '`12<U+00A0>%`: `.regex_replace("[^0-9+-]", "").to_float()`'),
+        (["$1,234"], " if it separates groups of digits"),
+    ],
+)
+def test_numbers_with_signs_are_told_with_what_reads_them(column: list[str], said: str) -> None:
+    (found,) = guess(column)
+    assert found.type == "string"
+    assert said in found.remarks[0].text
+
+
 def test_columns_whose_values_differ_are_keys() -> None:
     first, second, third = guess(["1", "2"], ["x", "x"], ["1.5", "2.5"])
     assert [one.is_unique for one in (first, second, third)] == [True, False, False]

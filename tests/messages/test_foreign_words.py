@@ -15,7 +15,7 @@ _CASES = [
     ("emit a = nullif(name, 'x')", "resolve", "unknown function 'nullif'", "write `name.null_if(other)`"),
     ("emit a = greatest(price, qty)", "resolve", "unknown function 'greatest'", "write `price.max(other)`"),
     ("emit a = least(price, qty)", "resolve", "unknown function 'least'", "write `price.min(other)`"),
-    ("emit a = INITCAP(name)", "resolve", "unknown function 'INITCAP'", "write `name.title()`"),
+    ("emit a = INITCAP(name)", "resolve", "unknown function 'INITCAP'", "write `name.title_case()`"),
     (
         "emit a = regexp_replace(name, 'a', 'b')",
         "resolve",

@@ -293,16 +293,16 @@ Unit = Annotated[str, types.STRING, _unit_complaint]
 
 
 @method(arrow=BY_VALUE, result=lambda arguments: arguments[0].non_null(), fails=True)
-def truncate(value: Temporal, unit: Unit) -> Temporal:
+def truncate_to(value: Temporal, unit: Unit) -> Temporal:
     """The beginning of the unit in which a Date or DateTime is; ours.
 
     Units are `year`, `quarter`, `month`, `week` (from Monday), `day`, `hour`, `minute` and `second`.
 
-    >>> #2024-05-15#.truncate("month")
+    >>> #2024-05-15#.truncate_to("month")
     "2024-05-01"
-    >>> #2024-05-15#.truncate("quarter")
+    >>> #2024-05-15#.truncate_to("quarter")
     "2024-04-01"
-    >>> #2024-05-15#.truncate("week")
+    >>> #2024-05-15#.truncate_to("week")
     "2024-05-13"
     """
     if (complaint := _unit_complaint(unit)) is not None:
@@ -328,4 +328,4 @@ def _monday(value: Any) -> Any:
     try:
         return value - timedelta(days=value.weekday())
     except OverflowError:
-        raise failure.overflow("truncate") from None
+        raise failure.overflow("truncate_to") from None

@@ -182,12 +182,12 @@ def _sqrt(pc: Any, number: Any) -> Any:
 
 
 @method(arrow=_sqrt, fails=True)
-def sqrt(number: Numeric) -> Float:
+def square_root(number: Numeric) -> Float:
     """The square root, always a Float; of a negative number it is an error. Ours.
 
-    >>> 9.sqrt()
+    >>> 9.square_root()
     3.0
-    >>> (-1).sqrt()
+    >>> (-1).square_root()
     error: the square root of a negative number
     """
     if number < 0:
@@ -196,14 +196,14 @@ def sqrt(number: Numeric) -> Float:
 
 
 @method(arrow=BY_VALUE, fails=True)
-def pow_(number: Numeric, exponent: Numeric) -> Float:
+def power(number: Numeric, exponent: Numeric) -> Float:
     """The number to the power of another one, always a Float; where there is no such number it is an error. Ours.
 
-    >>> 2.pow(10)
+    >>> 2.power(10)
     1024.0
-    >>> 2.pow(-1)
+    >>> 2.power(-1)
     0.5
-    >>> (-8).pow(0.5)
+    >>> (-8).power(0.5)
     error: -8 to the power of 0.5 is no number
     """
     try:

@@ -355,12 +355,12 @@ def md5(text: String) -> String:
 
 
 @method(arrow=BY_VALUE)
-def title(text: String) -> String:
+def title_case(text: String) -> String:
     """The text with the first letter of each word as a capital and all others small; ours.
 
     Words are letters and digits without anything between them, apostrophes included.
 
-    >>> "ADA o'neil-KING".title()
+    >>> "ADA o'neil-KING".title_case()
     "Ada O'neil-King"
     """
     return _WORD.sub(lambda word: word[0][0].title() + word[0][1:].lower(), text)

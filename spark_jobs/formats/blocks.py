@@ -49,6 +49,10 @@ def batch(
     for name, array in zip(reading.widened, undeclared, strict=True):
         names.append(format.WIDENED + name)
         arrays.append(array)
+    return _of_arrays(arrays, names, count)
+
+
+def _of_arrays(arrays: Sequence[pa.Array], names: Sequence[str], count: int) -> pa.RecordBatch:
     if arrays:
         return pa.RecordBatch.from_arrays(arrays, names=names)
     # Without columns the number of rows is all there is: a batch of an empty struct keeps it.
@@ -118,7 +122,7 @@ def _shown(reading: Reading, declared: Sequence[pa.Array | None], places: Rows, 
             as_read = bad.as_read(position, chosen.filter(is_null))
             shown = shown if as_read is None else pc.replace_with_mask(shown, is_null, as_read)
         arrays.append(shown)
-    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in reading.columns])
+    return _of_arrays(arrays, [column.name for column in reading.columns], len(chosen))
 
 
 class Problems:

@@ -127,3 +127,19 @@ def test_stray_quotes_are_dead_letters_where_quotes_are_strict(
     letters = (tmp_path / "out/dead.csv").read_text()
     assert "text follows a closing quote" in letters
     assert "a cell that is not quoted contains a quote" in letters
+
+
+BARE = """
+pipeline: {name: p}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {}, options: {has_header: false}}}
+  - {type: output, name: o, input: s, config: {type: csv, path: out/o.csv}}
+error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+"""
+
+
+def test_a_record_that_is_too_wide_is_a_dead_letter_where_nothing_is_declared(tmp_path: Path) -> None:
+    pipelines.write(tmp_path, {"pipeline.yaml": BARE, "in.csv": "1,2\n3,4\n5,6,7\n"})
+    result = pipelines.run(tmp_path).result
+    assert (result.error, result.exit_code, result.records_dlq) == (None, 2, 1)
+    assert "3" in pipelines.outputs(tmp_path)["o.csv"].decode()

@@ -103,7 +103,7 @@ def test_a_driver_without_its_jvm_serves_nobody(folder: Path) -> None:
     ((_, before),) = place.drivers()
     (jvm,) = [each for each in psutil.Process(before.pid).children(recursive=True) if each.name() == "java"]
     jvm.kill()
-    jvm.wait()
+    assert until(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)
     for _ in range(2):
         again = clinker("run", "pipeline.yaml", "--force")
         _, err = again.communicate()

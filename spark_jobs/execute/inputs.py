@@ -112,7 +112,7 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
     def limited(self, records: int) -> Inputs:
-        """The same with at most this many records of each source, as far as they are in the beginning of its files.
+        """The same with at most this many records of each source, as far as its splits here have them.
 
         Needs `with_rows` of the splits that are left.
         """
@@ -123,9 +123,29 @@ class Inputs:
         ]
         return replace(self, splits=tuple(found))
 
-    def beginnings(self) -> Inputs:
-        """The same with the first split of each file alone."""
-        return replace(self, splits=tuple(item for item in self.splits if item[1].split.index == 0))
+    def first_splits(self, most: int) -> Inputs:
+        """The same with at most this many splits of each source, its first ones."""
+        counts: Counter[str] = Counter()
+        found = []
+        for name, place in self.splits:
+            counts[name] += 1
+            if counts[name] <= most:
+                found.append((name, place))
+        return replace(self, splits=tuple(found))
+
+    def lacks(self, records: int, known: Mapping[int, int], whole: Inputs) -> bool:
+        """Whether some source has fewer records in its splits here than these, and further splits in `whole`.
+
+        Args:
+            records: how many each source is to have.
+            known: the records of each split here.
+            whole: all splits.
+        """
+        counts: Counter[str] = Counter()
+        for name, place in self.splits:
+            counts[name] += known[place.number]
+        here, there = (Counter(name for name, _ in each.splits) for each in (self, whole))
+        return any(counts[name] < records and here[name] < there[name] for name in there)
 
     def with_rows(self, records: Mapping[int, int]) -> Inputs:
         """The same with the number of each split's first record in its file; `records` has those of each split."""

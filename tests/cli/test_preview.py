@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cli import clinker, tables
+from spark_jobs.formats import splits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,23 @@ def test_so_many_records_are_read_of_each_source(capsys: pytest.CaptureFixture[s
     out, err = shown(capsys, "t", "--records", "2", "--format", "json")
     assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2]
     assert err == "from the first 2 of s\n"
+
+
+@pytest.mark.parametrize("records", [1, 7, 100, 199, 200, 201, 5000])
+@pytest.mark.parametrize("split_bytes", [40, 300, 1 << 20])
+def test_they_are_the_first_ones_however_files_are_cut(
+    split_bytes: int, records: int, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(splits.SPLIT_BYTES_VARIABLE, str(split_bytes))
+    # The second file has a record of two lines at each border, the third none at all.
+    files = {"a": range(100), "b": range(100, 200), "c": (), "d": range(200, 260)}
+    for name, numbers in files.items():
+        rows = "".join(f'{number},1,"x\ny"\n' for number in numbers)
+        (here / f"part-{name}.csv").write_text(f"id,n,who\n{rows}")
+    (here / "p.yaml").write_text(PIPELINE.replace("path: in.csv", "glob: part-*.csv"))
+    out, err = shown(capsys, "s", "--records", str(records), "-n", "1000", "--format", "json")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == list(range(min(records, 260)))
+    assert err.splitlines()[0] == (f"from the first {records} of s" if records <= 260 else "from 260 of s")
 
 
 def test_nothing_is_written_and_what_is_there_is_no_problem(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Starting a Spark task costs as much as reading some megabytes: small files share one.
 _PACK_BYTES = 4 << 20
+#: A preview counts so many splits of each source at first: small files of a few records each, or one of many.
+_FIRST_SPLITS = 4
 
 
 @dataclass(frozen=True)
@@ -148,14 +150,24 @@ class Work:
     def _run(self, spark: SparkSession) -> None:
         self._check_names()
         if self.preview is not None:
-            self._read(self.wanted.inputs.beginnings())
-        if self.preview is not None or self._reads_rows():
+            with self.clock.phase("count"):
+                self._read(self._first_records(spark, self.preview))
+        elif self._reads_rows():
             with self.clock.phase("count"):
                 exact, measures = self.wanted.measure(spark)
                 self._read(exact.with_rows(measures.of("records")))
-        if self.preview is not None:
-            self._read(self.wanted.inputs.limited(self.preview))
         self._iterate(spark)
+
+    def _first_records(self, spark: SparkSession, count: int) -> inputs.Inputs:
+        """The first records of each source; splits are counted until there are enough, twice as many each time."""
+        whole, splits = self.wanted.inputs, _FIRST_SPLITS
+        while True:
+            self._read(whole.first_splits(splits))
+            exact, measures = self.wanted.measure(spark)
+            known = measures.of("records")
+            if not exact.lacks(count, known, whole):
+                return exact.with_rows(known).limited(count)
+            splits *= 2
 
     def _read(self, known: inputs.Inputs) -> None:
         self.wanted = replace(self.wanted, inputs=known)

@@ -627,11 +627,11 @@ def _add_preview(commands: Any) -> None:
         "--records", type=_whole(1), default=1000, metavar="N", help="records to read of each source (default: 1000)"
     )
     command.add_argument("--format", choices=("table", "json"), default="table", help="how they are shown")
-    command.add_argument("--quiet", action="store_true", help="records only: not what they were made from")
+    command.add_argument("--quiet", action="store_true", help="print only the records, not where they come from")
 
 
 def _add_profile(commands: Any) -> None:
-    command = _command(commands, "profile", "show what the columns of a file, or of nodes of a pipeline, have in them")
+    command = _command(commands, "profile", "summarize the columns of a file, or of nodes of a pipeline")
     command.add_argument(
         "pipeline", type=Path, metavar="FILE", help="a pipeline, or a file of data, whose source is guessed"
     )
@@ -647,18 +647,20 @@ def _add_profile(commands: Any) -> None:
         help="records to read of each source (default: 100000)",
     )
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="how it is shown")
-    command.add_argument("--quiet", action="store_true", help="figures only: not what they were made from")
+    command.add_argument("--quiet", action="store_true", help="print only the figures, not where they come from")
 
 
 def _add_serve(commands: Any) -> None:
-    command = _command(commands, "serve", "show, start or end drivers that stay warm between runs")
+    command = _command(commands, "serve", "list, start or stop drivers that stay warm between runs")
     what = command.add_mutually_exclusive_group()
-    what.add_argument("--status", action="store_true", help="show the drivers that there are (default)")
-    what.add_argument("--start", action="store_true", help="start one for this environment, unless it is there")
-    what.add_argument("--stop", action="store_true", help="end all, each behind the command that it is running")
+    what.add_argument("--status", action="store_true", help="list your drivers (default)")
+    what.add_argument("--start", action="store_true", help="start a driver for this environment, unless one is running")
+    what.add_argument(
+        "--stop", action="store_true", help="stop all drivers; each one finishes its current command first"
+    )
     command.add_argument(
         "--idle-minutes", type=_minutes, default=client.IDLE_MINUTES, metavar="N",
-        help=f"with --start: end when nobody has come for so long (default: {client.IDLE_MINUTES:g})",
+        help=f"with --start: end after this time without work (default: {client.IDLE_MINUTES:g})",
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cli import clinker
-from spark_jobs.cli.warm import client, messages, place
+from spark_jobs.cli.warm import client, drivers, messages
 from tests import waiting
 
 if TYPE_CHECKING:
@@ -67,22 +67,22 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="warm") as folder:  # the address of a socket is short
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv(client.VARIABLE, "1")
-        monkeypatch.setattr(place, "_PASSING", place._PASSING | {"PYTEST_CURRENT_TEST"})
+        monkeypatch.setattr(drivers, "_PASSING", drivers._PASSING | {"PYTEST_CURRENT_TEST"})
         (tmp_path / "work").mkdir()
         monkeypatch.chdir(tmp_path / "work")
         yield Path(folder)
-        for _, state in place.drivers():
+        for _, state in drivers.alive():
             os.kill(state.pid, signal.SIGKILL)
 
 
 @pytest.fixture
 def driver(runtime: Path) -> Iterator[subprocess.Popen[bytes]]:
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
     folder.mkdir(mode=0o700)
     process = subprocess.Popen([sys.executable, "-c", DRIVER, str(folder), "60"], stdin=subprocess.DEVNULL)
     try:
-        assert waiting.until(place.drivers)
+        assert waiting.until(drivers.alive)
         yield process
     finally:
         process.kill()
@@ -104,18 +104,18 @@ def test_a_command_has_the_streams_folder_environment_and_mask_of_its_client(
     assert process.returncode == 7
     assert out.split() == ["out", str(there), "None", "False", "given"]
     assert err.split() == ["err", "0o640"]
-    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
+    assert waiting.until(lambda: drivers.alive()[0][1].runs == 1)
 
 
 def test_another_environment_is_not_served(driver: subprocess.Popen[bytes]) -> None:
-    found = place.folder()
+    found = drivers.folder()
     before = dict(os.environ)
     try:
         os.environ["PLACE"] = "elsewhere"
-        assert place.folder() != found
+        assert drivers.folder() != found
         del os.environ["PLACE"]
         os.environ["COLUMNS"] = "17"
-        assert place.folder() == found
+        assert drivers.folder() == found
     finally:
         os.environ.clear()
         os.environ.update(before)
@@ -140,13 +140,13 @@ def test_a_command_whose_client_has_gone_before_it_began_holds_no_stream(driver:
     assert waiting.until(Path("begun").exists)
     busy.send_signal(signal.SIGINT)
     busy.communicate()
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
     reader, writer = os.pipe()
     here = os.open(".", os.O_RDONLY)
     with open(reader, "rb") as found:
         # The driver takes it and finds at once that nobody waits.
-        connection = place.connect(folder)
+        connection = drivers.connect(folder)
         assert connection is not None
         with connection:
             request = messages.Request(["lineage", "p.yaml"], dict(os.environ), 0o22)
@@ -159,12 +159,12 @@ def test_a_command_whose_client_has_gone_before_it_began_holds_no_stream(driver:
 def test_no_module_comes_from_the_folder_of_a_client(runtime: Path) -> None:
     for name in ("queue", "json", "spark_jobs"):
         Path(f"{name}.py").write_text("raise SystemExit('a module of the working folder')")
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
     connection = client.start(folder, 1.0)
     assert connection is not None
     connection.close()
-    assert waiting.until(place.drivers)
+    assert waiting.until(drivers.alive)
 
 
 def in_a_shell(line: str, script: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -178,7 +178,7 @@ def in_a_shell(line: str, script: Path, folder: Path) -> subprocess.CompletedPro
 def test_streams_that_are_closed_lead_nowhere(driver: subprocess.Popen[bytes], closed: str, tmp_path: Path) -> None:
     done = in_a_shell(f"CLIENT validate p.yaml {closed}", tmp_path / "client.py", tmp_path)
     assert done.returncode == 7, done.stderr
-    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
+    assert waiting.until(lambda: drivers.alive()[0][1].runs == 1)
 
 
 def test_a_folder_that_has_been_renamed_is_the_same(driver: subprocess.Popen[bytes], tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_the_end_of_a_client_ends_its_command(driver: subprocess.Popen[bytes]) -
     process.kill()
     process.communicate()
     waiting.until(Path("ended").exists)
-    assert waiting.until(lambda: place.drivers()[0][1].runs == 1)
+    assert waiting.until(lambda: drivers.alive()[0][1].runs == 1)
     assert driver.poll() is None
 
 
@@ -211,7 +211,7 @@ def test_the_end_of_a_driver_is_told(driver: subprocess.Popen[bytes]) -> None:
     driver.kill()
     _, err = process.communicate()
     assert process.returncode == 4
-    assert err.startswith("clinker lineage error: the warm driver has ended before the command was done")
+    assert err.startswith("clinker lineage error: the warm driver ended before the command finished")
 
 
 def test_a_client_of_a_busy_driver_does_the_work_itself(driver: subprocess.Popen[bytes]) -> None:
@@ -232,17 +232,17 @@ def test_stopping_waits_for_the_command(driver: subprocess.Popen[bytes], capsys:
     assert clinker.main(["serve", "--stop"]) == 0
     out = capsys.readouterr().out
     assert f"pid {driver.pid}: clinker " in out
-    assert f"pid {driver.pid} ends\n" in out
+    assert f"pid {driver.pid} stops\n" in out
     assert driver.poll() is None
     process.send_signal(signal.SIGINT)
     process.communicate()
     assert driver.wait(30) == 0
     assert clinker.main(["serve"]) == 0
-    assert capsys.readouterr().out.startswith("no warm driver; keep_warm = true")
+    assert capsys.readouterr().out.startswith("no warm driver is running; set keep_warm = true")
 
 
 def test_a_driver_that_nobody_needs_ends(runtime: Path) -> None:
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
     folder.mkdir(mode=0o700)
     began = time.monotonic()
@@ -257,14 +257,14 @@ def test_a_signal_ends_an_idle_driver(driver: subprocess.Popen[bytes]) -> None:
     assert command("validate", "p.yaml").communicate("")[0].startswith("out")
     driver.send_signal(signal.SIGTERM)
     assert driver.wait(30) == 0
-    assert place.drivers() == []
+    assert drivers.alive() == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"x", b"\xff" * 8, b"GET / HTTP/1.0\r\n\r\n"])
 def test_who_sends_something_else_is_let_go(driver: subprocess.Popen[bytes], sent: bytes) -> None:
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
-    connection = place.connect(folder)
+    connection = drivers.connect(folder)
     assert connection is not None
     with connection:
         connection.sendall(sent)
@@ -275,19 +275,19 @@ def test_who_sends_something_else_is_let_go(driver: subprocess.Popen[bytes], sen
 
 
 def test_the_folder_is_this_users_alone(driver: subprocess.Popen[bytes], runtime: Path) -> None:
-    folder = place.folder()
+    folder = drivers.folder()
     assert folder is not None
     assert folder.parent.stat().st_mode & 0o777 == 0o700
     assert folder.stat().st_mode & 0o777 == 0o700
     assert (folder / "socket").stat().st_mode & 0o777 == 0o600
     (runtime / "clinker").chmod(0o755)
-    assert place.folder() is None
+    assert drivers.folder() is None
     (runtime / "clinker").chmod(0o700)
 
 
 def test_a_link_is_no_folder_of_this_user(runtime: Path, tmp_path: Path) -> None:
     (runtime / "clinker").symlink_to(tmp_path)
-    assert place.folder() is None
+    assert drivers.folder() is None
 
 
 SETTINGS: dict[str, tuple[str, dict[str, str], list[str], bool]] = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from spark_jobs.cli.warm import client, place
+from spark_jobs.cli.warm import client, drivers
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ nodes:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="warm") as runtime:
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-        monkeypatch.setattr(place, "_PASSING", place._PASSING | {"PYTEST_CURRENT_TEST"})
+        monkeypatch.setattr(drivers, "_PASSING", drivers._PASSING | {"PYTEST_CURRENT_TEST"})
         shutil.copytree(ROOT / "examples" / "orders", tmp_path / "orders")
         monkeypatch.chdir(tmp_path / "orders")
         yield tmp_path / "orders"
-        ended = [state.pid for driver, state in place.drivers() if client.stop(driver)]
+        ended = [state.pid for driver, state in drivers.alive() if client.stop(driver)]
         assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ended)), ended
 
 
@@ -70,7 +70,7 @@ def test_runs_are_as_in_a_process_of_their_own(folder: Path, monkeypatch: pytest
         assert (warm.returncode, out) == (2, summary), err
         assert written(folder) == expected
     monkeypatch.setenv(client.VARIABLE, "1")
-    assert until(lambda: [state.runs for _, state in place.drivers()] == [3])
+    assert until(lambda: [state.runs for _, state in drivers.alive()] == [3])
 
 
 @pytest.mark.spark
@@ -92,7 +92,7 @@ def test_a_signal_stops_a_run_and_the_driver_goes_on(folder: Path) -> None:
     again = clinker("run", "pipeline.yaml", "--force")
     again.communicate()
     assert again.returncode == 2
-    assert until(lambda: [state.runs for _, state in place.drivers()] == [3])
+    assert until(lambda: [state.runs for _, state in drivers.alive()] == [3])
 
 
 @pytest.mark.spark
@@ -100,7 +100,7 @@ def test_a_driver_without_its_jvm_serves_nobody(folder: Path) -> None:
     first = clinker("run", "pipeline.yaml")
     first.communicate()
     assert first.returncode == 2
-    ((_, before),) = place.drivers()
+    ((_, before),) = drivers.alive()
     (jvm,) = [each for each in psutil.Process(before.pid).children(recursive=True) if each.name() == "java"]
     jvm.kill()
     assert until(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)

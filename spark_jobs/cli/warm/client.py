@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli.warm import messages, place
+from spark_jobs.cli.warm import drivers, messages
 from spark_jobs.contract import ExitCode
 from spark_jobs.plan.reading import workspace_file
 
@@ -63,10 +63,10 @@ def run(argv: Sequence[str]) -> int | None:
     settings = _settings(argv)
     if not settings.keeps or _needs_own_session(argv):
         return None
-    folder = place.folder()
+    folder = drivers.folder()
     if folder is None:
         return None
-    connection = place.connect(folder)
+    connection = drivers.connect(folder)
     if connection is None and argv[0] == "run":
         connection = start(folder, settings.idle_minutes)
     if connection is None:
@@ -125,10 +125,10 @@ def start(folder: Path, idle_minutes: float) -> socket.socket | None:
     """Start a driver; gives a connection to it, or None where none comes."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        with place.locked(folder) as is_ours:
+        with drivers.locked(folder) as is_ours:
             process = None
             if is_ours:
-                if len(place.drivers()) >= MOST_DRIVERS:
+                if len(drivers.alive()) >= MOST_DRIVERS:
                     return None
                 process = _started(folder, idle_minutes * 60)
             return _connected(folder, process)
@@ -137,7 +137,7 @@ def start(folder: Path, idle_minutes: float) -> socket.socket | None:
 
 
 def _started(folder: Path, idle_s: float) -> subprocess.Popen[bytes]:
-    with open(os.open(folder / place.LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
+    with open(os.open(folder / drivers.LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as log:
         return subprocess.Popen(
             # No module comes from the folder that somebody happens to be in.
             [sys.executable, "-P", "-m", "spark_jobs.cli.warm.server", os.fspath(folder), str(idle_s)],
@@ -152,7 +152,7 @@ def _started(folder: Path, idle_s: float) -> subprocess.Popen[bytes]:
 def _connected(folder: Path, process: subprocess.Popen[bytes] | None) -> socket.socket | None:
     until = time.monotonic() + _PATIENCE_S
     while time.monotonic() < until and (process is None or process.poll() is None):
-        if connection := place.connect(folder):
+        if connection := drivers.connect(folder):
             return connection
         time.sleep(0.01)
     return None
@@ -178,9 +178,9 @@ def _served(connection: socket.socket, argv: Sequence[str]) -> int | None:
     status = messages.receive_status(connection)
     if status is None:
         sys.stderr.write(
-            f"clinker {argv[0]} error: the warm driver has ended before the command was done; its log is "
-            f"{place.folder()}/{place.LOG}. What the command had published stands, and nothing else is visible. "
-            f"Run it again, or without a warm driver: {VARIABLE}=0\n"
+            f"clinker {argv[0]} error: the warm driver ended before the command finished; see its log, "
+            f"{drivers.folder()}/{drivers.LOG}. Files that were already published stay; nothing else is visible. "
+            f"Run the command again, or run it without a warm driver: {VARIABLE}=0\n"
         )
         return ExitCode.IO
     return status
@@ -198,7 +198,7 @@ def _pass_on(connection: socket.socket, number: int) -> None:
 
 def stop(folder: Path) -> bool:
     """Ask a driver to end, behind the command that it is running; tells whether it has heard."""
-    connection = place.connect(folder)
+    connection = drivers.connect(folder)
     if connection is None:
         return False
     with connection, contextlib.suppress(OSError):

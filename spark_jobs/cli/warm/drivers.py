@@ -228,7 +228,7 @@ def remove(folder: Path, identity: int) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-def drivers() -> list[tuple[Path, State]]:
+def alive() -> list[tuple[Path, State]]:
     """The drivers of this user that live, the oldest first."""
     parent = root()
     found = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import __version__
 from spark_jobs.cli import process_exit, standard_streams
-from spark_jobs.cli.warm import messages, place
+from spark_jobs.cli.warm import drivers, messages
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import interrupts
 
@@ -67,7 +67,7 @@ class _Driver:
 
     def __init__(self, folder: Path, idle_s: float) -> None:
         self._folder = folder
-        self._state = place.State(os.getpid(), time.time(), __version__, 0, idle_s)
+        self._state = drivers.State(os.getpid(), time.time(), __version__, 0, idle_s)
         self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
         #: Held from the moment in which a command is taken until its client knows how it ended, and by a driver's end.
         self._slot = threading.Lock()
@@ -79,16 +79,16 @@ class _Driver:
         """Run commands until nobody comes any more."""
         for number in interrupts.SIGNALS:
             signal.signal(number, self._signalled)
-        with place.listen(self._folder) as listener:
-            identity = place.identity(self._folder)
-            place.note(self._folder, self._state)
+        with drivers.listen(self._folder) as listener:
+            identity = drivers.identity(self._folder)
+            drivers.note(self._folder, self._state)
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
             try:
                 _warm_up()
                 while self._next():
                     pass
             finally:
-                place.remove(self._folder, identity)
+                drivers.remove(self._folder, identity)
 
     def _signalled(self, number: int, frame: Any) -> None:
         """A signal outside of `interrupts.raised`: SIGINT is for a command, the others are for the driver."""
@@ -108,7 +108,7 @@ class _Driver:
     def _greet(self, connection: socket.socket) -> None:
         """Take a command, or say that another one is running; then pass on the signals of who sent it."""
         with connection, contextlib.suppress(OSError, messages.Unreadable):
-            if not place.is_of_this_user(connection):
+            if not drivers.is_of_this_user(connection):
                 return
             connection.settimeout(_PATIENCE_S)
             request, descriptors = messages.receive_request(connection)
@@ -177,7 +177,7 @@ class _Driver:
         if self._ends or self._state.runs >= _MOST_RUNS:
             return False
         with contextlib.suppress(OSError):
-            place.note(self._folder, self._state)
+            drivers.note(self._folder, self._state)
         self._slot.release()
         return True
 

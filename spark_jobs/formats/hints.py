@@ -72,19 +72,30 @@ def _quoted(mark: str) -> str:
     return '"\'"' if mark == "'" else f"'{mark}'"
 
 
+def _literally(letter: str) -> str:
+    """A pattern for a letter, for Python and RE2."""
+    return letter if letter.isalnum() else f"[{letter}]" if letter not in "\\^" else "\\" + letter
+
+
 #: Words for nothing that exports have, as their programs write them.
 NULL_WORDS = (
-    "NA", "N/A", "n/a", "#N/A", "#NV", "NULL", "null", "Null", "NIL", "nil", "None", "none", "NaN", r"\N", "-", "--",
-    "?", "(null)", "<NA>", "k.A.", "k. A.", "n.a.", "N.A.", "#VALUE!", "#REF!", "#DIV/0!",
+    "NA", "N/A", "n/a", "NULL", "null", "Null", "NIL", "nil", "None", "none", "NaN", r"\N", "-", "--",
+    "?", "(null)", "<NA>", "k.A.", "k. A.", "n.a.", "N.A.",
 )  # fmt: skip
+#: Errors that spreadsheets write into cells: they are no values, and not nothing either.
+SPREADSHEET_ERRORS = (
+    "#N/A", "#N/A!", "#NV", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!",
+)  # fmt: skip
+_CONVERTED = (Kind.INT, Kind.FLOAT, Kind.NUMERIC, Kind.BOOL, Kind.DATE, Kind.DATETIME)
+_ERRORS = Hint(
+    _CONVERTED,
+    "^(?:" + "|".join(f"#{''.join(map(_literally, word[1:]))}" for word in SPREADSHEET_ERRORS) + ")$",
+    "; it is an error of a spreadsheet's formula: correct it there, or in a copy of the file",
+)
 _WORDLESS = tuple(
     Hint(
-        (Kind.INT, Kind.FLOAT, Kind.NUMERIC, Kind.BOOL, Kind.DATE, Kind.DATETIME),
-        "^"
-        + "".join(
-            letter if letter.isalnum() else f"[{letter}]" if letter not in "\\^" else "\\" + letter for letter in word
-        )
-        + "$",
+        _CONVERTED,
+        f"^{''.join(map(_literally, word))}$",
         f"; it looks like a word for nothing: `null_values: ['{word}']`",
     )
     for word in NULL_WORDS
@@ -141,7 +152,10 @@ def of_column(column: SourceColumn) -> tuple[Hint, ...]:
 
 @lru_cache(maxsize=256)
 def _of(kind: Kind, formats: tuple[str, ...], has_zone: bool, spelling: Spelling) -> tuple[Hint, ...]:
-    words = tuple(hint for hint, word in zip(_WORDLESS, NULL_WORDS, strict=True) if word not in spelling.null_values)
+    words = (
+        _ERRORS,
+        *(hint for hint, word in zip(_WORDLESS, NULL_WORDS, strict=True) if word not in spelling.null_values),
+    )
     if kind in NUMBERS:
         return words if spelling.spells_numbers else (*_NUMBERS, *words)
     if kind is Kind.BOOL:

@@ -153,6 +153,13 @@ def test_what_a_hint_names_reads_the_text(text: str, static: types.Type, named: 
         assert not len(coerce.convert(pa.array([text]), static, (), Spelling(**keys)).failed)
 
 
+@pytest.mark.parametrize("error", ["#REF!", "#DIV/0!", "#N/A", "#NAME?"])
+@pytest.mark.parametrize("static", [types.INT, types.FLOAT, types.DATE, types.BOOL])
+def test_an_error_of_a_spreadsheet_is_no_word_for_nothing(error: str, static: types.Type) -> None:
+    hint = hints.hint_for(error, static)
+    assert hint == "it is an error of a spreadsheet's formula: correct it there, or in a copy of the file"
+
+
 def test_no_hint_names_a_key_that_is_set() -> None:
     column = SourceColumn("n", types.FLOAT, spelling=Spelling(",", ".", ("NA",)))
     assert hints.hint_for("1.5", types.FLOAT, column) is None

@@ -10,6 +10,8 @@ from spark_jobs.cli.guess import charset, dialect, table, values
 from spark_jobs.cli.guess.source import Guess
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_jobs.cli.guess.charset import Charset
     from spark_jobs.cli.guess.dialect import Row, Signs
     from spark_jobs.cli.guess.sampling import Sample
@@ -98,7 +100,20 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
         for remark in column.remarks
         if remark.is_doubt
     ]
+    made.doubts += _totals(found, names)
     return made
+
+
+def _totals(found: Found, names: tuple[str, ...]) -> Iterator[str]:
+    """Records that would be counted twice if they are sums of others."""
+    said, is_last = table.totals(found.table.body)
+    if said:
+        shown = ", ".join(map(str, said[:_SHOWN_ROWS])) + (", …" if len(said) > _SHOWN_ROWS else "")
+        rows = f"rows {shown} look like sums" if len(said) > 1 else f"row {shown} looks like a sum"
+        yield f"{rows} of others; a `filter` in a transform leaves such rows out"
+    if is_last:
+        first = f"column {values.shown(names[0])}"
+        yield f"the last row has nothing in {first}, which all others have: if it is a sum, set `skip_footer`"
 
 
 def names_of(found: Table) -> tuple[tuple[str, ...], int]:

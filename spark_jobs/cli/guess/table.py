@@ -23,7 +23,8 @@ _VALUE = re.compile(
 )
 _NAME = re.compile(r"[^\W\d_][\w .\-/()%#&'°€$:+]{0,60}", re.UNICODE)
 _SUMMARY = re.compile(
-    r"\W*(?:grand |sub)?(?:totals?|sums?|summe|gesamt|count|records?|rows?|quelle|source|end of|eof|notes?|footnotes?"
+    r"\W*(?:grand |sub|zwischen|gesamt|end)?"
+    r"(?:totals?|sums?|summe|gesamt|count|records?|rows?|quelle|source|end of|eof|notes?|footnotes?"
     r"|generated|\(c\)|©)\b",
     re.IGNORECASE,
 )
@@ -194,6 +195,25 @@ def _behind_table(found: Sequence[Row], first: int, width: int) -> int:
             break
         last -= 1
     return last if len(found) - last <= max(10, len(found) // 10) else len(found)
+
+
+def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
+    """Records that look like sums of others: the numbers of those that say so, and whether the last one may be one.
+
+    The last one may be where it has fewer values than usual, and none in the first column, in which others have one.
+    """
+    if len(records) < 3:
+        return [], False
+    usual = sorted(row.filled for row in records)[len(records) // 2]
+    said = [
+        number
+        for number, row in enumerate(records, 1)
+        if row.filled < usual and any(_SUMMARY.match(cell) for cell in row.cells if cell)
+    ]
+    last = records[-1]
+    others = sum(not row.cells[0].strip() for row in records[:-1])
+    is_last = last.filled < usual and not last.cells[0].strip() and not others and len(records) not in said
+    return said, is_last and last.filled > 0
 
 
 # ---- the header ------------------------------------------------------------------------------------

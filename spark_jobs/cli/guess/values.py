@@ -27,12 +27,8 @@ if TYPE_CHECKING:
 _ODD_SHARE = 0.05
 #: So many distinct values are looked at.
 _MOST_DISTINCT = 50_000
-#: Errors that spreadsheets write into cells: they are no values, and not nothing either.
-_ERRORS = frozenset(
-    {*(word for word in hints.NULL_WORDS if word.startswith("#")), "#N/A!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!",
-     "#WERT!", "#ZAHL!"}
-)  # fmt: skip
-_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*"}) - _ERRORS
+_ERRORS = frozenset(hints.SPREADSHEET_ERRORS)
+_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*"})
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
 _WHOLE = re.compile(r"[+-]?[0-9]+")

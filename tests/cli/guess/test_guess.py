@@ -387,3 +387,31 @@ def test_a_compressed_file_is_unpacked(whole: bool, tmp_path: Path, monkeypatch:
 def test_what_is_not_guessed_is_an_error_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(NotGuessed):
         look(tmp_path, "")
+
+
+HEAD = "Nr;Region;Datum;Betrag\n1;A;01.02.2026;10,00\n2;B;15.02.2026;20,00\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "doubts"),
+    [
+        ("3;C;16.02.2026;5,00\n", []),
+        ("3;C;16.02.2026;\n", []),
+        (
+            "3;C;16.02.2026;5,00\n;Alle;;35,00\n",
+            ["the last row has nothing in column `Nr`, which all others have: if it is a sum, set `skip_footer`"],
+        ),
+        (
+            "Zwischensumme;;;30,00\n3;C;16.02.2026;5,00\n4;C;17.02.2026;5,00\nSubtotal;;;10,00\n5;D;18.02.2026;1,00\n",
+            ["rows 3, 6 look like sums of others; a `filter` in a transform leaves such rows out"],
+        ),
+        (
+            "Zwischensumme;;;30,00\n3;C;16.02.2026;5,00\n4;C;17.02.2026;5,00\n",
+            ["row 3 looks like a sum of others; a `filter` in a transform leaves such rows out"],
+        ),
+    ],
+)
+def test_records_that_are_sums_of_others_are_asked_about(tmp_path: Path, end: str, doubts: list[str]) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text(HEAD + end)
+    assert command.look(path, path.name, set()).guess.doubts == doubts

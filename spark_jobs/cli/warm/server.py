@@ -168,7 +168,11 @@ class _Driver:
             messages.close(command.descriptors)
             status: int = ExitCode.INTERRUPTED
         else:
-            status = self._run(command)
+            try:
+                status = self._run(command)
+            except OSError:  # a stream or a folder cannot be had: the log has it
+                traceback.print_exc()
+                status = ExitCode.IO
         self._running = None
         with contextlib.suppress(OSError):
             messages.send_status(command.connection, status)

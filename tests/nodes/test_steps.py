@@ -31,6 +31,7 @@ CAN_SAY = {
     "partitions",
     "phases",
     "ranges_over",
+    "reads_origins",
     "reads_undeclared",
     "schedule",
     "sets",
@@ -42,7 +43,7 @@ CAN_SAY = {
 }
 #: What each type says. Who adds a type decides each of them; who adds something to say decides it for each type.
 SAYS = {
-    "AcrossStep": {"module"},
+    "AcrossStep": {"module", "reads_origins"},
     "AggregateStep": {
         "pruned",
         "groups_by",

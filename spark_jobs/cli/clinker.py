@@ -8,6 +8,7 @@ command line is exit 1, since 2 means dead letters.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -297,6 +298,22 @@ def _profile(arguments: argparse.Namespace) -> int:
     )
 
 
+def _diff_data(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import diff_data, observation
+
+    return diff_data.main(
+        arguments.old,
+        arguments.pipeline,
+        _plan_options(arguments),
+        observation.Wanted(tuple(arguments.node), arguments.records),
+        diff_data.Rules(tuple(arguments.key), tuple(arguments.ignore), arguments.tolerance),
+        most=arguments.n,
+        diagnostics=arguments.diagnostics,
+        as_json=arguments.format == "json",
+        fails=arguments.exit_code,
+    )
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli.warm import command
 
@@ -335,6 +352,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "test": _test,
     "preview": _preview,
     "profile": _profile,
+    "diff-data": _diff_data,
     "serve": _serve,
     "completion": _completion,
     "doctor": _doctor,
@@ -374,6 +392,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_test(commands)
     _add_preview(commands)
     _add_profile(commands)
+    _add_diff_data(commands)
     _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
@@ -394,6 +413,23 @@ def _whole(minimum: int) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, found '{text}'")
+    return names
+
+
+def _amount(text: str) -> float:
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, found '{text}'")
+    return amount
 
 
 def _memory(text: str) -> int:
@@ -648,6 +684,45 @@ def _add_profile(commands: Any) -> None:
     )
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="how it is shown")
     command.add_argument("--quiet", action="store_true", help="print only the figures, not where they come from")
+
+
+def _add_diff_data(commands: Any) -> None:
+    command = _command(
+        commands, "diff-data", "compare the records of two files, two folders, or two pipelines' outputs"
+    )
+    command.add_argument("old", type=Path, metavar="OLD", help="the old file, folder or pipeline")
+    command.add_argument("pipeline", type=Path, metavar="NEW", help="the new one, of the same kind")
+    _add_planning(command)
+    command.add_argument(
+        "--key",
+        type=_names,
+        default=(),
+        metavar="COLUMNS",
+        help="the columns that tell which records belong together, with commas between them; default: one that looks so",
+    )
+    command.add_argument("--ignore", type=_names, default=(), metavar="COLUMNS", help="columns that are not compared")
+    command.add_argument(
+        "--tolerance", type=_amount, default=0.0, metavar="X", help="by how much numbers may differ (default: 0)"
+    )
+    command.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="a node of pipelines to compare; default: all outputs",
+    )
+    command.add_argument(
+        "--records",
+        type=_whole(1),
+        default=1_000_000_000,
+        metavar="N",
+        help="records to read of each file or source (default: all)",
+    )
+    command.add_argument(
+        "-n", type=_whole(0), default=3, metavar="N", help="examples to show of each difference (default: 3)"
+    )
+    command.add_argument("--format", choices=("text", "json"), default="text", help="how the result is shown")
+    command.add_argument("--exit-code", action="store_true", help="end with exit code 1 where something differs")
 
 
 def _add_serve(commands: Any) -> None:

@@ -6,7 +6,9 @@ Nothing is written, and no Java is needed. Not here: how the records are shown.
 from __future__ import annotations
 
 import io
+import tempfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import reasons
@@ -19,7 +21,6 @@ from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.execute.run.metrics import Outcome
@@ -117,6 +118,32 @@ def observe(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str)
             raise NotObserved(None, outcome.result.exit_code)
     nodes = [Node(name, _lines(texts[output]), _types(found.plan, output)) for output, name in found.names.items()]
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
+
+
+def of_file(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str) -> Observation:
+    """The records of a file of data, read as `clinker guess` understands it.
+
+    Raises:
+        NotObserved: it cannot be read, or not be guessed.
+    """
+    from spark_jobs.cli.guess import command, source
+    from spark_jobs.scan.files import FormatError
+
+    if wanted.nodes:
+        raise NotObserved(f"{path} is no pipeline, so it has no node '{wanted.nodes[0]}'", ExitCode.CONFIG)
+    try:
+        (answer,) = command.guessed([path], [str(path.absolute())])
+    except (FormatError, command.NotGuessed) as problem:
+        text = str(problem)
+        raise NotObserved(text if text.startswith(str(path)) else f"{path}: {text}", ExitCode.IO) from None
+    name = answer.guess.name
+    text = f"pipeline: {{ name: observed }}\nnodes:\n{source.node(answer.guess, '  ')}"
+    text += f"  - {{ type: output, name: {name}_out, input: {name}, config: {{ type: csv, path: out.csv }} }}\n"
+    with tempfile.TemporaryDirectory(prefix="clinker-observed-") as folder:
+        made = Path(folder, "observed.yaml")
+        made.write_text(text, encoding="utf-8")
+        options = replace(planning, base_dir=Path(folder), allow_absolute_paths=True)
+        return observe(made, options, replace(wanted, nodes=(name,)), diagnostics)
 
 
 def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_Observed | None, list[Diagnostic]]:

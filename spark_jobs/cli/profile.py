@@ -5,10 +5,8 @@ from __future__ import annotations
 import html
 import json
 import sys
-import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import observation, standard_streams, tables
@@ -17,6 +15,7 @@ from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from spark_jobs.plan.options import PlanOptions
 
@@ -99,7 +98,7 @@ def main(
         if path.suffix in _PIPELINES:
             found = observation.observe(path, planning, wanted, diagnostics)
         else:
-            found = _of_file(path, planning, wanted, diagnostics)
+            found = observation.of_file(path, planning, wanted, diagnostics)
     except observation.NotObserved as problem:
         if problem.message is not None:
             sys.stderr.write(f"clinker profile error: {printable(problem.message)}\n")
@@ -110,34 +109,6 @@ def main(
     if not quiet and form == "text":
         sys.stderr.write("".join(f"{printable(line)}\n" for line in found.notes))
     return ExitCode.SUCCESS
-
-
-def _of_file(
-    path: Path, planning: PlanOptions, wanted: observation.Wanted, diagnostics: str
-) -> observation.Observation:
-    """The records of a file, read as `clinker guess` understands it.
-
-    Raises:
-        NotObserved: it cannot be read, or not be guessed.
-    """
-    from spark_jobs.cli.guess import command, source
-    from spark_jobs.scan.files import FormatError
-
-    if wanted.nodes:
-        raise observation.NotObserved(f"{path} is no pipeline, so it has no node '{wanted.nodes[0]}'", ExitCode.CONFIG)
-    try:
-        (answer,) = command.guessed([path], [str(path.absolute())])
-    except (FormatError, command.NotGuessed) as problem:
-        text = str(problem)
-        raise observation.NotObserved(text if text.startswith(str(path)) else f"{path}: {text}", ExitCode.IO) from None
-    name = answer.guess.name
-    text = f"pipeline: {{ name: profile }}\nnodes:\n{source.node(answer.guess, '  ')}"
-    text += f"  - {{ type: output, name: {name}_out, input: {name}, config: {{ type: csv, path: out.csv }} }}\n"
-    with tempfile.TemporaryDirectory(prefix="clinker-profile-") as folder:
-        made = Path(folder, "profile.yaml")
-        made.write_text(text, encoding="utf-8")
-        options = replace(planning, base_dir=Path(folder), allow_absolute_paths=True)
-        return observation.observe(made, options, replace(wanted, nodes=(name,)), diagnostics)
 
 
 def of(node: observation.Node) -> Profile:

@@ -298,6 +298,19 @@ def _profile(arguments: argparse.Namespace) -> int:
     )
 
 
+def _diff(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import diff
+
+    return diff.main(
+        arguments.old,
+        arguments.pipeline,
+        _plan_options(arguments),
+        diagnostics=arguments.diagnostics,
+        as_json=arguments.format == "json",
+        fails=arguments.exit_code,
+    )
+
+
 def _diff_data(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import diff_data, observation
 
@@ -352,6 +365,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "test": _test,
     "preview": _preview,
     "profile": _profile,
+    "diff": _diff,
     "diff-data": _diff_data,
     "serve": _serve,
     "completion": _completion,
@@ -392,6 +406,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_test(commands)
     _add_preview(commands)
     _add_profile(commands)
+    _add_diff(commands)
     _add_diff_data(commands)
     _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
@@ -686,6 +701,15 @@ def _add_profile(commands: Any) -> None:
     command.add_argument("--quiet", action="store_true", help="print only the figures, not where they come from")
 
 
+def _add_diff(commands: Any) -> None:
+    command = _command(commands, "diff", "show what differs between two versions of a pipeline, without running them")
+    command.add_argument("old", type=Path, metavar="OLD", help="the old version")
+    command.add_argument("pipeline", type=Path, metavar="NEW", help="the new version")
+    _add_planning(command)
+    command.add_argument("--format", choices=("text", "json"), default="text", help="how the result is shown")
+    command.add_argument("--exit-code", action="store_true", help="end with exit code 1 where something differs")
+
+
 def _add_diff_data(commands: Any) -> None:
     command = _command(
         commands, "diff-data", "compare the records of two files, two folders, or two pipelines' outputs"
@@ -698,7 +722,7 @@ def _add_diff_data(commands: Any) -> None:
         type=_names,
         default=(),
         metavar="COLUMNS",
-        help="the columns that tell which records belong together, with commas between them; default: one that looks so",
+        help="the columns that match records, with commas between them; default: a column that looks like a key",
     )
     command.add_argument("--ignore", type=_names, default=(), metavar="COLUMNS", help="columns that are not compared")
     command.add_argument(

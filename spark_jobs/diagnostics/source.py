@@ -31,6 +31,10 @@ class SourceFile:
         if start < end:
             self._hidden.append((start, end))
 
+    def is_hidden(self, start: int, end: int) -> bool:
+        """Whether a part of this stretch is shown to nobody."""
+        return any(first < end and start < last for first, last in self._hidden)
+
     @cached_property
     def _line_starts(self) -> list[int]:
         starts = [0]
@@ -69,6 +73,11 @@ class Span:
     file: SourceFile
     start: int
     end: int
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether a part of it is shown to nobody."""
+        return self.file.is_hidden(self.start, self.end)
 
     @property
     def line(self) -> int:

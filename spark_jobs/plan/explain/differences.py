@@ -1,0 +1,372 @@
+"""What differs between two versions of a pipeline: settings, statements, columns, and what that means for outputs.
+
+Layout, comments and the order of keys and nodes are no difference. Not here: how it is shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.cxl import tree_walk
+from spark_jobs.cxl.syntax import ast, formatter, parser
+from spark_jobs.plan.explain import lineage
+from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence, is_null
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from collections.abc import Mapping as MappingType
+
+    from spark_jobs.plan.explain.lineage import Derivation
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.plan.reading.yaml_tree import Node
+
+#: Keys that say something to people alone.
+_REMARKS = ("description", "_notes")
+_HIDDEN = "***"
+#: All columns that a node makes itself.
+_ALL = None
+#: Statements that decide which records go on.
+_CHOOSING = (ast.Filter, ast.Distinct, ast.EmitEach)
+#: Statements that any column may depend on.
+_DEFINING = (ast.EmitEach, ast.EmitMeta, ast.EmitSystem, ast.Use, ast.Fn)
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of a pipeline.
+
+    Args:
+        plan: its plan.
+        tree: its file.
+        nodes: its nodes as they are written, with the bodies of compositions, and with what a channel changes.
+    """
+
+    plan: Plan
+    tree: Mapping
+    nodes: tuple[NodeSource, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A key with another value, both as they are written; None where the key is absent. No secret is shown."""
+
+    key: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True)
+class ColumnChange:
+    """A column that is added (no old type), removed (no new type), or of another type."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True)
+class NodeChange:
+    """A node that differs.
+
+    Args:
+        name: its name, which is the same in both versions.
+        kind: its type in the new version.
+        settings: its keys with other values, without its program.
+        statements: the lines of its program that are gone (`- …`) or new (`+ …`), in canonical layout.
+        columns: the columns of its records that differ.
+    """
+
+    name: str
+    kind: str
+    settings: list[Setting]
+    statements: list[str]
+    columns: list[ColumnChange]
+
+
+@dataclass(frozen=True)
+class OutputEffect:
+    """What a change may mean for an output that both versions have.
+
+    Args:
+        name: the output.
+        columns: its columns whose values may differ.
+        records: whether it may have other records, or the same in another order.
+    """
+
+    name: str
+    columns: list[str]
+    records: bool
+
+
+@dataclass(frozen=True)
+class Differences:
+    """All differences; nodes are named with their types."""
+
+    settings: list[Setting]
+    added: dict[str, str]
+    removed: dict[str, str]
+    changed: list[NodeChange]
+    outputs: list[OutputEffect]
+
+    def __bool__(self) -> bool:
+        return bool(self.settings or self.added or self.removed or self.changed)
+
+
+def between(old: Version, new: Version) -> Differences:
+    """The differences between two versions."""
+    before, after = ({node.name: node for node in version.nodes} for version in (old, new))
+    both = [name for name in after if name in before]
+    comparisons = {name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs) for name in both}
+    changed = []
+    for name, one in comparisons.items():
+        columns = _columns(old.plan, new.plan, name)
+        # What other nodes pass on is told where it comes from, and where it ends.
+        if one.differs or (columns and name in new.plan.outputs):
+            changed.append(NodeChange(name, after[name].kind, one.settings, one.statements, columns))
+    return Differences(
+        list(_settings(_apart_from_nodes(old.tree), _apart_from_nodes(new.tree))),
+        {name: node.kind for name, node in after.items() if name not in before},
+        {name: node.kind for name, node in before.items() if name not in after},
+        changed,
+        list(_effects(old.plan, new.plan, comparisons)),
+    )
+
+
+@dataclass(frozen=True)
+class _NodeComparison:
+    """How a node differs, and for what that matters.
+
+    Args:
+        settings: as in `NodeChange`.
+        statements: the same.
+        columns: the columns that the node itself defines otherwise; None: it may be all that do not just pass.
+        records: whether it may let other records through.
+    """
+
+    settings: list[Setting]
+    statements: list[str]
+    columns: frozenset[str] | None
+    records: bool
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.settings or self.statements)
+
+    @classmethod
+    def of(cls, old: NodeSource, new: NodeSource, is_output: bool) -> _NodeComparison:
+        programs = [_program(node) for node in (old, new)]
+        settings = list(_settings(_without_program(old.tree), _without_program(new.tree)))
+        # The names of inputs are compared by what comes from there.
+        own = [setting for setting in settings if not setting.key.startswith(("input", "inputs", "config.schema."))]
+        typed = {setting.key.split(".")[2] for setting in settings if setting.key.startswith("config.schema.")}
+        defined: frozenset[str] | None = frozenset(typed)
+        records = bool(settings) and not is_output
+        if own and not is_output:
+            defined = _ALL
+        statements: list[str] = []
+        if programs[0] != programs[1]:
+            statements = _changed_lines(*programs)
+            emitted, lets_others_through = _redefined(*programs)
+            records = records or lets_others_through
+            defined = _ALL if defined is _ALL or emitted is _ALL else defined | emitted
+        return cls(settings, statements, defined, records)
+
+
+def _effects(old: Plan, new: Plan, nodes: MappingType[str, _NodeComparison]) -> Iterator[OutputEffect]:
+    """What the outputs that both versions have may get otherwise."""
+    known: dict[tuple[str, str], bool] = {}
+    origins = defaultdict(list)
+    for each in lineage.of_outputs(new):
+        origins[each.node].append(each)
+    upstream: dict[str, bool] = {}
+    for name in new.outputs:
+        if name not in old.outputs:
+            continue
+        shared = set(lineage.columns(old, name))
+        columns = [
+            each.column for each in origins[name] if each.column in shared and _is_affected(each, old, nodes, known)
+        ]
+        records = _has_other_records(name, old, new, nodes, upstream)
+        if columns or records:
+            yield OutputEffect(name, columns, records)
+
+
+def _is_affected(
+    one: Derivation, old: Plan, nodes: MappingType[str, _NodeComparison], known: dict[tuple[str, str], bool]
+) -> bool:
+    """Whether a column may have other values than in the old version."""
+    stack = [one]
+    while stack:
+        each = stack[-1]
+        place = (each.node, each.column)
+        if place in known:
+            stack.pop()
+            continue
+        waiting = [parent for parent in each.parents if (parent.node, parent.column) not in known]
+        if waiting:
+            stack += waiting
+            continue
+        known[place] = _is_redefined(each, old, nodes) or any(
+            known[parent.node, parent.column] for parent in each.parents
+        )
+        stack.pop()
+    return known[one.node, one.column]
+
+
+def _is_redefined(one: Derivation, old: Plan, nodes: MappingType[str, _NodeComparison]) -> bool:
+    if one.how == "passed on":
+        return False
+    found = nodes.get(one.node)
+    if found is None or found.columns is _ALL or one.column in found.columns:
+        return True
+    before = lineage.of_column(old, one.node, one.column)
+    return before is None or before.how != one.how
+
+
+def _has_other_records(
+    name: str, old: Plan, new: Plan, nodes: MappingType[str, _NodeComparison], known: dict[str, bool]
+) -> bool:
+    """Whether a node may get other records than in the old version."""
+    order = [planned for planned in new.nodes if planned.name not in known]
+    for planned in order:
+        found = nodes.get(planned.name)
+        before = old.by_name.get(planned.name)
+        feeds = {edge.node for edge in planned.inputs}
+        # A node that was taken out from between two others is missed by the one downstream of it.
+        is_rewired = before is not None and any(edge.node not in new.by_name for edge in before.inputs)
+        own = found.records if found is not None else planned.name not in new.outputs
+        known[planned.name] = own or is_rewired or any(known.get(feed, False) for feed in feeds)
+    return known[name]
+
+
+def _columns(old: Plan, new: Plan, node: str) -> list[ColumnChange]:
+    """The columns of a node that differ; the order of columns is no difference."""
+    if node not in old.by_name or node not in new.by_name:
+        return []
+    before, after = (_types(plan, node) for plan in (old, new))
+    return [
+        ColumnChange(name, before.get(name), after.get(name))
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    ]
+
+
+def _types(plan: Plan, node: str) -> dict[str, str]:
+    if node in plan.outputs:
+        edge = plan.by_name[node].inputs[0]
+        types = {column.name: str(column.type) for column in plan.by_name[edge.node].outputs[edge.port].user_columns}
+        return {column.name: types.get(column.source, "") for column in plan.outputs[node].columns}
+    return {
+        column.name: str(column.type) for rows in plan.by_name[node].outputs.values() for column in rows.user_columns
+    }
+
+
+def _apart_from_nodes(tree: Mapping) -> Mapping:
+    return Mapping(tree.span, {key: entry for key, entry in tree.entries.items() if key != "nodes"})
+
+
+def _without_program(tree: Mapping) -> Mapping:
+    config = tree.get("config")
+    entries = {key: entry for key, entry in tree.entries.items() if key not in _REMARKS}
+    if isinstance(config, Mapping):
+        kept = {key: entry for key, entry in config.entries.items() if key != "cxl"}
+        entries["config"] = type(tree.entries["config"])(tree.entries["config"].key, Mapping(config.span, kept))
+    return Mapping(tree.span, entries)
+
+
+def _settings(old: Node, new: Node) -> Iterator[Setting]:
+    """The keys with other values, those of the old version first."""
+    before, after = (dict(_leaves(tree, ())) for tree in (old, new))
+    for key in dict.fromkeys((*before, *after)):
+        a, b = before.get(key), after.get(key)
+        if (a.text if a else None) != (b.text if b else None):
+            yield Setting(".".join(key), _shown(a), _shown(b))
+
+
+def _leaves(tree: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Scalar]]:
+    """The values of a tree by their keys; entries of lists are called by their `name`, else by their numbers."""
+    if isinstance(tree, Scalar):
+        if not is_null(tree):
+            yield path, tree
+    elif isinstance(tree, Sequence):
+        names = [item.get("name") if isinstance(item, Mapping) else None for item in tree.items]
+        for number, (item, name) in enumerate(zip(tree.items, names, strict=True), 1):
+            yield from _leaves(item, (*path, name.text if isinstance(name, Scalar) else str(number)))
+    else:
+        for key, entry in tree.entries.items():
+            yield from _leaves(entry.value, (*path, key))
+
+
+def _shown(value: Scalar | None) -> str | None:
+    if value is None:
+        return None
+    return _HIDDEN if value.has_secrets or value.span.is_hidden else value.text.strip()
+
+
+def _program(node: NodeSource) -> str:
+    """The text of a node's program, without comments."""
+    config = node.tree.get("config")
+    written = config.get("cxl") if isinstance(config, Mapping) else None
+    if not isinstance(written, Scalar):
+        return ""
+    text = written.text
+    for comment in formatter.comments(text):
+        text = text[: comment.start] + " " * (comment.end - comment.start) + text[comment.end :]
+    return text
+
+
+def _changed_lines(old: str, new: str) -> list[str]:
+    lines = difflib.ndiff(_canonical(old).splitlines(), _canonical(new).splitlines())
+    return [line.rstrip() for line in lines if line.startswith(("- ", "+ "))]
+
+
+def _canonical(text: str) -> str:
+    with tree_walk.room():
+        return formatter.format_program(text, parser.parse(text).tree)
+
+
+def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
+    """The columns that two programs emit otherwise (None: it may be all), and whether other records may pass."""
+    with tree_walk.room():
+        trees = [parser.parse(text).tree.statements for text in (old, new)]
+        records = _of(trees[0], _CHOOSING) != _of(trees[1], _CHOOSING)
+        if _of(trees[0], _DEFINING) != _of(trees[1], _DEFINING):
+            return _ALL, records
+        definitions = [_definitions(tree) for tree in trees]
+    names = dict.fromkeys((*definitions[0], *definitions[1]))
+    changed = {name for name in names if definitions[0].get(name) != definitions[1].get(name)}
+    reads = {name: {read for value in definitions[1].get(name, ()) for read in _names(value)} for name in names}
+    # What is defined by something that changed has changed too.
+    while more := {name for name in names if name not in changed and reads[name] & changed}:
+        changed |= more
+    emitted = {one.name for tree in trees for one in tree if isinstance(one, ast.Emit)}
+    return frozenset(changed & emitted), records
+
+
+def _of(statements: Iterable[ast.Statement], kinds: tuple[type[ast.Statement], ...]) -> list[ast.Statement]:
+    return [one for one in statements if isinstance(one, kinds)]
+
+
+def _definitions(statements: Iterable[ast.Statement]) -> dict[str, list[ast.Expression]]:
+    found: dict[str, list[ast.Expression]] = {}
+    for one in statements:
+        if isinstance(one, ast.Emit | ast.Let):
+            found.setdefault(one.name, []).append(one.value)
+    return found
+
+
+def _names(tree: Any) -> Iterator[str]:
+    """The plain names in an expression."""
+    stack: list[Any] = [tree]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, ast.Name):
+            yield one.name
+        elif isinstance(one, tuple):
+            stack += one
+        elif is_dataclass(one):
+            stack += [getattr(one, each.name) for each in fields(one)]

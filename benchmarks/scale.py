@@ -164,8 +164,8 @@ def main() -> None:
         stack.enter_context(mock.patch.object(chain, "run", tasks.run))
         stack.enter_context(mock.patch.object(session, "open_session", return_value=task.NoSession()))
         stack.enter_context(mock.patch.object(session, "describe", return_value={}))
-        add = products.Products.add
-        stack.enter_context(mock.patch.object(products.Products, "add", timed(clock, "add up", add)))
+        add = products.PassResults.add
+        stack.enter_context(mock.patch.object(products.PassResults, "add", timed(clock, "add up", add)))
         options = RunOptions(force=True, quiet=True, metrics_spool_dir=str(folder / "metrics"))
         loaded = plan.load(folder / "pipeline.yaml", options)
         outcome = executor.execute(loaded, options, identity.Identity.new(None, None))

@@ -230,9 +230,9 @@ def _lineage(arguments: argparse.Namespace) -> int:
 
 
 def _dlq(arguments: argparse.Namespace) -> int:
-    from spark_jobs.execute.dlq.work_list import Wanted
+    from spark_jobs.execute.dlq.work_list import EntryFilter
 
-    wanted = Wanted(frozenset(arguments.id or ()), arguments.stage, arguments.field, arguments.category)
+    wanted = EntryFilter(frozenset(arguments.id or ()), arguments.stage, arguments.field, arguments.category)
     if arguments.action == "show":
         from spark_jobs.cli.dlq import show
 
@@ -277,7 +277,7 @@ def _preview(arguments: argparse.Namespace) -> int:
     return preview.main(
         arguments.pipeline,
         _plan_options(arguments),
-        observation.Wanted(tuple(arguments.nodes), arguments.records),
+        observation.Observed(tuple(arguments.nodes), arguments.records),
         most=arguments.n,
         diagnostics=arguments.diagnostics,
         as_json=arguments.format == "json",
@@ -291,7 +291,7 @@ def _profile(arguments: argparse.Namespace) -> int:
     return profile.main(
         arguments.pipeline,
         _plan_options(arguments),
-        observation.Wanted(tuple(arguments.nodes), arguments.records),
+        observation.Observed(tuple(arguments.nodes), arguments.records),
         diagnostics=arguments.diagnostics,
         form=arguments.format,
         quiet=arguments.quiet,
@@ -318,7 +318,7 @@ def _diff_data(arguments: argparse.Namespace) -> int:
         arguments.old,
         arguments.pipeline,
         _plan_options(arguments),
-        observation.Wanted(tuple(arguments.node), arguments.records),
+        observation.Observed(tuple(arguments.node), arguments.records),
         diff_data.Rules(tuple(arguments.key), tuple(arguments.ignore), arguments.tolerance),
         most=arguments.n,
         diagnostics=arguments.diagnostics,

@@ -134,7 +134,7 @@ def main(
     old: Path,
     new: Path,
     planning: PlanOptions,
-    wanted: observation.Wanted,
+    wanted: observation.Observed,
     rules: Rules,
     *,
     most: int,
@@ -168,7 +168,7 @@ def main(
     return ExitCode.CONFIG if differs and fails else ExitCode.SUCCESS
 
 
-def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Wanted, diagnostics: str) -> _Sides:
+def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str) -> _Sides:
     for path in (old, new):
         if not path.exists():
             raise observation.NotObserved(f"{path}: no such file or folder", ExitCode.IO)
@@ -205,7 +205,7 @@ def _files(folder: Path) -> dict[Path, Path]:
     return {name: path for name, path in below.items() if not any(part.startswith(".") for part in name.parts)}
 
 
-def _of_pipelines(old: Path, new: Path, planning: PlanOptions, wanted: observation.Wanted, diagnostics: str) -> _Sides:
+def _of_pipelines(old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str) -> _Sides:
     seen = [observation.observe(path, planning, wanted, diagnostics) for path in (old, new)]
     before, after = ({node.name: node for node in one.nodes} for one in seen)
     pairs = [(node, after[name]) for name, node in before.items() if name in after]

@@ -42,7 +42,7 @@ class NotObserved(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Observed:
     """Which records are observed.
 
     Args:
@@ -90,7 +90,7 @@ class _Observed:
     names: Mapping[str, str]
 
 
-def observe(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str) -> Observation:
+def observe(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
     """Run a pipeline for the records of some of its nodes; a record that fails does not end it.
 
     Args:
@@ -120,7 +120,7 @@ def observe(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str)
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
 
 
-def of_file(path: Path, planning: PlanOptions, wanted: Wanted, diagnostics: str) -> Observation:
+def of_file(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
     """The records of a file of data, read as `clinker guess` understands it.
 
     Raises:
@@ -227,7 +227,7 @@ def _types(plan: Plan, output: str) -> dict[str, str]:
     return {column.name: str(replace(column.type, nullable=False)) for column in columns.user_columns}
 
 
-def _notes(outcome: Outcome, plan: Plan, wanted: Wanted) -> Iterable[str]:
+def _notes(outcome: Outcome, plan: Plan, wanted: Observed) -> Iterable[str]:
     """What the records come from, and why some died."""
     read = []
     for name in plan.sources:

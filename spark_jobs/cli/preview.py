@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def main(
     path: Path,
     planning: PlanOptions,
-    wanted: observation.Wanted,
+    wanted: observation.Observed,
     *,
     most: int,
     diagnostics: str,

@@ -82,7 +82,7 @@ class Profile:
 
 
 def main(
-    path: Path, planning: PlanOptions, wanted: observation.Wanted, *, diagnostics: str, form: str, quiet: bool
+    path: Path, planning: PlanOptions, wanted: observation.Observed, *, diagnostics: str, form: str, quiet: bool
 ) -> int:
     """Profile the nodes of a pipeline, or a file of data whose source is guessed.
 

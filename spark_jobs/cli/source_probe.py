@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.plan.explain.columns import Looked
+from spark_jobs.plan.explain.columns import SourceProbe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,16 +20,16 @@ MOST_FILES = 200
 MOST_BYTES = 8 << 20
 
 
-def probe(step: SourceStep, source: Discovered) -> Looked:
+def probe(step: SourceStep, source: Discovered) -> SourceProbe:
     """What the files of a source have, or why that is not known."""
     if source.problem is not None:
-        return Looked(reason=str(source.problem))
+        return SourceProbe(reason=str(source.problem))
     if source.is_network:
         asks = "fetches its files from a network" if step.file_format.has_files else "asks the database"
-        return Looked(reason=f"a run {asks}")
+        return SourceProbe(reason=f"a run {asks}")
     files, reason = _within_bounds(step, source.files)
     if reason and not files:
-        return Looked(len(source.files), reason=reason)
+        return SourceProbe(len(source.files), reason=reason)
     return _scanned(step, files, len(source.files), reason)
 
 
@@ -48,12 +48,12 @@ def _within_bounds(step: SourceStep, files: Sequence[InputFile]) -> tuple[list[I
     return list(files), None
 
 
-def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: str | None) -> Looked:
+def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: str | None) -> SourceProbe:
     # Here, not above: this loads Arrow, which nothing else of a plan needs.
     from spark_jobs.scan.files import FormatError
 
     try:
         scan = step.scan(files, step.on_unmapped)
     except FormatError as error:
-        return Looked(total, reason=f"{error.code}: {error}" if error.code else str(error))
-    return Looked(total, len(files), scan.facts(), reason)
+        return SourceProbe(total, reason=f"{error.code}: {error}" if error.code else str(error))
+    return SourceProbe(total, len(files), scan.facts(), reason)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class SourceFile:
     """A file's name, as messages print it, and its decoded text.
 
-    Stretches of the text can be hidden: they are credentials, and whoever shows lines shows stars there.
+    Ranges of the text can be hidden: they are credentials, and whoever shows lines shows stars there.
     """
 
     name: str
@@ -27,7 +27,7 @@ class SourceFile:
     _hidden: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def hide(self, start: int, end: int) -> None:
-        """Show this stretch to nobody."""
+        """Show this range to nobody."""
         if start < end:
             self._hidden.append((start, end))
 
@@ -68,7 +68,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of a file: character offsets, the end excluded."""
+    """A range of a file: character offsets, the end excluded."""
 
     file: SourceFile
     start: int

@@ -83,7 +83,7 @@ class _Round:
 
 
 def replay(
-    plan: plans.Plan, found: WorkList, wanted: work_list.Wanted, options: RunOptions, into: Path | None
+    plan: plans.Plan, found: WorkList, wanted: work_list.EntryFilter, options: RunOptions, into: Path | None
 ) -> Replayed:
     """Replay the wanted entries of a file; with `into` outputs go there, otherwise what they have stays before it.
 
@@ -112,7 +112,7 @@ def replay(
     return told
 
 
-def _chosen(found: WorkList, wanted: work_list.Wanted) -> list[Entry]:
+def _chosen(found: WorkList, wanted: work_list.EntryFilter) -> list[Entry]:
     """The wanted entries, with all others of their records and of their correlation groups."""
     if unknown := wanted.ids - {entry.id for entry in found.entries}:
         raise Refused(f"{found.path} has no entry with the id {min(unknown)} that is still to do")

@@ -11,7 +11,7 @@ from spark_jobs.plan import plan as plans
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.execute.tally import Tally
     from spark_jobs.execute.tasks.report import FirstFailure
 
@@ -28,7 +28,7 @@ def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None
     return min(stopping, key=lambda each: (each.job_stage, each.source, each.split, each.row), default=None)
 
 
-def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int | None) -> None:
+def judge(errors: plans.ErrorHandling, products: PassResults, error_threshold: int | None) -> None:
     """Raise `RunFailed` where there are more dead letters than the pipeline allows; as many as it allows are fine."""
     tally = products.tally
     if not tally.dead:
@@ -52,7 +52,7 @@ def judge(errors: plans.ErrorHandling, products: Products, error_threshold: int 
         )
 
 
-def _totals(products: Products) -> Mapping[int, int]:
+def _totals(products: PassResults) -> Mapping[int, int]:
     totals: dict[int, int] = {}
     for _, place in products.inputs.splits:
         totals[place.source] = totals.get(place.source, 0) + products.records[place.number]

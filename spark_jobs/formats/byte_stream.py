@@ -19,8 +19,8 @@ class TooLong(Exception):
 
 
 @dataclass
-class Stretch:
-    """What reading a stretch told about it: records, bytes, and whether it ended with the end of a record."""
+class RangeStats:
+    """What reading a range told about it: records, bytes, and whether it ended with the end of a record."""
 
     records: int = 0
     bytes_read: int = 0

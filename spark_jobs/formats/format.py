@@ -1,6 +1,6 @@
 """What every format takes and gives: bytes in, blocks of records out; batches in, bytes out.
 
-A *block* is what comes of one stretch of a file, a few megabytes: the good records as an Arrow batch, typed as
+A *block* is what comes of one range of a file, a few megabytes: the good records as an Arrow batch, typed as
 declared, and the bad ones beside it. Every record of the file is either in the batch or among the failures, and both
 know their place in the file, so that row numbers hold whatever goes wrong. This module has no pyarrow of its own:
 plans import it.
@@ -134,7 +134,7 @@ class Reading:
         record_bytes: how long a record may be for the memory of a task; a longer one ends the run.
         sections: what is declared of the files' envelopes; all of it is checked, like columns.
         documents: the paths of what blocks carry of it.
-        passes: what a record has to pass first; stretches without any such record may be passed over.
+        passes: what a record has to pass first; ranges without any such record may be passed over.
         null_values: the texts that are null in undeclared columns.
     """
 
@@ -195,7 +195,7 @@ class Surplus:
 
 @dataclass
 class Block:
-    """The records of a stretch of a file.
+    """The records of a range of a file.
 
     Args:
         first_row: the place of the first record, counted from 0 in the split.
@@ -379,7 +379,7 @@ class Format:
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
         ending: what names of its files end with, where they are not the author's.
         is_typed: whether its files hold columns or blocks, so that they are made when all records have come together.
-        has_statistics: whether readers know of stretches of a file where no record passes (`Reading.passes`).
+        has_statistics: whether readers know of ranges of a file where no record passes (`Reading.passes`).
         has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
             have no meaning.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).

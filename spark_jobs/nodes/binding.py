@@ -15,7 +15,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.nodes.records import columns
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
@@ -253,7 +253,7 @@ class BindScope(Protocol):
         """The diagnostic that says that this node binds but does not run yet."""
 
 
-Reads = Callable[[Any, Wanted], tuple[Wanted, ...]]
+Reads = Callable[[Any, RequiredColumns], tuple[RequiredColumns, ...]]
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ class NodeType:
         return "an" if self.kind[0] in "aeiou" else "a"
 
 
-def passes_through(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def passes_through(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     """What a node reads that only passes its records on."""
     return (wanted,)
 

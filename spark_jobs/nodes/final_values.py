@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.nodes import operator
-    from spark_jobs.nodes.terms.needs import Awaited
+    from spark_jobs.nodes.terms.needs import VariableRead
 
 #: A file: its source and its path. A value of the whole run has neither.
 File = tuple[str, str]
@@ -48,14 +48,14 @@ class FinalValues:
         context: the task.
     """
 
-    awaits: Sequence[Awaited]
+    reads_variables: Sequence[VariableRead]
     context: operator.Context
 
     @cached_property
     def _set(self) -> dict[str, dict[str, dict[File, Any]]]:
         """By state node, path and file."""
         found: dict[str, dict[str, dict[File, Any]]] = {}
-        for setter in dict.fromkeys(setter for each in self.awaits for setter in each.setters):
+        for setter in dict.fromkeys(setter for each in self.reads_variables for setter in each.setters):
             told = self.context.materialized(Values(setter))
             by_path = found.setdefault(setter, {})
             if told.num_rows:
@@ -67,10 +67,10 @@ class FinalValues:
         return found
 
     @cached_property
-    def _known(self) -> list[tuple[Awaited, dict[File, Any]]]:
+    def _known(self) -> list[tuple[VariableRead, dict[File, Any]]]:
         """The values of each, by file; of several nodes the last counts that has set it."""
         known = []
-        for each in self.awaits:
+        for each in self.reads_variables:
             path = each.declared
             files: dict[File, Any] = {}
             for setter in each.setters:
@@ -87,7 +87,7 @@ class FinalValues:
         """The values for a batch of which the surroundings are known: a value, or one for each record."""
         return {each.path: self._value(each, files, surroundings) for each, files in self._known}
 
-    def _value(self, each: Awaited, files: Mapping[File, Any], surroundings: Mapping[str, Any]) -> Any:
+    def _value(self, each: VariableRead, files: Mapping[File, Any], surroundings: Mapping[str, Any]) -> Any:
         if each.sources:
             return self._of_input(each, files)
         if not each.path.startswith("source."):
@@ -100,10 +100,10 @@ class FinalValues:
         found = [self._of_file(each, files, tuple(text.split(_BETWEEN, 1))) for text in texts]
         return values.to_arrow(found, each.type).take(keys.indices)
 
-    def _of_file(self, each: Awaited, files: Mapping[File, Any], file: Any) -> Any:
+    def _of_file(self, each: VariableRead, files: Mapping[File, Any], file: Any) -> Any:
         return files[file] if file in files else self._default(each.declared, file[0])
 
-    def _of_input(self, each: Awaited, files: Mapping[File, Any]) -> Any:
+    def _of_input(self, each: VariableRead, files: Mapping[File, Any]) -> Any:
         """The value of the first file, by its path, of an input's sources that has one."""
         chosen = min((file for file in files if file[0] in each.sources), key=lambda file: file[1], default=None)
         return self._default(each.declared, each.sources[0]) if chosen is None else files[chosen]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import tree_walk, typed
 from spark_jobs.cxl.types import Kind
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,23 +26,23 @@ _CALL_CLOSURES = frozenset({"Array.map", "Array.any", "Array.flat_map", "Array.f
 _GIVE_ELEMENTS = frozenset({"Array.filter", "Array.find"})
 
 
-def read(program: typed.Program, behind: Wanted | None = None) -> Wanted:
+def read(program: typed.Program, behind: RequiredColumns | None = None) -> RequiredColumns:
     """The columns that a program reads.
 
     Args:
         program: the program.
         behind: what is read of the fields that it emits; None where all of them are read whole.
     """
-    found = _Reading(Wanted(frozenset(name for name, _ in program.emits)) if behind is None else behind)
+    found = _Reading(RequiredColumns(frozenset(name for name, _ in program.emits)) if behind is None else behind)
     found.take(program.statements)
     parts = {name: members for name, members in found.columns.items() if members is not None}
-    return Wanted(program.columns, {name: parts[name] for name in program.columns & parts.keys()})
+    return RequiredColumns(program.columns, {name: parts[name] for name in program.columns & parts.keys()})
 
 
 class _Reading:
     """What is known so far of columns and slots; who reads a slot is known before what is put into it is looked at."""
 
-    def __init__(self, behind: Wanted) -> None:
+    def __init__(self, behind: RequiredColumns) -> None:
         self.columns: dict[str, Members] = {}
         self._slots: dict[int, Members] = {}
         self._behind = behind

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.aggregate.totals import Totals
-    from spark_jobs.nodes.terms.needs import Awaited, Need
+    from spark_jobs.nodes.terms.needs import Need, VariableRead
     from spark_jobs.nodes.terms.requirements import Requirements
 
 
@@ -35,7 +35,7 @@ class Step:
 
     name: str
     #: The variables that programs of the step read, of those that state nodes set.
-    awaits: tuple[Awaited, ...] = field(default=(), kw_only=True)
+    reads_variables: tuple[VariableRead, ...] = field(default=(), kw_only=True)
 
     @property
     def stage(self) -> str:
@@ -58,7 +58,7 @@ class Step:
     @property
     def needs(self) -> tuple[Need, ...]:
         """What earlier jobs find out for the step."""
-        return tuple(dict.fromkeys(Values(setter) for each in self.awaits for setter in each.setters))
+        return tuple(dict.fromkeys(Values(setter) for each in self.reads_variables for setter in each.setters))
 
     def schedule(self, counts: Sequence[int], path: str) -> bool:
         """Write down in which order the records of inputs go on, where tasks cannot tell from the counts alone.

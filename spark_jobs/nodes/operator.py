@@ -82,7 +82,7 @@ class Context(Protocol):
         """Send rows of a batch to the dead letters, see `Operator.fail`."""
 
     def pause(self) -> None:
-        """Said after each stretch of input. Raises `StopTask` when a failure ends the run."""
+        """Said after each range of input. Raises `StopTask` when a failure ends the run."""
 
     def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
@@ -332,14 +332,14 @@ class Operator:
         values.update(batch.origin.surroundings(batch))
         for path, name in columns.values(batch.data.schema.names).items():
             values[path] = batch.data.column(name)
-        if self.step.awaits:
+        if self.step.reads_variables:
             values.update(self.settled.around(values))
         return values
 
     @cached_property
     def settled(self) -> FinalValues:
         """The variables that the step reads, of those that state nodes set."""
-        return FinalValues(self.step.awaits, self.context)
+        return FinalValues(self.step.reads_variables, self.context)
 
 
 def compiled(program: typed.Program) -> engine.BatchProgram:

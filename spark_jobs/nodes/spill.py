@@ -32,7 +32,7 @@ class Spilled(Protocol):
         """The rows."""
 
 
-class Room(Protocol):
+class SpillContext(Protocol):
     """What a task lets its operators hold, and where the rest goes."""
 
     #: What it may hold, and who holds what.
@@ -80,7 +80,7 @@ class Ordered:
 
     def __init__(
         self,
-        room: Room,
+        room: SpillContext,
         node: str,
         by: Sequence[str] = (order.AT,),
         keyed: Callable[[pa.Table], pa.Table] | None = None,
@@ -186,7 +186,7 @@ class Keyed:
 
     def __init__(
         self,
-        room: Room,
+        room: SpillContext,
         node: str,
         keys: Sequence[str],
         merge: Callable[[Sequence[pa.Table]], pa.Table],
@@ -269,7 +269,7 @@ class Keyed:
             blocks += [self._room.spill(self._node, block) for block in pieces(part, size)]
 
 
-def checked(room: Room, node: str, held: int) -> int:
+def checked(room: SpillContext, node: str, held: int) -> int:
     """The bytes of rows that splitting does not make fewer: they may fill a part of the share, not more.
 
     Raises:

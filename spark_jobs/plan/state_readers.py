@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.terms.needs import Awaited
+from spark_jobs.nodes.terms.needs import VariableRead
 from spark_jobs.plan.checks import scoping
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
     def settled(planned: PlannedNode) -> PlannedNode:
         step, found = planned.step, awaited.get(planned.name)
         if step is not None and found:
-            step = replace(step, awaits=tuple(found.values()))
+            step = replace(step, reads_variables=tuple(found.values()))
         return replace(planned, step=step, is_init=planned.name in early)
 
     return tuple(settled(planned) for planned in nodes)
 
 
-def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, Awaited]]:
+def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, VariableRead]]:
     """By node and path. What travels with its record is waited for by nobody."""
     writers = scoping.writers(bindings)
-    found: dict[str, dict[str, Awaited]] = {}
+    found: dict[str, dict[str, VariableRead]] = {}
     for read in scoping.reads(bindings) if writers else ():
         if read.variable not in writers or read.path.startswith("record."):
             continue
@@ -46,6 +46,6 @@ def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, Awaited]
         setters = [name for name in writers[read.variable] if name != read.node and (name in above or name in early)]
         setters.sort(key=lambda name: name not in init)
         sources = bindings.streams[read.node][read.input] if read.input else ()
-        awaited = Awaited(read.path, read.type, tuple(setters), tuple(sorted(sources)))
+        awaited = VariableRead(read.path, read.type, tuple(setters), tuple(sorted(sources)))
         found.setdefault(read.node, {})[read.path] = awaited
     return found

@@ -27,7 +27,7 @@ _MARK = "clinker-file"
 
 
 @dataclass(frozen=True)
-class Look:
+class ObjectInfo:
     """An object as it was looked at.
 
     Args:
@@ -55,7 +55,7 @@ class Upload:
 class WritableS3(s3.S3):
     """S3 for reading and writing. All calls raise `StoreError`, and may come from several threads at a time."""
 
-    def look(self, location: Location) -> Look | None:
+    def look(self, location: Location) -> ObjectInfo | None:
         """An object without its bytes; None when it is not there."""
         answer = self.head(location)
         if answer is None:
@@ -63,7 +63,9 @@ class WritableS3(s3.S3):
         now = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
         written = answer["LastModified"]
         age_s = (parsedate_to_datetime(now) - written).total_seconds() if now else 0.0
-        return Look(answer.get("ETag", ""), answer["ContentLength"], age_s, answer.get("Metadata", {}).get(_MARK, ""))
+        return ObjectInfo(
+            answer.get("ETag", ""), answer["ContentLength"], age_s, answer.get("Metadata", {}).get(_MARK, "")
+        )
 
     def get(self, location: Location) -> bytes | None:
         """All bytes of a small object; None when it is not there."""

@@ -74,7 +74,7 @@ def one(chance: random.Random, folder: Path) -> str:
         return read_xml(folder / "in.xml", data, declared, options, on_unmapped=unmapped, **wanted)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns.Columns, "stretch", lambda *_: None)
+        patch.setattr(columns.Columns, "regular", lambda *_: None)
         patch.setattr(Shapes, "new", lambda *_: None)
         expected = told(read)
     tuning = Tuning(xml_first_bytes=chance.choice([7, 20, 100, 1 << 16]))

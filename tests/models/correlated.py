@@ -302,7 +302,10 @@ class Model(Places):
 
 def _read_by(planned: Any, values: dict[tuple[str, str], Any]) -> dict[str, Any]:
     """The variables that a node reads, as state nodes above it have set them; the last that did counts."""
-    awaits = planned.step.awaits if planned.inputs else ()
+    reads_variables = planned.step.reads_variables if planned.inputs else ()
     return {
-        each.path: values[name, each.path] for each in awaits for name in each.setters if (name, each.path) in values
+        each.path: values[name, each.path]
+        for each in reads_variables
+        for name in each.setters
+        if (name, each.path) in values
     }

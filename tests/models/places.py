@@ -96,9 +96,12 @@ class Places:
     def _looks_around(self, planned: Any) -> bool:
         """Whether what becomes of a record at a node depends on others."""
         config = self.raw.get(planned.name, {}).get("config", {})
-        awaits = bool(planned.step.awaits) if planned.inputs else False
+        reads_variables = bool(planned.step.reads_variables) if planned.inputs else False
         return (
-            planned.kind == "combine" or awaits or "analytic_window" in config or "distinct" in str(config.get("cxl"))
+            planned.kind == "combine"
+            or reads_variables
+            or "analytic_window" in config
+            or "distinct" in str(config.get("cxl"))
         )
 
     def _makes_groups(self, name: str) -> bool:

@@ -20,8 +20,8 @@ from spark_jobs.nodes.records.order import AT
 from spark_jobs.nodes.windows.call import Call
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.by_row import ByRow
-from spark_jobs.nodes.windows.kernels.function import Function, Given
-from spark_jobs.nodes.windows.rows import Strip
+from spark_jobs.nodes.windows.kernels.function import Arguments, Function
+from spark_jobs.nodes.windows.rows import SortedBatch
 from tests.cxl.both_engines import same
 
 #: Values of each type; sums of the Ints leave 64 bits now and then.
@@ -147,7 +147,7 @@ def test_rows_get_what_the_meaning_makes_of_the_values_up_to_them(
         column = values.to_arrow(items[start:end], call.argument_type)
         rows = pa.RecordBatch.from_arrays([column], names=["x"])
         begun = np.array(starts[start:end])
-        result = kernel.results(Strip(rows, begun, begun, end - start), Given(column))
+        result = kernel.results(SortedBatch(rows, begun, begun, end - start), Arguments(column))
         found += values.from_arrow(result.values, call.type)
         failing += [False] * (end - start) if result.failures is None else result.failures.is_valid().to_pylist()
     state: Any = None

@@ -74,10 +74,10 @@ def test_what_is_late_does_not_depend_on_where_tasks_begin(
     """A record comes with its source and time; whether all sources had passed time 12 before it is known somewhere."""
     records = [(source % sources, time) for source, time in records]
     cuts = sorted({0, len(records), *data.draw(st.lists(st.integers(0, len(records)), max_size=4))})
-    heard, told = watermarks.Heard(sources), []
+    heard, told = watermarks.ReceivedWatermarks(sources), []
     for rank, (start, end) in enumerate(itertools.pairwise(cuts)):
         mine = np.array(records[start:end], dtype=np.int64).reshape(-1, 2)
-        watch, sets = watermarks.Watch(), watermarks.Sets()
+        watch, sets = watermarks.WatermarkTracker(), watermarks.Sets()
         middle = data.draw(st.integers(0, len(mine)))
         numbers = [
             sets.of(watch.take(part[:, 1], part[:, 0]), np.arange(len(part)), np.full(len(part), 12))

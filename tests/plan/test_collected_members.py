@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 from tests.plan.pipelines import CUSTOMERS, ORDERS, output, planned
 
 if TYPE_CHECKING:
@@ -143,12 +143,12 @@ def test_a_reader_of_the_whole_decides(tmp_path: Path) -> None:
 
 
 def test_what_is_read_is_joined() -> None:
-    some = Wanted(frozenset("ab"), {"a": frozenset("x"), "b": frozenset()})
-    other = Wanted(frozenset("ac"), {"a": frozenset("y")})
+    some = RequiredColumns(frozenset("ab"), {"a": frozenset("x"), "b": frozenset()})
+    other = RequiredColumns(frozenset("ac"), {"a": frozenset("y")})
     both = some | other
     assert both.names == set("abc")
     assert both.members("a") == set("xy")
     assert (both.members("b"), both.members("c"), both.members("d")) == (set(), None, set())
-    assert (some | Wanted(frozenset("a"))).members("a") is None
+    assert (some | RequiredColumns(frozenset("a"))).members("a") is None
     assert both.without("a").members("a") == set()
     assert "a" not in both.without("a")

@@ -12,17 +12,17 @@ from spark_jobs.diagnostics.printable import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.execute.dlq.work_list import Wanted
+    from spark_jobs.execute.dlq.work_list import EntryFilter
 
 
-def main(file: Path, wanted: Wanted, *, reason: str, all_entries: bool) -> int:
+def main(file: Path, wanted: EntryFilter, *, reason: str, all_entries: bool) -> int:
     """Take entries out of a file, for a reason that the ledger keeps; all of them only if that is said."""
     from spark_jobs.execute.dlq import publishing, work_list
 
     found = asking.opened("discard", file)
     if isinstance(found, int):
         return found
-    if wanted == work_list.Wanted() and not all_entries:
+    if wanted == work_list.EntryFilter() and not all_entries:
         return asking.refused("discard", "say which entries: --id, --stage, --field or --category, or --all")
     chosen = [entry for entry in found.entries if wanted.takes(entry)]
     if unknown := wanted.ids - {entry.id for entry in found.entries}:

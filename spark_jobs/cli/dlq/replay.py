@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from spark_jobs.execute.dlq.work_list import Wanted, WorkList
+    from spark_jobs.execute.dlq.work_list import EntryFilter, WorkList
     from spark_jobs.execute.replay import Replayed
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
 
-def main(path: Path, file: Path, wanted: Wanted, options: RunOptions, *, into: Path | None) -> int:
+def main(path: Path, file: Path, wanted: EntryFilter, options: RunOptions, *, into: Path | None) -> int:
     """Replay; exit 2 while dead letters are left, 0 when none are.
 
     Args:
@@ -41,7 +41,7 @@ def main(path: Path, file: Path, wanted: Wanted, options: RunOptions, *, into: P
 
 
 def _replayed(
-    found: WorkList, plan: Plan, told: report.Report, wanted: Wanted, options: RunOptions, into: Path | None
+    found: WorkList, plan: Plan, told: report.Report, wanted: EntryFilter, options: RunOptions, into: Path | None
 ) -> int:
     from spark_jobs.execute import logs, replay
     from spark_jobs.execute.spark import masking

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from spark_jobs.execute.dlq.work_list import Entry, Wanted, WorkList
+    from spark_jobs.execute.dlq.work_list import Entry, EntryFilter, WorkList
 
 #: The categories of records whose text is all that is known of them.
 _UNREAD = "malformed_record"
 _MOST_CELL = 60
 
 
-def main(file: Path, wanted: Wanted, *, samples: int, as_json: bool) -> int:
+def main(file: Path, wanted: EntryFilter, *, samples: int, as_json: bool) -> int:
     """Show a file; exit 1 when it is no dead-letter file, 4 when it cannot be read.
 
     Args:

@@ -30,7 +30,7 @@ class Found:
 
     Args:
         table: its table.
-        rows: its records, with those of stretches further on.
+        rows: its records, with those of ranges further on.
         score: how well its signs fit.
     """
 
@@ -67,7 +67,7 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
 
 
 def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
-    """The records of a stretch from the middle of a file; those at its edges are cut, and left out."""
+    """The records of a range from the middle of a file; those at its edges are cut, and left out."""
     end = signs.separator or "\n"
     first = text.find(end)
     try:

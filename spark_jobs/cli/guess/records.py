@@ -51,7 +51,7 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
 
     Args:
         text: the beginning of the file, or all of it.
-        pieces: stretches from the rest of it.
+        pieces: ranges from the rest of it.
         is_whole: whether the text is all of the file.
 
     Raises:
@@ -110,7 +110,7 @@ def _objects(found: list[Any]) -> list[dict[str, Any]]:
 
 
 def _of_lines(texts: Iterable[str], *, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The objects of lines; None for a line that is none. The first line and the last of a stretch may be cut."""
+    """The objects of lines; None for a line that is none. The first line and the last of a range may be cut."""
     for text in texts:
         lines = text.split("\n")
         if not is_whole:

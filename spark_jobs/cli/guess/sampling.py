@@ -1,4 +1,4 @@
-"""The bytes that a guess looks at: the whole of a small file, and stretches from all over a large one."""
+"""The bytes that a guess looks at: the whole of a small file, and ranges from all over a large one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 WHOLE_BYTES = 16 << 20
 _HEAD_BYTES = 4 << 20
 _PIECE_BYTES = 256 << 10
-#: How many stretches there are beside the beginning; the last one is the end.
+#: How many ranges there are beside the beginning; the last one is the end.
 _PIECES = 24
 
 
@@ -28,7 +28,7 @@ class Sample:
 
     Args:
         head: the bytes from its beginning on; all of them where the file is small.
-        pieces: stretches from the rest of the file, in order, with their places; the last one is its end.
+        pieces: ranges from the rest of the file, in order, with their places; the last one is its end.
         size: how many bytes the file has, unpacked.
         compression: how it is compressed.
         is_named: whether its name tells that.
@@ -93,7 +93,7 @@ def _seeked(stream: Stream, file: InputFile) -> Sample:
 
 
 def _streamed(stream: Stream, packed: Compression, *, is_named: bool) -> Sample:
-    """A sample of a file whose size is known at its end alone: every stretch at first, then fewer and fewer."""
+    """A sample of a file whose size is known at its end alone: every range at first, then fewer and fewer."""
     head = _all(stream, WHOLE_BYTES + 1)
     size = len(head)
     if size <= WHOLE_BYTES:

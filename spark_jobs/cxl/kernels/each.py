@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import tree_walk, typed, types, values
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
-from spark_jobs.cxl.kernels.state import Made, Names, joined
+from spark_jobs.cxl.kernels.state import EmittedRecords, Names, joined
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.kernels.state import State, Step
@@ -69,7 +69,7 @@ def each(statement: typed.Each, source: Evaluate, body: list[Step], names: Names
         records = (
             joined(children.made, names)
             if nests
-            else Made.of(np.arange(children.frame.count), children.emits, children.metas, names)
+            else EmittedRecords.of(np.arange(children.frame.count), children.emits, children.metas, names)
         )
         state.made.append(records.up(found.parents))
 

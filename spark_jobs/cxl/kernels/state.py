@@ -41,7 +41,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Made:
+class EmittedRecords:
     """Records: `rows` has for each the row of the frame that it is made of, ascending.
 
     A field that a record did not emit is null in `emits` and false in `emitted[name]` (absent: every record did).
@@ -53,19 +53,19 @@ class Made:
     emitted: dict[str, pa.Array] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: Any, emits: Emitted, metas: Emitted, names: Names) -> Made:
+    def of(cls, rows: Any, emits: Emitted, metas: Emitted, names: Names) -> EmittedRecords:
         """Records with what has been emitted for them."""
         return cls(rows, _retyped(emits, names.emits), _retyped(metas, names.metas))
 
-    def up(self, parents: Any) -> Made:
+    def up(self, parents: Any) -> EmittedRecords:
         """The same records by the rows that the rows of their frame are made of."""
-        return Made(parents[self.rows], self.emits, self.metas, self.emitted)
+        return EmittedRecords(parents[self.rows], self.emits, self.metas, self.emitted)
 
-    def kept(self, mask: Any) -> Made:
+    def kept(self, mask: Any) -> EmittedRecords:
         """The records of the rows of a mask, by the numbers that these rows have when the others are gone."""
         chosen = mask[self.rows]
         places = pa.array(chosen)
-        return Made(
+        return EmittedRecords(
             (np.cumsum(mask) - 1)[self.rows[chosen]],
             {name: array.filter(places) for name, array in self.emits.items()},
             {key: array.filter(places) for key, array in self.metas.items()},
@@ -94,7 +94,7 @@ class Expansion:
         return added if self._counts is None else self._counts + added
 
 
-def joined(pieces: Sequence[Made], names: Names) -> Made:
+def joined(pieces: Sequence[EmittedRecords], names: Names) -> EmittedRecords:
     """The records of several blocks, those of each row in the order of the blocks."""
     if len(pieces) == 1:
         return pieces[0]
@@ -110,7 +110,7 @@ def joined(pieces: Sequence[Made], names: Names) -> Made:
         ]
         return pa.concat_arrays(filled).take(order)
 
-    return Made(
+    return EmittedRecords(
         rows[places],
         {name: column([one.emits.get(name) for one in pieces], kind) for name, kind in names.emits.items()},
         {key: column([one.metas.get(key) for one in pieces], kind) for key, kind in names.metas.items()},
@@ -126,7 +126,7 @@ def _retyped(found: Emitted, wanted: Mapping[str, types.Type]) -> dict[str, pa.A
     return {name: values.retyped(*found[name], kind) for name, kind in wanted.items() if name in found}
 
 
-def _mask(one: Made, name: str) -> pa.Array:
+def _mask(one: EmittedRecords, name: str) -> pa.Array:
     """Which records of a piece have emitted a field."""
     if name in one.emitted:
         return one.emitted[name]
@@ -140,7 +140,7 @@ class State:
         self.frame = frame
         self.deferred = deferred
         #: The records that these rows have become in blocks, by block.
-        self.made: list[Made] = []
+        self.made: list[EmittedRecords] = []
         self.expansion = Expansion(frame.count) if expansion is None else expansion
         self.emits: dict[str, tuple[pa.Array, types.Type]] = {}
         self.metas: dict[str, tuple[pa.Array, types.Type]] = {}

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.correlation.dependency_order import FailureGroup
     from spark_jobs.execute.correlation.facts import Facts
-    from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.execute.tasks.report import LogLine
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.nodes.correlation import CorrelationPlan
@@ -68,7 +68,7 @@ class SinglePass:
 
     state: PassState = field(default_factory=PassState)
 
-    def take(self, products: Products) -> None:
+    def take(self, products: PassResults) -> None:
         """The pass is done."""
         self.state = replace(self.state, goal=Goal.DONE)
 
@@ -76,7 +76,7 @@ class SinglePass:
         """No pass follows that could leave them out."""
         return frozenset()
 
-    def finish(self, spark: SparkSession, products: Products) -> None:
+    def finish(self, spark: SparkSession, products: PassResults) -> None:
         """What the pass produced stays as it is."""
 
 
@@ -85,7 +85,7 @@ class _Failures:
     """What a pass that computes found, while the keys of some failures are searched for."""
 
     found: Facts
-    products: Products
+    products: PassResults
     #: The rows of aggregates whose groups are searched for.
     rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
@@ -132,13 +132,13 @@ class Iteration:
     _retracting: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _large_buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: What the last pass that computes has produced.
-    _computed: Products | None = None
+    _computed: PassResults | None = None
 
     def __post_init__(self) -> None:
         self.suppressed = SuppressedRows(self.run.scratch)
         self.rejections = Rejections(self.run.scratch, "primary" in self.plan.policies.values())
 
-    def take(self, products: Products) -> None:
+    def take(self, products: PassResults) -> None:
         """Take in what a pass has found; `state` says which pass comes next.
 
         Raises:
@@ -154,7 +154,7 @@ class Iteration:
             self.state, goal=goal, subject=self._subject(goal), retracted=retracted, number=self.passes
         )
 
-    def _handler(self, goal: Goal) -> Callable[[Facts, Products], Goal]:
+    def _handler(self, goal: Goal) -> Callable[[Facts, PassResults], Goal]:
         """What takes in the facts of a pass, and gives the goal of the next one."""
         match goal:
             case Goal.COMPUTE:
@@ -198,7 +198,7 @@ class Iteration:
     # ---- the handlers: what a pass found, and which goal comes next
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _take_failures(self, found: Facts, products: Products) -> Goal:
+    def _take_failures(self, found: Facts, products: PassResults) -> Goal:
         self._computed = products
         lacking = self.suppressed.lacking_groups(found)
         if len(lacking):
@@ -206,13 +206,13 @@ class Iteration:
             return Goal.ROW_KEYS
         return self._weigh(self.suppressed.with_groups(found), products)
 
-    def _take_row_keys(self, found: Facts, _: Products) -> Goal:
+    def _take_row_keys(self, found: Facts, _: PassResults) -> Goal:
         assert self._waiting is not None
         waiting, self._waiting = self._waiting, None
         self.suppressed.learn_groups(waiting.rows, found.of_kind(FactKind.GROUP_KEY))
         return self._weigh(self.suppressed.with_groups(waiting.found), waiting.products)
 
-    def _take_record_keys(self, found: Facts, _: Products) -> Goal:
+    def _take_record_keys(self, found: Facts, _: PassResults) -> Goal:
         assert self._waiting is not None
         waiting, self._waiting = self._waiting, None
         keyed = findings.with_keys(waiting.found, found.of_kind(FactKind.GROUP_KEY), self.run.scratch)
@@ -220,7 +220,7 @@ class Iteration:
         self._write_rejections()
         return self._next_search()
 
-    def _take_retracted_records(self, found: Facts, _: Products) -> Goal:
+    def _take_retracted_records(self, found: Facts, _: PassResults) -> Goal:
         found = found.of_kind(FactKind.RETRACTED_RECORD)
         records = self._exclude(found).column("record").to_numpy()
         self.retracted_records += len(records)
@@ -231,12 +231,12 @@ class Iteration:
             self._make_rows_again()
         return self._next_search()
 
-    def _take_first_records(self, found: Facts, _: Products) -> Goal:
+    def _take_first_records(self, found: Facts, _: PassResults) -> Goal:
         self.rejections.learn_first_records(found.of_kind(FactKind.FIRST_RECORD))
         self._write_rejections()
         return self._next_search()
 
-    def _take_group_members(self, found: Facts, _: Products) -> Goal:
+    def _take_group_members(self, found: Facts, _: PassResults) -> Goal:
         """Groups are too large that have more records, at outputs and failed, than they may."""
         members = found.of_kind(FactKind.GROUP_MEMBER)
         large = group_sizes.too_large(members, self.rejections.whole, self.plan.limit, self.run.scratch)
@@ -258,7 +258,7 @@ class Iteration:
     # ---- which failures count
     # ------------------------------------------------------------------------------------------------------------------
 
-    def _weigh(self, found: Facts, products: Products) -> Goal:
+    def _weigh(self, found: Facts, products: PassResults) -> Goal:
         """Some failures count from now on. The others are found again, or are good without these."""
         chosen = self._chosen(dependency_order.groups_of(found))
         in_last = found.of_kind(FactKind.LAST_PASS_FAILURE, FactKind.ROW_FAILURE)
@@ -287,7 +287,7 @@ class Iteration:
         self._write_rejections()
         return goal
 
-    def _goal_of_sizes(self, found: Facts, products: Products) -> Goal:
+    def _goal_of_sizes(self, found: Facts, products: PassResults) -> Goal:
         """The last pass knew all that was found; whether groups may be too large is still to be seen, once."""
         if self.state.oversized is None and self.plan.limit:
             large = found.of_kind(FactKind.LARGE_BUCKET)
@@ -314,7 +314,7 @@ class Iteration:
             return [each for each in chosen if each.kind == FactKind.FAILURE] or chosen
         return [each for each in failed if each.kind == FactKind.DOWNSTREAM_FAILURE] or of_rows
 
-    def _suppress(self, failing: Facts, nodes: tuple[int, ...], products: Products) -> None:
+    def _suppress(self, failing: Facts, nodes: tuple[int, ...], products: PassResults) -> None:
         """Rows of aggregates count as never made from now on, for they failed at some nodes."""
         mine, rows = self.suppressed, findings.aggregated(failing, self.run.scratch)
         path = self._written("rows", pa.table([rows], schema=NUMBERS))
@@ -331,7 +331,7 @@ class Iteration:
         self.suppressed.forget()
         self.state = replace(self.state, suppressed_rows=None)
 
-    def _accept(self, failing: Facts, kind: FactKind, products: Products) -> Goal:
+    def _accept(self, failing: Facts, kind: FactKind, products: PassResults) -> Goal:
         """Records have failed, and rows that are made of records; gives the goal of the next pass."""
         records = self._exclude(failing)
         count = entries.EntryFilter((kind,), records=self._written("failing", records))
@@ -349,7 +349,7 @@ class Iteration:
         self.rejections.add(failing, self._rejected(failing, products))
         return self._next_search()
 
-    def _rejected(self, found: Facts, products: Products) -> pa.Table:
+    def _rejected(self, found: Facts, products: PassResults) -> pa.Table:
         names = findings.Names(products.rows_before, products.inputs.one_of_several, list(self.plan.nodes))
         return findings.rejected(found, names, self.run.scratch)
 
@@ -397,7 +397,7 @@ class Iteration:
     # ---- the end
     # ------------------------------------------------------------------------------------------------------------------
 
-    def finish(self, spark: SparkSession, products: Products) -> None:
+    def finish(self, spark: SparkSession, products: PassResults) -> None:
         """The dead letters of all passes become those of the last pass, and so do log lines about their records."""
         last = entries.PassEntries(tuple(products.dlq), entries.EVERYTHING)
         products.dlq = entries.merged_reports(spark, self.run, [*self._entries, *self.suppressed.entries, last])

@@ -1,6 +1,6 @@
 """Tables of any length: a short one is in memory, the columns of a longer one are files that are mapped.
 
-Whoever reads a table need not know which it is: each of its columns is one piece, and a stretch of it copies nothing.
+Whoever reads a table need not know which it is: each of its columns is one piece, and a range of it copies nothing.
 """
 
 from __future__ import annotations

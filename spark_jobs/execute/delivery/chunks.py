@@ -1,6 +1,6 @@
 """Cuts an output into numbered files (`docs/semantics/outputs.md`, "Several files for one output").
 
-The parts of an output are cut by their indexes: a chunk is a list of stretches of parts, and no record is looked at
+The parts of an output are cut by their indexes: a chunk is a list of ranges of parts, and no record is looked at
 again. The indexes are read a block at a time.
 """
 

@@ -57,7 +57,7 @@ def convert(
 ) -> list[list[Piece]]:
     """The files of some groups of pieces, each a piece; none of a group that is empty.
 
-    Where their records `moved` alone, and the parts are `checked`, pieces may be stretches of them.
+    Where their records `moved` alone, and the parts are `checked`, pieces may be ranges of them.
 
     Raises:
         OSError: a piece is not as it was written, or a file cannot be.

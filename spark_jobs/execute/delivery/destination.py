@@ -30,7 +30,7 @@ Where = TypeVar("Where", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a part, in bytes; `before` is what stands before it in the file, beside the separator."""
+    """A range of a part, in bytes; `before` is what stands before it in the file, beside the separator."""
 
     path: str
     start: int
@@ -38,23 +38,23 @@ class Piece:
     before: bytes = b""
 
 
-#: Some of a file: bytes, or a stretch of a part.
-Stretch: TypeAlias = bytes | Piece
+#: Some of a file: bytes, or a range of a part.
+Segment: TypeAlias = bytes | Piece
 
 
-def length(found: Stretch) -> int:
+def length(found: Segment) -> int:
     """How many bytes there are."""
     return found.size if isinstance(found, Piece) else len(found)
 
 
-def cut(found: Stretch, start: int, end: int) -> Stretch:
+def cut(found: Segment, start: int, end: int) -> Segment:
     """From a place on until another one."""
     if isinstance(found, Piece):
         return Piece(found.path, found.start + start, end - start)
     return found[start:end]
 
 
-def read(part_store: PartStore, found: Stretch) -> bytes:
+def read(part_store: PartStore, found: Segment) -> bytes:
     """The bytes.
 
     Raises:
@@ -95,7 +95,7 @@ class Content:
     trailing: int = 0
     uses_up: bool = False
 
-    def laid_out(self) -> Iterator[Stretch]:
+    def laid_out(self) -> Iterator[Segment]:
         """What stands in the file, in order."""
         yield self.start
         last = len(self.pieces) - 1
@@ -122,7 +122,7 @@ class Content:
         return around + inside + len(self.separator) * (len(self.pieces) - 1) - self.trailing
 
 
-class Standing(enum.Enum):
+class FileType(enum.Enum):
     """What is there under a name."""
 
     NOTHING = "nothing"
@@ -213,7 +213,7 @@ class Destination(Protocol[Where]):
     def problem(self, path: Where) -> str | None:
         """Why no file can have a name; None where one can."""
 
-    def standing(self, path: Where) -> Standing:
+    def standing(self, path: Where) -> FileType:
         """What is there."""
 
     def stamp(self, path: Where) -> str | None:

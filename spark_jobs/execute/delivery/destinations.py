@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Content, Destination, PartStore, Publication, Standing
+    from spark_jobs.execute.delivery.destination import Content, Destination, FileType, PartStore, Publication
     from spark_jobs.stores.location import FilePath, Location
 
 
@@ -42,7 +42,7 @@ class Destinations:
         """See `Destination`."""
         return self._of(path).problem(path)
 
-    def standing(self, path: FilePath) -> Standing:
+    def standing(self, path: FilePath) -> FileType:
         """See `Destination`."""
         return self._of(path).standing(path)
 

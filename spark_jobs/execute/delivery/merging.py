@@ -41,7 +41,7 @@ _BY = (records.KEY,)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class SortedPart:
     """A part whose records are in their order, what is noted of it, and how many bytes its records are."""
 
     piece: Piece
@@ -79,7 +79,7 @@ def merge(
     most: int,
     tuning: Tuning,
     frame: Frame | None = None,
-) -> list[list[Noted]]:
+) -> list[list[SortedPart]]:
     """The parts of each group of runs in their order; a single run is such a part, unless something stands in between.
 
     Args:
@@ -108,7 +108,7 @@ def merge(
     pieces = iter(written)
     found = []
     for runs, group in zip(run_groups, groups, strict=True):
-        parts = [next(pieces) for _ in group] if group else [Noted(run, records=run.size) for run in runs]
+        parts = [next(pieces) for _ in group] if group else [SortedPart(run, records=run.size) for run in runs]
         if sum(part.records for part in parts) != sum(run.size for run in runs):
             raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
         found.append([part for part in parts if part.piece.size or part.note])
@@ -169,7 +169,7 @@ class _Run:
         return Blocks(self.path, numbers, sum(self.sizes[: numbers.start]))
 
 
-def _write(part_store: PartStore, wanted: Range) -> Noted:
+def _write(part_store: PartStore, wanted: Range) -> SortedPart:
     """Write a range; gives the part, whose path is another one where a task is tried again."""
     taken = 0
     found = [each for blocks in wanted.sources for each in _read(part_store, blocks, wanted.low, wanted.high)]
@@ -186,7 +186,7 @@ def _write(part_store: PartStore, wanted: Range) -> Noted:
             texts = pa.concat_arrays([texts for texts, _ in found])
             taken = pc.sum(pc.binary_length(texts)).as_py()
             records.write_sorted(file, texts, columns)
-        return Noted(destination.whole(path, file.tell()), getattr(file, "note", ""), taken)
+        return SortedPart(destination.whole(path, file.tell()), getattr(file, "note", ""), taken)
 
 
 def _read(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.execute.tasks.report import Part
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.formats.format import ColumnWriter, Writer
@@ -54,7 +54,7 @@ class Material:
     plan: plans.Plan
     identity: Identity
     run: RunSpec
-    products: Products
+    products: PassResults
 
 
 def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts:
@@ -124,7 +124,7 @@ class _Assembly:
             )
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
-            pieces = [[merging.Noted(piece) for piece in own] for own in made]
+            pieces = [[merging.SortedPart(piece) for piece in own] for own in made]
         firsts = []
         for delivery, own in zip(self.target.deliveries, pieces, strict=True):
             firsts.append(len(self.written))
@@ -141,7 +141,7 @@ class _Assembly:
             ):
                 self._sidecar(delivery.path, count, sum(self._sizes[path] for path in self.written[first:end]))
 
-    def _pieces(self) -> tuple[list[list[merging.Noted]], list[int]]:
+    def _pieces(self) -> tuple[list[list[merging.SortedPart]], list[int]]:
         """The pieces of each file, and how many records they have; of very many parts nothing else is kept."""
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in self.material.products.take(self.target.name):
@@ -152,7 +152,8 @@ class _Assembly:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
         pieces = [
-            [merging.Noted(destination.whole(part.path, part.bytes), part.note) for part in parts] for parts in of_each
+            [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in parts]
+            for parts in of_each
         ]
         return pieces, [sum(part.records for part in parts) for parts in of_each]
 
@@ -198,7 +199,7 @@ class _Assembly:
         self._sizes[str(path)] = content.size
         self.draft.assemble(path, content)
 
-    def _whole(self, path: FilePath, noted: Sequence[merging.Noted]) -> None:
+    def _whole(self, path: FilePath, noted: Sequence[merging.SortedPart]) -> None:
         writer, frame = self._writer, self.target.step.frame
         parts = [each.piece for each in noted]
         if not parts:
@@ -253,7 +254,7 @@ class _Assembly:
             for name in sorted(stale):
                 self.draft.remove(path.with_name(name))
 
-    def _parts(self, folder: FilePath, own: Sequence[merging.Noted]) -> None:
+    def _parts(self, folder: FilePath, own: Sequence[merging.SortedPart]) -> None:
         """A file for each part; those of an earlier run that are not written again go."""
         stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
@@ -286,11 +287,11 @@ class _Assembly:
 
 
 def _framed(parts: Sequence[Piece], joined: Joined) -> Content:
-    """Parts with what stands around them and their stretches."""
+    """Parts with what stands around them and their ranges."""
     pieces: list[Piece] = []
-    for part, stretches in zip(parts, joined.parts, strict=True):
+    for part, segments in zip(parts, joined.parts, strict=True):
         at = 0
-        for before, known in stretches:
+        for before, known in segments:
             size = part.size - at if known is None else known
             pieces.append(replace(part, start=at, size=size, before=before))
             at += size

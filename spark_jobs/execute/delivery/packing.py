@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.destination import Content, Piece, Stretch
+from spark_jobs.execute.delivery.destination import Content, Piece, Segment
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes.output.packed import pack
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MEMBER_BYTES = 4 << 20
 #: A task compresses about so many bytes.
 _TASK_BYTES = 64 << 20
-#: What a member is made of: bytes, and stretches of parts.
-_Member = tuple[Stretch, ...]
+#: What a member is made of: bytes, and ranges of parts.
+_Member = tuple[Segment, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def packed(
 
 def _members(content: Content, most: int) -> Iterator[_Member]:
     """The members of a file, at least one: each has so many bytes, and the last one what is left."""
-    held: list[Stretch] = []
+    held: list[Segment] = []
     room = most
     for found in content.laid_out():
         rest = found

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.delivery.destination import FileType
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import registry
 from spark_jobs.scan import compression
@@ -42,7 +42,7 @@ def refuse_others(there: Destination[FilePath], folder: FilePath, step: OutputSt
         RunFailed: that is so; no consent covers it.
     """
     standing = there.standing(folder)
-    if standing in (Standing.FILE, Standing.OTHER):
+    if standing in (FileType.FILE, FileType.OTHER):
         raise RunFailed(ExitCode.IO, "E902", f"{folder} is {standing.value}: a folder of parts cannot be written there")
     others = [path.name for path in existing(there, folder) if not _NAME.fullmatch(path.name)]
     if others:

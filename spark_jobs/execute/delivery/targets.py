@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.delivery import chunks, parts
-from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.delivery.destination import FileType
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.output.step import SIDECAR, IfExists
 from spark_jobs.plan import paths
@@ -79,7 +79,7 @@ def _told(found: Sequence[str]) -> str:
 
 
 def _standing(there: Destination[FilePath], paths: Iterable[FilePath]) -> list[FilePath]:
-    return [path for path in paths if there.standing(path) is not Standing.NOTHING]
+    return [path for path in paths if there.standing(path) is not FileType.NOTHING]
 
 
 def sidecar(path: FilePath) -> FilePath:
@@ -202,9 +202,9 @@ def free(there: Destination[FilePath], path: FilePath, step: OutputStep, taken: 
 
 def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) -> bool:
     standing = there.standing(path)
-    if step.parts and standing is Standing.FOLDER:
+    if step.parts and standing is FileType.FOLDER:
         return bool(parts.existing(there, path))
-    return standing is not Standing.NOTHING
+    return standing is not FileType.NOTHING
 
 
 def _refuse_escapes(found: Targets, base_dir: Path) -> None:
@@ -279,7 +279,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     found = targets.in_the_way()
     for path in sorted({*found, *targets.paths}, key=str):
         standing = targets.there.standing(path)
-        if standing in (Standing.FOLDER, Standing.OTHER):
+        if standing in (FileType.FOLDER, FileType.OTHER):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {standing.value}: a file cannot be written there")
     if options.force:
         return

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 #: own failures, which come first; where the driver is the row of an aggregate, which may begin with no record or with
 #: that of others, `cause_group` is its group. `at` is the place of the failing record at the node, or of the driver's:
 #: several may be of one row (see `nodes/records/order.py`). `branch` counts the branches of all routes, `reason` is a
-#: position in the block's list of `Why`. `record` has the texts of the source's declared columns, null where they have
-#: to be read again. With correlation keys (see `GroupColumns`), `kind` says in which passes the entry counts, `group`
-#: is the number of an aggregate's row that failed, with the columns of all sources, `node` says where it did, `key` is
-#: the correlation key.
+#: position in the block's list of `ReasonKey`. `record` has the texts of the source's declared columns, null where they
+#: have to be read again. With correlation keys (see `GroupColumns`), `kind` says in which passes the entry counts,
+#: `group` is the number of an aggregate's row that failed, with the columns of all sources, `node` says where it did,
+#: `key` is the correlation key.
 SCHEMA = pa.schema([
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("number", pa.int32()),
     ("cause_source", pa.int32()), ("cause_split", pa.int32()), ("cause_row", pa.int64()), ("cause_group", pa.int64()),
@@ -53,7 +53,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
-class Why:
+class ReasonKey:
     """What some entries have in common: where records failed, and their `Reason` (see `cxl/failure_columns.py`)."""
 
     stage: str
@@ -67,7 +67,7 @@ class Why:
     is_hidden: bool = False
 
     @classmethod
-    def of(cls, reason: Reason, stage: str, trigger: str, guard: guarded.Guard) -> Why:
+    def of(cls, reason: Reason, stage: str, trigger: str, guard: guarded.Guard) -> ReasonKey:
         """A reason at a stage."""
         is_hidden = guard.hides(reason.field)
         return cls(stage, trigger, str(reason.category), reason.field, reason.before, reason.after, is_hidden)
@@ -141,7 +141,7 @@ class DlqBuffer:
         self._tuning = tuning
         self._filed = filed
         self._named = named
-        self._whys: dict[Why, int] = {}
+        self._whys: dict[ReasonKey, int] = {}
         self.kept = Runs(path, self._whys, limit, tuning)
         self.dropped = Runs(f"{path}.dropped", self._whys, limit, tuning)
         self.count = 0
@@ -155,7 +155,7 @@ class DlqBuffer:
         failing, places = entries.failing, entries.places
         numbers = np.array(
             [
-                self._whys.setdefault(Why.of(reason, stage, site.trigger, site.guard), len(self._whys))
+                self._whys.setdefault(ReasonKey.of(reason, stage, site.trigger, site.guard), len(self._whys))
                 for reason, stage in zip(failing.reasons, site.stages, strict=True)
             ],
             dtype=np.int64,
@@ -191,7 +191,7 @@ class DlqBuffer:
             columns["group"] = entries.correlation.groups
         self.reasons.note(columns, reason, list(self._whys))
 
-    def take(self, table: pa.Table, whys: Sequence[Why]) -> None:
+    def take(self, table: pa.Table, whys: Sequence[ReasonKey]) -> None:
         """Note entries that were gathered before, whose reasons are counted by `whys`."""
         numbers = np.array([self._whys.setdefault(why, len(self._whys)) for why in whys], dtype=np.int32)
         reason = numbers[table.column("reason").to_numpy()]
@@ -244,7 +244,7 @@ def noted(table: pa.Table) -> dict[str, pa.ChunkedArray]:
     return {name: table.column(name) for name in ("source", "split", "row", "detail", "value", "group")}
 
 
-def counts(whys: Sequence[Why], per_why: Mapping[int, int], what: str) -> dict[str, int]:
+def counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int], what: str) -> dict[str, int]:
     """How many entries there are of each category, stage or the like, by how many there are for each reason."""
     found: dict[str, int] = {}
     for number, count in per_why.items():
@@ -256,7 +256,7 @@ def counts(whys: Sequence[Why], per_why: Mapping[int, int], what: str) -> dict[s
 class Runs:
     """Entries in a file: sorted runs, each in blocks. Entries that come in their order make a single run."""
 
-    def __init__(self, path: str, whys: dict[Why, int], limit: int, tuning: Tuning) -> None:
+    def __init__(self, path: str, whys: dict[ReasonKey, int], limit: int, tuning: Tuning) -> None:
         self.path = path
         self._tuning = tuning
         #: The lowest and the highest split that an entry names.

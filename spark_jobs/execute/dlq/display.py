@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_jobs.cxl.failure_columns import Rows
-    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.dlq.reread import Rereader
     from spark_jobs.execute.inputs import Inputs
 
@@ -34,7 +34,9 @@ class Shown:
         rows_before: the records of a split's file before it, by the split's number.
     """
 
-    def __init__(self, part: pa.Table, whys: Sequence[Why], inputs: Inputs, rows_before: Mapping[int, int]) -> None:
+    def __init__(
+        self, part: pa.Table, whys: Sequence[ReasonKey], inputs: Inputs, rows_before: Mapping[int, int]
+    ) -> None:
         self._part = part
         self._whys = whys
         self._inputs = inputs

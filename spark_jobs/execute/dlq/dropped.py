@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.dlq.writer import DlqWriter
     from spark_jobs.execute.tasks.report import DlqReport
 
@@ -81,7 +81,7 @@ def _named(rows: DlqWriter, reports: Sequence[DlqReport]) -> list[tuple[str, Rea
     return found
 
 
-def _lines(rows: DlqWriter, part: pa.Table, whys: Sequence[Why]) -> Iterator[tuple[str, Reason]]:
+def _lines(rows: DlqWriter, part: pa.Table, whys: Sequence[ReasonKey]) -> Iterator[tuple[str, Reason]]:
     """What is said of some entries."""
     shown = rows.shown(part, whys)
     texts = (shown.sources, shown.files, shown.details(with_places=True))

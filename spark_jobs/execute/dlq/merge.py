@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.execute.dlq import buffer
-from spark_jobs.execute.dlq.buffer import Why
+from spark_jobs.execute.dlq.buffer import ReasonKey
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.nodes import sorted_runs
 
@@ -33,7 +33,7 @@ class FileBlock:
 
     path: str
     number: int
-    whys: tuple[Why, ...]
+    whys: tuple[ReasonKey, ...]
 
 
 def of_reports(reports: Sequence[DlqReport], splits: tuple[int, int], *, names_only: bool = False) -> Merged:
@@ -65,14 +65,14 @@ class Merged:
         self._files = files
         self._counting = counting or {}
         self._splits = splits
-        self._known: dict[Why, int] = {}
+        self._known: dict[ReasonKey, int] = {}
         self._fields = _NAMES if names_only else None
         self._once = _Once() if self._counting else None
         #: Files are opened when their blocks come: there may be more than a process can have open.
         self._opened = lru_cache(maxsize=part_file.MOST_OPEN)(partial(part_file.mapped, fields=self._fields))
 
     @property
-    def whys(self) -> list[Why]:
+    def whys(self) -> list[ReasonKey]:
         """What the column `reason` of the parts counts."""
         return list(self._known)
 
@@ -96,7 +96,9 @@ class Merged:
             for number, block in enumerate(told):
                 low, high = block["splits"]
                 if low <= self._splits[1] and high >= self._splits[0]:
-                    read = partial(self._read, FileBlock(path, number, tuple(Why(**why) for why in block["whys"])))
+                    read = partial(
+                        self._read, FileBlock(path, number, tuple(ReasonKey(**why) for why in block["whys"]))
+                    )
                     runs.setdefault(block["run"], []).append(sorted_runs.Block(tuple(block["first"]), 1, read))
             found += runs.values()
         return found

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.cxl.failure_columns import Rows
-    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.buffer import ReasonKey
 
     #: Stage, category and field.
     Key = tuple[str, str, str]
@@ -70,7 +70,7 @@ class Reasons:
 
     known: dict[Key, Reason] = field(default_factory=dict)
 
-    def note(self, entries: Mapping[str, Column], reason: Rows, whys: Sequence[Why]) -> None:
+    def note(self, entries: Mapping[str, Column], reason: Rows, whys: Sequence[ReasonKey]) -> None:
         """Take in entries by columns: `source`, `split`, `row`, `detail`, `value`, and `group` where there are groups.
 
         `reason` counts `whys`.
@@ -114,7 +114,7 @@ def _firsts(places: Rows, reason: Rows, count: int) -> Rows:
     return first
 
 
-def _texts(entries: Mapping[str, Column], at: int, why: Why) -> tuple[str | None, str]:
+def _texts(entries: Mapping[str, Column], at: int, why: ReasonKey) -> tuple[str | None, str]:
     """The value of an entry, and what is said of it, without its place; bounded, and no credential."""
     value, detail = (_cut(entries[name].slice(at, 1), most) for name, most in _SHOWN.items())
     if why.category == Category.CORRELATED:
@@ -135,7 +135,7 @@ def _cut(column: Column, most: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReasonSummary:
     """The reasons of a run as people and programs read them, the commonest first."""
 
     reasons: tuple[Mapping[str, Any], ...] = ()
@@ -151,7 +151,7 @@ def told(
     rows_before: Mapping[int, int],
     masked: Callable[[str], str],
     columns_of: Callable[[int], Sequence[str]],
-) -> Told:
+) -> ReasonSummary:
     """The reasons with the places of their examples; `masked` takes secrets of the run out of texts.
 
     A record that could not be read is no example where one of its source's columns is called like a secret.
@@ -161,7 +161,7 @@ def told(
     found.sort(key=lambda each: (-each.count, each.place, each.key))
     rest = found[MOST_TOLD:]
     shown = tuple(_shown(each, file_of, source_of, rows_before, masked, columns_of) for each in found[:MOST_TOLD])
-    return Told(shown, len(rest) + bool(others.count), sum(each.count for each in rest) + others.count)
+    return ReasonSummary(shown, len(rest) + bool(others.count), sum(each.count for each in rest) + others.count)
 
 
 def _shown(

@@ -125,7 +125,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EntryFilter:
     """Which entries are wanted: those that fit everything that is asked for."""
 
     ids: frozenset[str] = frozenset()

@@ -22,7 +22,7 @@ from spark_jobs.nodes.records.columns import CORRELATION
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_jobs.execute.dlq.buffer import Why
+    from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.formats import format
@@ -100,7 +100,7 @@ class DlqWriter:
         return bytes(self._writer(file).encode(_batch([pa.array([name]) for name in names])).data)
 
     def write(
-        self, file: DlqFile, reports: Sequence[DlqReport], splits: tuple[int, int], out: PackedFile, stretch: int = 0
+        self, file: DlqFile, reports: Sequence[DlqReport], splits: tuple[int, int], out: PackedFile, series: int = 0
     ) -> None:
         """Write the rows of the entries that name some splits, in the order of their records.
 
@@ -109,18 +109,18 @@ class DlqWriter:
             reports: the reports of the tasks that have entries.
             splits: the first and the last split.
             out: gets the rows, without header.
-            stretch: which part of the file they are: ids of later parts come later.
+            series: which part of the file they are: ids of later parts come later.
         """
         writer = self._writer(file)
         again = reread.Rereader(self.inputs)
         merged = merge.of_reports(reports, splits)
-        ids = identity.Series(int(self.written.timestamp() * 1000), stretch)
+        ids = identity.Series(int(self.written.timestamp() * 1000), series)
         for part in merged.parts():
             part = part.filter(pa.array(file.takes(part)))
             if part.num_rows:
                 out.write(writer.encode(_batch(self._rows(file, part, merged.whys, again, ids))).data)
 
-    def shown(self, part: pa.Table, whys: Sequence[Why]) -> display.Shown:
+    def shown(self, part: pa.Table, whys: Sequence[ReasonKey]) -> display.Shown:
         """What people read of some entries."""
         return display.Shown(part, whys, self.inputs, self.rows_before)
 
@@ -138,7 +138,7 @@ class DlqWriter:
         return [*names, *file.columns, *keys] if self.errors.include_source_row else names
 
     def _rows(
-        self, file: DlqFile, part: pa.Table, whys: Sequence[Why], again: reread.Rereader, ids: identity.Series
+        self, file: DlqFile, part: pa.Table, whys: Sequence[ReasonKey], again: reread.Rereader, ids: identity.Series
     ) -> list[pa.Array]:
         count = part.num_rows
         shown = self.shown(part, whys)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import Draft
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.execute.run.products import Products
+    from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.stores.location import FilePath
 
@@ -105,9 +105,9 @@ class _Run:
         )
 
     @property
-    def _reasons(self) -> reasons.Told:
+    def _reasons(self) -> reasons.ReasonSummary:
         if self.work is None:
-            return reasons.Told()
+            return reasons.ReasonSummary()
         products = self.work.products
         here = products.inputs
         masked = masking.Secrets.of_run(self.options, self.plan).masked
@@ -331,7 +331,7 @@ def _work(
     try:
         with spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
-            room = work.Room(str(draft.home), outputs.places(wanted, draft), spilling, share)
+            room = work.TaskFolders(str(draft.home), outputs.places(wanted, draft), spilling, share)
             named = partial(_named, run, opening, room)
             run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
             run.work.all_jobs(spark)
@@ -351,13 +351,13 @@ def _work(
     return spark, run.work
 
 
-def _first_pass(run: _Run, room: work.Room) -> Pass:
+def _first_pass(run: _Run, room: work.TaskFolders) -> Pass:
     assert run.inputs is not None
     told = work.run_spec(run.plan, run.options, run.inputs, room)
     return Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity), progress=run.progress)
 
 
-def _named(run: _Run, opening: _SessionOpening, room: work.Room, names: Collection[str]) -> Pass:
+def _named(run: _Run, opening: _SessionOpening, room: work.TaskFolders, names: Collection[str]) -> Pass:
     """The first pass, knowing all undeclared columns of some sources."""
     assert run.inputs is not None
     text = "%s: records have undeclared columns that the first ones lack; all are looked for, and read again"
@@ -410,5 +410,5 @@ class _SessionOpening:
         return self._session
 
 
-def _dlq_writer(plan: plans.Plan, products: Products) -> writer.DlqWriter:
+def _dlq_writer(plan: plans.Plan, products: PassResults) -> writer.DlqWriter:
     return writer.DlqWriter(plan.errors, products.inputs, products.rows_before, work.branches(plan))

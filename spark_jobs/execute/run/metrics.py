@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
 from spark_jobs.execute import logs
-from spark_jobs.execute.dlq.reasons import Told
+from spark_jobs.execute.dlq.reasons import ReasonSummary
 from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import paths
@@ -68,10 +68,10 @@ class Facts:
     dlq_files: tuple[str, ...]
     #: What is told of the passes of a run with correlation keys.
     correlation: Mapping[str, Any] = field(default_factory=dict)
-    #: How far the files of sources have come, see `Products.watermarks`.
+    #: How far the files of sources have come, see `PassResults.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Why records died.
-    reasons: Told = field(default_factory=Told)
+    reasons: ReasonSummary = field(default_factory=ReasonSummary)
 
     @property
     def dlq_path(self) -> str | None:

@@ -12,7 +12,13 @@ from spark_jobs.execute.delivery import destination
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.dlq import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
-from spark_jobs.execute.run.products import Amended, Done, Laid, Products, ReusableTasks
+from spark_jobs.execute.run.pass_results import (
+    MaterializedInputs,
+    MergedReports,
+    PassResults,
+    ReusableJob,
+    ReusableTasks,
+)
 from spark_jobs.execute.spark import chain
 from spark_jobs.execute.tasks import spec, task_inputs
 from spark_jobs.execute.tasks.materialized import MaterializedFile
@@ -39,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass over the jobs of a plan: what it starts from. What it produces is in `Products`, and nowhere else.
+    """A pass over the jobs of a plan: what it starts from. What it produces is in `PassResults`, and nowhere else.
 
     Args:
         plan: the plan.
@@ -49,7 +55,7 @@ class Pass:
         state: its goal, and what earlier passes have found of excluded records and rejected groups.
         lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
-        done: the jobs of the pass before that this one may leave as they are, by their numbers.
+        reusable_jobs: the jobs of the pass before that this one may leave as they are, by their numbers.
         reusable: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
         progress: tells people how far its jobs are.
     """
@@ -60,8 +66,8 @@ class Pass:
     values: Mapping[str, Any]
     state: PassState = field(default_factory=PassState)
     lays: bool = False
-    laid: Laid | None = None
-    done: Mapping[int, Done] = field(default_factory=dict)
+    materialized_inputs: MaterializedInputs | None = None
+    reusable_jobs: Mapping[int, ReusableJob] = field(default_factory=dict)
     reusable: ReusableTasks | None = None
     progress: Progress | None = field(default=None, compare=False)
 
@@ -69,13 +75,13 @@ class Pass:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
         steps = self.inputs.steps.items()
         ops = {name: fragments.PhysicalOperator(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
-        products = Products(self.inputs)
+        products = PassResults(self.inputs)
         wanted = self._spec(fragments.Job(-1, tuple(ops), ops, ()), products, {})
         products.add(-1, self._reports(spark, replace(wanted, measures_only=True), products))
         self._stop_when_broken(products)
         return products.inputs, products.measures
 
-    def over(self, spark: SparkSession, products: Products, clock: Stopwatch) -> None:
+    def over(self, spark: SparkSession, products: PassResults, clock: Stopwatch) -> None:
         """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far.
 
         It ends early where it is of no use.
@@ -85,11 +91,11 @@ class Pass:
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
             done = self._done(job, products) if stands else None
-            if self.lays and self.laid is not None and index == 0:
-                products.add_laid(self.laid, self.state)
+            if self.lays and self.materialized_inputs is not None and index == 0:
+                products.add_materialized_inputs(self.materialized_inputs, self.state)
             elif done is not None:
                 products.add(job.number, done.reports)
-                products.done[job.number] = done
+                products.reusable_jobs[job.number] = done
             else:
                 wanted = self._spec(job, products, written)
                 with clock.phase(f"job {job.number}"):
@@ -99,9 +105,9 @@ class Pass:
                 if wanted.notes_groups:
                     products.alone = reports
                 if self.lays and index == 0:
-                    products.laid = Laid(job.number, reports, self.state.excluded)
+                    products.materialized_inputs = MaterializedInputs(job.number, reports, self.state.excluded)
                 elif self._is_apart(job) and not self.state.goal.is_search:
-                    products.done[job.number] = Done(job.ops, reports, self.state.excluded)
+                    products.reusable_jobs[job.number] = ReusableJob(job.ops, reports, self.state.excluded)
             if products.is_useless:
                 return
             self._stop_when_broken(products)
@@ -111,18 +117,18 @@ class Pass:
                     self._check(written[op.tells], op.step.name)
 
     def _ran(
-        self, spark: SparkSession, wanted: spec.JobSpec, products: Products, reusable: ReusableTasks | None
+        self, spark: SparkSession, wanted: spec.JobSpec, products: PassResults, reusable: ReusableTasks | None
     ) -> Iterable[TaskReport]:
         """Run a job; its tasks that have done already what they would do are left as they are."""
         if reusable is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
         loads = [load for load in wanted.loads if load.number not in reusable.numbers]
         again = self._reports(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)), products)
-        return Amended(again, reusable)
+        return MergedReports(again, reusable)
 
-    def _done(self, job: fragments.Job, products: Products) -> Done | None:
+    def _done(self, job: fragments.Job, products: PassResults) -> ReusableJob | None:
         """The job as it was in the pass before, if it would do the same again; all jobs before it do."""
-        done = self.done.get(job.number)
+        done = self.reusable_jobs.get(job.number)
         if done is None or done.ops != job.ops or self.state.goal.ends_at_sources:
             return None
         read = {*job.sources, *(rows.node for op in job.readers for rows in op.reads)}
@@ -185,7 +191,7 @@ class Pass:
         }
         return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
 
-    def _spec(self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
+    def _spec(self, job: fragments.Job, products: PassResults, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
         loads, jobs = self._loads(job, products, written), self._jobs(written)
         return spec.JobSpec(
             run=self.run,
@@ -205,7 +211,7 @@ class Pass:
         )
 
     def _loads(
-        self, job: fragments.Job, products: Products, written: Mapping[Need, list[Part]]
+        self, job: fragments.Job, products: PassResults, written: Mapping[Need, list[Part]]
     ) -> list[task_inputs.Load]:
         found = task_inputs.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
         number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
@@ -218,7 +224,7 @@ class Pass:
             number = max([number, *(load.number + 1 for load in found)])
         return found
 
-    def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: Products) -> Iterable[TaskReport]:
+    def _reports(self, spark: SparkSession, wanted: spec.JobSpec, products: PassResults) -> Iterable[TaskReport]:
         """Run a job; once more with exact borders when a split was cut inside quotes."""
         reports = self._run(spark, wanted)
         wrong = {split.number for report in reports for split in report.splits if not split.is_consistent}
@@ -243,7 +249,7 @@ class Pass:
         except OSError as error:
             raise verdict.broken(self.plan, "E900", durable.describe(error), node) from error
 
-    def _stop_when_broken(self, products: Products) -> None:
+    def _stop_when_broken(self, products: PassResults) -> None:
         """Broken files end the run, and so does a failing record where no strategy forgives it."""
         tally, strategy = products.tally, self.run.strategy
         if tally.broken:
@@ -288,7 +294,7 @@ def _shares(job: fragments.Job, loads: Sequence[task_inputs.Load], jobs: int) ->
     return (len(loads) + sum(exchange.partitions for exchange in job.exchanges)) * jobs + 1
 
 
-def _counted(job: fragments.Job, products: Products) -> dict[str, Counters]:
+def _counted(job: fragments.Job, products: PassResults) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}

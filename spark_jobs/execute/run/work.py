@@ -11,7 +11,7 @@ from spark_jobs.execute import inputs, logs, ok_records, verdict
 from spark_jobs.execute.correlation import iteration as iterations
 from spark_jobs.execute.correlation.state import Goal, PassState
 from spark_jobs.execute.dlq import buffer
-from spark_jobs.execute.run.products import Products, ReusableTasks
+from spark_jobs.execute.run.pass_results import PassResults, ReusableTasks
 from spark_jobs.execute.tasks import spec
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import format, splits
@@ -40,7 +40,7 @@ _FIRST_SPLITS = 4
 
 
 @dataclass(frozen=True)
-class Room:
+class TaskFolders:
     """Where tasks write, and how much they may hold.
 
     Args:
@@ -56,7 +56,7 @@ class Room:
     memory_share: int
 
 
-def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: Room) -> spec.RunSpec:
+def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: TaskFolders) -> spec.RunSpec:
     """What all tasks of a run are told."""
     errors = plan.errors
     filed = _filed(plan, options, found)
@@ -129,10 +129,10 @@ class Work:
     clock: Stopwatch
     named: Callable[[Collection[str]], Pass]
     preview: int | None = None
-    products: Products = field(init=False)
+    products: PassResults = field(init=False)
 
     def __post_init__(self) -> None:
-        self.products = Products(self.wanted.inputs)
+        self.products = PassResults(self.wanted.inputs)
 
     def all_jobs(self, spark: SparkSession) -> None:
         """Run them all; again as often as records of a source have undeclared columns that were not known."""
@@ -188,23 +188,23 @@ class Work:
                 self.wanted = replace(self.wanted, reusable=reusable)
         iteration.finish(spark, self.products)
 
-    def _over(self, spark: SparkSession, state: PassState) -> Products:
+    def _over(self, spark: SparkSession, state: PassState) -> PassResults:
         """Run a pass, again where folds of nodes do not hold; `products` are those of passes that compute."""
         is_search = state.goal.is_search
         lays = self._goes_on(state)
         while True:
-            found = Products(self.wanted.inputs)
+            found = PassResults(self.wanted.inputs)
             wanted = replace(self.wanted, state=state, lays=lays)
             if is_search:
                 wanted = replace(wanted, reusable=None)
             else:
                 self.products = found
             wanted.over(spark, found, self.clock)
-            if found.laid is not None:
-                self.wanted = replace(self.wanted, laid=found.laid)
+            if found.materialized_inputs is not None:
+                self.wanted = replace(self.wanted, materialized_inputs=found.materialized_inputs)
             if not found.unfolded or found.unnamed:
                 if not is_search:
-                    self.wanted = replace(self.wanted, done=found.done)
+                    self.wanted = replace(self.wanted, reusable_jobs=found.reusable_jobs)
                 return found
             self.wanted = self.wanted.unfolded(found.unfolded)
 
@@ -212,7 +212,7 @@ class Work:
         """Whether a pass writes records down for later ones, or goes on with what one before has written."""
         if state.goal.ends_at_sources or self.preview is not None or self.products.alone is not None:
             return False
-        return state.is_one_of_many or self.wanted.laid is not None
+        return state.is_one_of_many or self.wanted.materialized_inputs is not None
 
     def _reads_rows(self) -> bool:
         """Whether some program reads a record's position in its file or source, which must be known before the pass."""

@@ -88,7 +88,7 @@ def _policy(url: str) -> Any:
         def to_state(self) -> State:
             return State(self)
 
-    teller = _Teller(url)
+    teller = _WaitingNotice(url)
     return Policy(
         max_retries=None,
         initial_backoff=_FIRST_PAUSE_MS,
@@ -99,7 +99,7 @@ def _policy(url: str) -> Any:
     )
 
 
-class _Teller:
+class _WaitingNotice:
     """Says that an endpoint is waited for, now and then: several calls may wait at a time."""
 
     def __init__(self, url: str) -> None:

@@ -20,18 +20,18 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: The bits of a split are held in stretches of so many rows.
-_STRETCH_BITS = 16
-_STRETCH = 1 << _STRETCH_BITS
-#: A stretch is known by its split, and by its place there.
+#: The bits of a split are held in chunks of so many rows.
+_CHUNK_BITS = 16
+_CHUNK_ROWS = 1 << _CHUNK_BITS
+#: A chunk is known by its split, and by its place there.
 _PLACE_BITS = 31
 #: Bits that are told in the report itself, compressed.
 TOLD_BYTES = 512
-#: So many stretches, about as many rows as a batch has, are marked at once.
-_MOST_STRETCHES = 4
-#: Stretches that are written and read at once, 8 KiB each.
+#: So many chunks, about as many rows as a batch has, are marked at once.
+_MOST_CHUNKS = 4
+#: Chunks that are written and read at once, 8 KiB each.
 _BLOCK = 1024
-_SCHEMA = pa.schema([("stretch", pa.int64()), ("bits", pa.binary())])
+_SCHEMA = pa.schema([("chunk", pa.int64()), ("bits", pa.binary())])
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Reached:
     """The records that came to outputs: in a task, or what several told."""
 
     def __init__(self) -> None:
-        self._stretches: dict[int, np.ndarray] = {}
+        self._chunks: dict[int, np.ndarray] = {}
 
     def add(self, split: pa.Array, row: pa.Array) -> None:
         """Mark records; a group of no records has the split -1, and is none."""
@@ -61,48 +61,48 @@ class Reached:
         if not len(rows):
             return
         if splits[0] == splits[-1] and splits.min() == splits.max():
-            first, last = int(rows.min()) >> _STRETCH_BITS, int(rows.max()) >> _STRETCH_BITS
-            if last - first <= _MOST_STRETCHES:
-                self._mark((int(splits[0]) << _PLACE_BITS) + first, last - first + 1, rows - (first << _STRETCH_BITS))
+            first, last = int(rows.min()) >> _CHUNK_BITS, int(rows.max()) >> _CHUNK_BITS
+            if last - first <= _MOST_CHUNKS:
+                self._mark((int(splits[0]) << _PLACE_BITS) + first, last - first + 1, rows - (first << _CHUNK_BITS))
                 return
-        stretches = (splits.astype(np.int64) << _PLACE_BITS) | (rows >> _STRETCH_BITS)
-        if np.any(stretches[1:] < stretches[:-1]):
-            order = np.argsort(stretches, kind="stable")
-            stretches, rows = stretches[order], rows[order]
-        begins = [0, *(np.flatnonzero(stretches[1:] != stretches[:-1]) + 1).tolist(), len(rows)]
+        chunks = (splits.astype(np.int64) << _PLACE_BITS) | (rows >> _CHUNK_BITS)
+        if np.any(chunks[1:] < chunks[:-1]):
+            order = np.argsort(chunks, kind="stable")
+            chunks, rows = chunks[order], rows[order]
+        begins = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), len(rows)]
         for start, end in pairwise(begins):
-            self._mark(int(stretches[start]), 1, rows[start:end] & (_STRETCH - 1))
+            self._mark(int(chunks[start]), 1, rows[start:end] & (_CHUNK_ROWS - 1))
 
-    def _mark(self, stretch: int, count: int, rows: np.ndarray) -> None:
-        """Mark rows of some neighbouring stretches, counted from the beginning of the first."""
+    def _mark(self, chunk: int, count: int, rows: np.ndarray) -> None:
+        """Mark rows of some neighbouring chunks, counted from the beginning of the first."""
         found = np.zeros(int(rows.max()) + 1, dtype=bool)
         found[rows] = True
         bits = np.packbits(found)
         for number in range(count):
-            part = bits[number * _STRETCH // 8 : (number + 1) * _STRETCH // 8]
+            part = bits[number * _CHUNK_ROWS // 8 : (number + 1) * _CHUNK_ROWS // 8]
             if number in (0, count - 1) or part.any():
-                self._join(stretch + number, part)
+                self._join(chunk + number, part)
 
     def join(self, told: Bits, splits: tuple[int, int]) -> None:
         """Mark what a task told of some splits."""
-        for stretch, bits in _read(told):
-            if splits[0] <= stretch >> _PLACE_BITS <= splits[1]:
-                self._join(stretch, np.frombuffer(bits, dtype=np.uint8))
+        for chunk, bits in _read(told):
+            if splits[0] <= chunk >> _PLACE_BITS <= splits[1]:
+                self._join(chunk, np.frombuffer(bits, dtype=np.uint8))
 
-    def _join(self, stretch: int, bits: np.ndarray) -> None:
-        known = self._stretches.get(stretch)
+    def _join(self, chunk: int, bits: np.ndarray) -> None:
+        known = self._chunks.get(chunk)
         if known is None:
-            self._stretches[stretch] = bits
+            self._chunks[chunk] = bits
             return
         longer, shorter = (known, bits) if len(known) >= len(bits) else (bits, known)
         longer = longer.copy() if not longer.flags.writeable else longer
         longer[: len(shorter)] |= shorter
-        self._stretches[stretch] = longer
+        self._chunks[chunk] = longer
 
     @property
     def count(self) -> int:
         """How many there are."""
-        return sum(int(np.bitwise_count(bits).sum()) for bits in self._stretches.values())
+        return sum(int(np.bitwise_count(bits).sum()) for bits in self._chunks.values())
 
     def tell(self, path: str) -> Bits | None:
         """What a task tells; the path is that of the file where there is much. None where no record came.
@@ -110,9 +110,9 @@ class Reached:
         Raises:
             OSError: the file cannot be written.
         """
-        if not self._stretches:
+        if not self._chunks:
             return None
-        ordered = sorted(self._stretches)
+        ordered = sorted(self._chunks)
         found = Bits(self.count, (ordered[0] >> _PLACE_BITS, ordered[-1] >> _PLACE_BITS))
         if len(ordered) <= _BLOCK and len(packed := zlib.compress(self._block(ordered), 1)) <= TOLD_BYTES:
             found.told = base64.b85encode(packed).decode()
@@ -124,22 +124,20 @@ class Reached:
         found.path = path
         return found
 
-    def _batch(self, stretches: list[int]) -> pa.RecordBatch:
-        bits = [self._stretches[each].tobytes() for each in stretches]
-        return pa.RecordBatch.from_arrays(
-            [pa.array(stretches, pa.int64()), pa.array(bits, pa.binary())], schema=_SCHEMA
-        )
+    def _batch(self, chunks: list[int]) -> pa.RecordBatch:
+        bits = [self._chunks[each].tobytes() for each in chunks]
+        return pa.RecordBatch.from_arrays([pa.array(chunks, pa.int64()), pa.array(bits, pa.binary())], schema=_SCHEMA)
 
-    def _block(self, stretches: list[int]) -> bytes:
+    def _block(self, chunks: list[int]) -> bytes:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, _SCHEMA) as writer:
-            writer.write_batch(self._batch(stretches))
+            writer.write_batch(self._batch(chunks))
         found: bytes = sink.getvalue().to_pybytes()
         return found
 
 
 def _read(told: Bits) -> Iterator[tuple[int, bytes]]:
-    """The stretches that a task told, with their bits."""
+    """The chunks that a task told, with their bits."""
     if told.path is None:
         batches: Iterable[Any] = pa.ipc.open_stream(zlib.decompress(base64.b85decode(told.told)))
         yield from _rows(batches)
@@ -151,5 +149,5 @@ def _read(told: Bits) -> Iterator[tuple[int, bytes]]:
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
     for batch in batches:
-        stretches, bits = batch.columns
-        yield from zip(stretches.to_pylist(), bits.to_pylist(), strict=True)
+        chunks, bits = batch.columns
+        yield from zip(chunks.to_pylist(), bits.to_pylist(), strict=True)

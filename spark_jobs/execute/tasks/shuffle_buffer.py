@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.tasks.spill import Space, SpilledBytes
+    from spark_jobs.execute.tasks.spill import SpilledBytes, TaskSpill
     from spark_jobs.plan.physical import fragments
 
 #: How many payloads a task sends at most, as a number of bits.
@@ -29,7 +29,7 @@ class ShuffleBuffer:
         space: where payloads go that are too many for it.
     """
 
-    def __init__(self, job: fragments.Job, stage: int, pool: memory.MemoryPool, space: Callable[[], Space]) -> None:
+    def __init__(self, job: fragments.Job, stage: int, pool: memory.MemoryPool, space: Callable[[], TaskSpill]) -> None:
         self._job = job
         self._stage = stage
         #: Bytes of a payload before it is compressed; some megabytes are what Spark moves best.

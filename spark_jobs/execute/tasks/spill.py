@@ -61,7 +61,7 @@ def folder(storage: Storage) -> Iterator[Settings]:
 class SpilledBytes:
     """Bytes in a task's file."""
 
-    space: Space
+    space: TaskSpill
     offset: int
     length: int
 
@@ -74,7 +74,7 @@ class SpilledBytes:
         return block_codec.decode(self.bytes())
 
 
-class Space:
+class TaskSpill:
     """What one task spills."""
 
     def __init__(self, settings: Settings) -> None:

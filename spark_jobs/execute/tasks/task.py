@@ -167,8 +167,8 @@ class Task(failing.Failing):
         return self._disk.put_rows(node, table)
 
     @cached_property
-    def _disk(self) -> disk.Space:
-        return disk.Space(self.spec.run.spill)
+    def _disk(self) -> disk.TaskSpill:
+        return disk.TaskSpill(self.spec.run.spill)
 
     def part(
         self,
@@ -226,7 +226,7 @@ class Task(failing.Failing):
         self.report.seconds += time.perf_counter() - started
 
     def pause(self) -> None:
-        """A stretch of input is through."""
+        """A range of input is through."""
         if self._pace is not None:
             self._pace.go_on()
         super().pause()

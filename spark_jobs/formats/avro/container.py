@@ -170,7 +170,7 @@ def _words(found: _Bytes, name: str) -> tuple[dict[bytes, bytes], bytes, int]:
 
 
 def blocks(stream: Stream, start: int, end: int, head: Header, name: str) -> Iterator[Block]:
-    """The blocks that begin in a stretch of a file, the first one at its start; their bytes are not read.
+    """The blocks that begin in a range of a file, the first one at its start; their bytes are not read.
 
     Raises:
         FormatError: there is something else.

@@ -1,6 +1,6 @@
 """CSV bytes to blocks of typed records.
 
-A stretch of a file that begins and ends at record borders is cut into blocks of a few megabytes, each parsed by Arrow
+A range of a file that begins and ends at record borders is cut into blocks of a few megabytes, each parsed by Arrow
 as text columns and converted by `coerce`. Records that Arrow refuses are sorted out per block: a record with another
 number of fields, with bytes that are not UTF-8, or with a quote that is never closed is malformed and keeps its place.
 """
@@ -21,7 +21,7 @@ from pyarrow import csv
 from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.formats import cell_text, format, misread, records
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.csv import pieces, quotes, rewriting
 from spark_jobs.formats.csv.options import Quoting
 
@@ -78,7 +78,7 @@ def start_in(options: CsvRead) -> StartIn:
 
 
 class CsvParser:
-    """Reads stretches of one file."""
+    """Reads ranges of one file."""
 
     def __init__(
         self,
@@ -101,33 +101,31 @@ class CsvParser:
         self._names = [f"f{index}" for index in range(columns.width)]
         self._needed = self._shape.needed or [0]
 
-    def blocks(self, stream: ByteStream, stretch: Stretch, *, is_last: bool) -> Iterator[Block]:
-        """The blocks of a stretch that begins with a record; fills in `stretch` on the way.
+    def blocks(self, stream: ByteStream, stats: RangeStats, *, is_last: bool) -> Iterator[Block]:
+        """The blocks of a range that begins with a record; fills in `stats` on the way.
 
         Args:
-            stream: the bytes of the stretch and no more, in UTF-8 and with the usual signs.
-            stretch: where to note what was read.
-            is_last: whether the file ends with the stretch. Elsewhere an end inside quotes means that the stretch was
-                cut wrongly: then `stretch.is_closed` is false at the end, and what was read must not be used.
+            stream: the bytes of the range and no more, in UTF-8 and with the usual signs.
+            stats: where to note what was read.
+            is_last: whether the file ends with the range. Elsewhere an end inside quotes means that the range was
+                cut wrongly: then `stats.is_closed` is false at the end, and what was read must not be used.
         """
-        found = pieces.pieces(
-            stream, self._dialect, self._block_bytes, stretch, is_last=is_last, most=self._record_bytes
-        )
+        found = pieces.pieces(stream, self._dialect, self._block_bytes, stats, is_last=is_last, most=self._record_bytes)
         for data, problem in found:
             if problem is None:
                 if data := cleaned(data, self._dialect, self._headers):
-                    yield from self._blocks(data, stretch)
+                    yield from self._blocks(data, stats)
             else:
-                yield self._broken_record(data, problem, stretch)
+                yield self._broken_record(data, problem, stats)
 
     def whole(self, data: bytes) -> list[Block]:
         """The blocks of some complete records, none of which is longer than a record may be."""
-        return list(self._blocks(data, Stretch()))
+        return list(self._blocks(data, RangeStats()))
 
-    def _broken_record(self, data: bytes, problem: str, stretch: Stretch) -> Block:
+    def _broken_record(self, data: bytes, problem: str, stats: RangeStats) -> Block:
         """The block of a record without an end, which is malformed."""
-        first = stretch.records
-        stretch.records += 1
+        first = stats.records
+        stats.records += 1
         if self._rewriting is not None:
             data = self._rewriting.original(data)
         failing = failure_columns.of([RowFailure(first, records.malformed(problem, data))])
@@ -136,14 +134,14 @@ class CsvParser:
     def _no_texts(self) -> dict[int, pa.StringArray]:
         return {index: pa.array([], pa.string()) for index in self._needed}
 
-    def _blocks(self, data: bytes, stretch: Stretch) -> Iterator[Block]:
+    def _blocks(self, data: bytes, stats: RangeStats) -> Iterator[Block]:
         """The block of some records; those with other records than the file should have make smaller ones."""
         mark = None if is_utf8(data) else _unused_character(data)
         if mark is not None:
             data = _marked(data, mark)
         if not (self._is_strict and len(self._dialect.strays(data)[0])):
             try:
-                yield self._block(data, mark, stretch)
+                yield self._block(data, mark, stats)
             except pa.ArrowInvalid:
                 # Some have another number of fields.
                 pass
@@ -152,7 +150,7 @@ class CsvParser:
         while data:
             part = self._beginning(data)
             for some in self._of_few_records(part):
-                yield self._block_of_some(some, mark, stretch)
+                yield self._block_of_some(some, mark, stats)
             data = data[len(part) :]
 
     def _of_few_records(self, data: bytes) -> Iterator[bytes]:
@@ -166,7 +164,7 @@ class CsvParser:
             yield data[begin:end]
 
     def _beginning(self, data: bytes) -> bytes:
-        """The first records of a stretch, about `_CAREFUL_BYTES` of them."""
+        """The first records of a range, about `_CAREFUL_BYTES` of them."""
         size = _CAREFUL_BYTES
         while size < len(data):
             end, _ = self._dialect.last_record_end(data[:size])
@@ -175,23 +173,23 @@ class CsvParser:
             size *= 2
         return data
 
-    def _block(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
+    def _block(self, data: bytes, mark: str | None, stats: RangeStats) -> Block:
         """The block of records; raises `pa.ArrowInvalid` where some have another number of fields than they should."""
         texts = self._parse(data, mark)
-        first, count = stretch.records, len(next(iter(texts.values())))
+        first, count = stats.records, len(next(iter(texts.values())))
         if mark is None:
-            stretch.records += count
+            stats.records += count
             return self._shape.block(first, count, texts, None, failure_columns.none())
         rows = np.arange(first, first + count, dtype=np.int64)
-        stretch.records += count
+        stats.records += count
         texts, rows, undecodable = self._without_marked(texts, rows, mark)
         return self._shape.block(first, count, texts, rows, undecodable)
 
-    def _block_of_some(self, data: bytes, mark: str | None, stretch: Stretch) -> Block:
+    def _block_of_some(self, data: bytes, mark: str | None, stats: RangeStats) -> Block:
         """The block of records of which some are ragged or wrongly quoted; those that stay so are not parsed."""
         found = quotes.Records.of(self._dialect, data)
-        first, count = stretch.records, len(found.starts)
-        stretch.records += count
+        first, count = stats.records, len(found.starts)
+        stats.records += count
         width = self._columns.width
         is_short, is_long = found.widths < width, found.widths > width
         problems = np.zeros(count, dtype=np.int64)
@@ -314,12 +312,12 @@ def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
 
 
 def count(
-    stream: ByteStream, options: CsvRead, stretch: Stretch, headers: tuple[bytes, ...] = (), *, is_last: bool
+    stream: ByteStream, options: CsvRead, stats: RangeStats, headers: tuple[bytes, ...] = (), *, is_last: bool
 ) -> None:
-    """Count the records of a stretch in `stretch` without parsing them; see `CsvParser.blocks`."""
+    """Count the records of a range in `stats` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
-    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stretch, is_last=is_last):
-        stretch.records += dialect.records_in(cleaned(data, dialect, headers)) if problem is None else 1
+    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stats, is_last=is_last):
+        stats.records += dialect.records_in(cleaned(data, dialect, headers)) if problem is None else 1
 
 
 def cleaned(data: bytes, dialect: quotes.Dialect, headers: tuple[bytes, ...] = ()) -> bytes:

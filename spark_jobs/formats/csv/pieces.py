@@ -1,4 +1,4 @@
-"""A stretch of a CSV file in pieces of whole records, in bounded memory.
+"""A range of a CSV file in pieces of whole records, in bounded memory.
 
 A piece is some megabytes. A record that is longer makes a longer piece, up to `MOST_RECORD_BYTES` wherever it stands;
 what goes on beyond that, usually because a quote was never closed, is passed over without being kept.
@@ -14,7 +14,7 @@ from spark_jobs.formats.csv import quotes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.byte_stream import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, RangeStats
     from spark_jobs.formats.csv.quotes import Dialect
 
 MOST_RECORD_BYTES = format.MOST_RECORD_BYTES
@@ -28,16 +28,16 @@ Piece = tuple[bytes, str | None]
 
 
 def pieces(
-    stream: ByteStream, dialect: Dialect, size: int, stretch: Stretch, *, is_last: bool, most: int = MOST_RECORD_BYTES
+    stream: ByteStream, dialect: Dialect, size: int, stats: RangeStats, *, is_last: bool, most: int = MOST_RECORD_BYTES
 ) -> Iterator[Piece]:
     """Whole records, or the beginning of a record without end and what is wrong with it.
 
     Args:
-        stream: the bytes of the stretch, from a record start on.
+        stream: the bytes of the range, from a record start on.
         dialect: the bytes that structure the file.
         size: how much makes a piece.
-        stretch: what was found is noted in it.
-        is_last: whether the file ends with the stretch, so that its end is the end of a record.
+        stats: what was found is noted in it.
+        is_last: whether the file ends with the range, so that its end is the end of a record.
         most: how long a record may be. Where that is less than `MOST_RECORD_BYTES`, longer ones are left out and noted.
     """
     rest = b""
@@ -46,7 +46,7 @@ def pieces(
     # Never more at once than the longest record and a byte of its line end: then a record that is not complete in it
     # is too long, and no other can be.
     while chunk := _read_exactly(stream, min(wanted, max(most + 1 - len(rest), 1))):
-        stretch.bytes_read += len(chunk)
+        stats.bytes_read += len(chunk)
         data = rest + chunk
         end, _ = dialect.last_record_end(data)
         if end:
@@ -56,9 +56,9 @@ def pieces(
             # A record longer than all that was read: read as much again, so that the work stays linear.
             rest, wanted = data, len(data)
         else:
-            found, is_open = _pass_over(stream, dialect, data, size, stretch)
-            stretch.is_closed = is_last or found is not None
-            stretch.is_too_long |= not is_open and most < MOST_RECORD_BYTES
+            found, is_open = _pass_over(stream, dialect, data, size, stats)
+            stats.is_closed = is_last or found is not None
+            stats.is_too_long |= not is_open and most < MOST_RECORD_BYTES
             if is_open or most == MOST_RECORD_BYTES:
                 yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
             rest, wanted = found or b"", size
@@ -69,25 +69,25 @@ def pieces(
         rest = rest[end:]
     if rest:
         # What follows the last line end. Only the file's end can close a record in its place.
-        stretch.is_closed = is_last
+        stats.is_closed = is_last
         is_open = bool(len(dialect.toggles(rest)) % 2)
         yield (rest[:_HEAD_BYTES], _OPEN) if is_open else (rest, None)
 
 
 def _pass_over(
-    stream: ByteStream, dialect: Dialect, data: bytes, size: int, stretch: Stretch
+    stream: ByteStream, dialect: Dialect, data: bytes, size: int, stats: RangeStats
 ) -> tuple[bytes | None, bool]:
     """Read on to the end of a record that began with `data`.
 
-    Gives the bytes that were read beyond it, None when the stretch ended first, and whether that was inside quotes. A
-    return that the stretch ends with ends the record; the newline that may follow is an empty line of the next one.
+    Gives the bytes that were read beyond it, None when the range ended first, and whether that was inside quotes. A
+    return at the end of the range ends the record; the newline that may follow is an empty line of the next one.
     """
     is_inside, before = False, quotes.FILE_START
     chunk = data
     while chunk:
         while chunk.endswith(dialect.quote_byte) and (more := stream.read(1)):
             # The other half of a doubled quote must not stand in the next chunk.
-            stretch.bytes_read += 1
+            stats.bytes_read += 1
             chunk += more
         toggles = dialect.toggles(chunk, is_inside, before)
         if chunk is not data and (end := quotes.next_record_start(chunk, 0, toggles, is_inside)) is not None:
@@ -95,7 +95,7 @@ def _pass_over(
         is_inside ^= bool(len(toggles) % 2)
         before = chunk[-1]
         chunk = _read_exactly(stream, size)
-        stretch.bytes_read += len(chunk)
+        stats.bytes_read += len(chunk)
     return (b"" if before == _RETURN and not is_inside else None), is_inside
 
 

@@ -20,11 +20,11 @@ from spark_jobs.formats import byte_stream
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    #: Places in a stretch of bytes, ascending.
+    #: Places in a range of bytes, ascending.
     Positions = NDArray[np.int64]
 
 _NEWLINE, _RETURN = 10, 13
-#: The toggles of a stretch without quotes.
+#: The toggles of a range without quotes.
 NO_TOGGLES: Positions = np.empty(0, dtype=np.int64)
 #: What stands before the first byte of a file, as far as quotes are concerned.
 FILE_START = _NEWLINE
@@ -61,10 +61,10 @@ class Dialect:
         """The positions of the quotes that open or close quoted text, in turn.
 
         Args:
-            data: a stretch of a file. It must not end between the two halves of a doubled quote, unless nothing
+            data: a range of a file. It must not end between the two halves of a doubled quote, unless nothing
                 follows it that matters.
-            is_inside: whether the stretch begins inside quotes.
-            before: the byte before the stretch.
+            is_inside: whether the range begins inside quotes.
+            before: the byte before the range.
         """
         if data.find(self.quote_byte) < 0:
             return NO_TOGGLES
@@ -183,7 +183,7 @@ class Dialect:
         return found[order], order >= len(within)
 
     def seems_inside(self, data: bytes) -> bool:
-        """Whether a stretch from the middle of a file more likely begins inside quotes than outside.
+        """Whether a range from the middle of a file more likely begins inside quotes than outside.
 
         Inside is likely when all quotes then open and close at the ends of fields, and would not if it began outside.
         """
@@ -196,9 +196,9 @@ class Dialect:
         )
 
     def likely_start(self, data: bytes) -> int | None:
-        """Where the first record behind the first bytes of a stretch seems to start; None where none does.
+        """Where the first record behind the first bytes of a range seems to start; None where none does.
 
-        The quotes that follow tell whether the stretch more likely begins inside or outside of a quoted cell.
+        The quotes that follow tell whether the range more likely begins inside or outside of a quoted cell.
         """
         is_inside = self.seems_inside(data)
         return next_record_start(data, 0, self.toggles(data, is_inside), is_inside)
@@ -284,9 +284,9 @@ class Dialect:
         return np.array(toggles, dtype=np.int64)
 
     def last_record_end(self, data: bytes) -> tuple[int, bool]:
-        """How many bytes of a stretch are complete records, and whether it ends inside quotes.
+        """How many bytes of a range are complete records, and whether it ends inside quotes.
 
-        The stretch starts with a record; 0 when that is not complete. What is complete ends with a line end.
+        The range starts with a record; 0 when that is not complete. What is complete ends with a line end.
         """
         toggles = self.toggles(data)
         complete = 0
@@ -316,7 +316,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a stretch that begins and ends with a record.
+    """The records of a range that begins and ends with a record.
 
     Args:
         starts: where each begins.
@@ -354,7 +354,7 @@ class Records:
         return np.searchsorted(self.starts, positions, side="right") - 1
 
     def fitted(self, data: bytes, width: int, dialect: Dialect) -> tuple[bytes, Positions, Positions]:
-        """The stretch with so many fields in every record: cells that are missing are empty, surplus ones are gone.
+        """The range with so many fields in every record: cells that are missing are empty, surplus ones are gone.
 
         Also the records that lose a cell which is not empty, and where their surplus cells begin.
         """
@@ -381,7 +381,7 @@ class Records:
         return fitted.tobytes(), np.flatnonzero(is_long)[is_lost], cuts[is_lost] + 1
 
     def apart(self, data: bytes, is_bad: NDArray[np.bool_]) -> tuple[bytes, bytes, Positions]:
-        """The stretch without some records, their texts one after the other, and where each of these ends."""
+        """The range without some records, their texts one after the other, and where each of these ends."""
         change = np.zeros(len(data) + 1, dtype=np.int8)
         change[self.starts[is_bad]] += 1
         change[self.stops[is_bad]] -= 1
@@ -395,10 +395,10 @@ def next_record_start(data: bytes, position: int, toggles: Positions, is_inside:
     """The place after the first line end at or after a position that stands outside quotes; None when there is none.
 
     Args:
-        data: a stretch of a file.
+        data: a range of a file.
         position: where to begin.
-        toggles: the toggles of the stretch.
-        is_inside: whether the stretch begins inside quotes.
+        toggles: the toggles of the range.
+        is_inside: whether the range begins inside quotes.
     """
     while (end := byte_stream.next_line_start(data, position)) is not None:
         before = int(np.searchsorted(toggles, end - 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import encoding, misread, reader, reading
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import ColumnTracker
 from spark_jobs.formats.csv import borders, footers, head, parser, rewriting, together
 from spark_jobs.formats.csv.head import Head
@@ -91,28 +91,28 @@ class CsvReader(reader.HeadReader[Head]):
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split; whether it was cut rightly is noted before each."""
         parsed = parser.CsvParser(self.options, file_plan.columns, wanted, headers=file_plan.headers)
-        stretch = Stretch()
+        stats = RangeStats()
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
-            for block in parsed.blocks(part, stretch, is_last=reading.is_last(split, file_plan, outcome)):
+            for block in parsed.blocks(part, stats, is_last=reading.is_last(split, file_plan, outcome)):
                 # Noted before each block: whoever takes it may stop there, at a record that is broken by a wrong cut.
-                outcome.records = stretch.records
-                outcome.is_consistent &= stretch.is_closed
+                outcome.records = stats.records
+                outcome.is_consistent &= stats.is_closed
                 yield block
-        outcome.records = stretch.records
-        outcome.is_consistent &= stretch.is_closed
-        if stretch.is_too_long and outcome.is_consistent:
+        outcome.records = stats.records
+        outcome.is_consistent &= stats.is_closed
+        if stats.is_too_long and outcome.is_consistent:
             raise reading.too_long(file_plan, wanted)
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Records are counted by their ends."""
-        stretch = Stretch()
+        stats = RangeStats()
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
             is_last = reading.is_last(split, file_plan, outcome)
-            parser.count(part, self.options, stretch, file_plan.headers, is_last=is_last)
-        outcome.records = stretch.records
-        outcome.is_consistent &= stretch.is_closed
+            parser.count(part, self.options, stats, file_plan.headers, is_last=is_last)
+        outcome.records = stats.records
+        outcome.is_consistent &= stats.is_closed
         return True
 
     def _bytes(self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome) -> ByteStream:

@@ -292,7 +292,7 @@ class InterchangeFrame(ABC):
         found = [Note(**json.loads(note)) for note in notes]
         elements = self._elements(found[0].header)
         state = _Joining(self)
-        parts = [list(state.stretches(note)) for note in found]
+        parts = [list(state.ranges(note)) for note in found]
         end = state.close() + self.trailer(elements, state.messages)
         start = self._charset.mark + self._bytes(self.header(elements, messages=True))
         return Joined(start, [[(self._bytes(text), size) for text, size in each] for each in parts], self._bytes(end))
@@ -332,8 +332,8 @@ class _Joining:
             return ""
         return "".join(self._frame.closed(str(self._segments + 2), self._open))
 
-    def stretches(self, note: Note) -> Iterator[tuple[str, int | None]]:
-        """What stands before each stretch of a part, and how many bytes that has; None: all that are left."""
+    def ranges(self, note: Note) -> Iterator[tuple[str, int | None]]:
+        """What stands before each range of a part, and how many bytes that has; None: all that are left."""
         if note.leading:
             before = self._begin(self._frame.first_reference, note.kind, note.rest) if self._open is None else ""
             yield before, note.leading_bytes

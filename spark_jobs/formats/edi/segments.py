@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: What stands before an element whose length is said is no longer.
 _MOST_BEFORE = 64
-#: Longer white space is passed over segment by segment, in stretches of so many bytes.
+#: Longer white space is passed over segment by segment, in ranges of so many bytes.
 _MOST_STEPS, _STEP_BYTES = 16, 1 << 16
 #: A longer segment is taken for one without end: its file is broken, or has another terminator.
 MOST_SEGMENT_BYTES = 65_536

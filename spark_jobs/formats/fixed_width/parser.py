@@ -82,7 +82,7 @@ def next_line(data: bytes) -> int | None:
 
 
 def by_size(stream: ByteStream, length: int, record: int, size: int) -> Iterator[Records]:
-    """The records of a stretch, all of one size; about `size` bytes at a time."""
+    """The records of a range, all of one size; about `size` bytes at a time."""
     most = max(size // record, 1) * record
     while length and (data := _exactly(stream, min(most, length))):
         length -= len(data)
@@ -91,7 +91,7 @@ def by_size(stream: ByteStream, length: int, record: int, size: int) -> Iterator
 
 
 def by_line(stream: ByteStream, length: int, longest: int, size: int, *, is_crlf: bool) -> Iterator[Records]:
-    """The records of a stretch, each on a line; about `size` bytes at a time.
+    """The records of a range, each on a line; about `size` bytes at a time.
 
     Of a line that goes on and on, `longest` bytes are kept.
     """

@@ -39,7 +39,7 @@ _MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"
 
 
 @dataclass
-class _Told:
+class _Unwritable:
     """What is wrong with some records of a batch, by their rows.
 
     Args:
@@ -52,7 +52,7 @@ class _Told:
     unfit: dict[int, Failure] = field(default_factory=dict)
     cuts: list[format.Cut] = field(default_factory=list)
 
-    def take(self, other: _Told, rows: NDArray[np.int64]) -> None:
+    def take(self, other: _Unwritable, rows: NDArray[np.int64]) -> None:
         """Add what is said of some of the rows."""
         for mine, its in ((self.failed, other.failed), (self.unfit, other.unfit)):
             mine |= {int(rows[row]): failure for row, failure in its.items()}
@@ -111,9 +111,9 @@ class FixedWidthWriter:
             cuts=[cut for cut in cuts if cut.values],
         )
 
-    def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, _Told]:
+    def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, _Unwritable]:
         """The records of a batch, and what is wrong with some of them."""
-        told = _Told()
+        told = _Unwritable()
         if self._kinds.tags is None:
             return self._joined(self._kinds.kinds[0].fields, batch, told), told
         parts: list[pa.StringArray] = []
@@ -122,7 +122,7 @@ class FixedWidthWriter:
         for number, kind in enumerate(self._kinds.kinds):
             rows = np.flatnonzero(kinds == number)
             if len(rows):
-                mine = _Told()
+                mine = _Unwritable()
                 parts.append(self._joined(kind.fields, batch.take(pa.array(rows)), mine))
                 told.take(mine, rows)
                 order.append(rows)
@@ -150,7 +150,7 @@ class FixedWidthWriter:
             failed[row] = Failure(detail, value=text, field=name)
         return found
 
-    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, told: _Told) -> pa.StringArray:
+    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, told: _Unwritable) -> pa.StringArray:
         """Records of one kind, each with its line end."""
         if not fields:
             return pa.repeat(self._line_end, batch.num_rows)
@@ -158,7 +158,7 @@ class FixedWidthWriter:
         joined: pa.StringArray = pc.binary_join_element_wise(*cells, self._line_end, "")
         return joined
 
-    def _cell(self, field: Field, batch: pa.RecordBatch, told: _Told) -> pa.StringArray:
+    def _cell(self, field: Field, batch: pa.RecordBatch, told: _Unwritable) -> pa.StringArray:
         """The texts of a field, none longer than it is."""
         if field.column not in self._places:
             return self._fitting(field, pa.repeat(field.default or "", batch.num_rows), None, told)
@@ -173,7 +173,9 @@ class FixedWidthWriter:
                 told.failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
         return self._fitting(field, text, batch.column(number) if column.type.is_dynamic else None, told)
 
-    def _fitting(self, field: Field, text: pa.StringArray, dynamic: pa.Array | None, told: _Told) -> pa.StringArray:
+    def _fitting(
+        self, field: Field, text: pa.StringArray, dynamic: pa.Array | None, told: _Unwritable
+    ) -> pa.StringArray:
         """Texts that fit: longer ones are cut, or their records are unfit. `dynamic` says of what kind they are."""
         sizes = self._widths.sizes(text)
         long = pc.indices_nonzero(pc.greater(sizes, field.width)).to_pylist()

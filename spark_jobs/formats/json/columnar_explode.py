@@ -39,7 +39,7 @@ class TooWide(Exception):
 
 
 @dataclass
-class Made:
+class ExplodedRecords:
     """Records, and of which object each is.
 
     Args:
@@ -130,7 +130,7 @@ class ColumnarExplode:
             made = [one for record in made for one in objects.spread(record, [each])]
         return made, before != self._elements
 
-    def of(self, rows: pa.Array, kinds: Mapping[Path, pa.DataType], text: bytes, odd: Mask) -> Made:
+    def of(self, rows: pa.Array, kinds: Mapping[Path, pa.DataType], text: bytes, odd: Mask) -> ExplodedRecords:
         """The records of some objects; notes those that columns do not tell.
 
         Args:
@@ -139,7 +139,7 @@ class ColumnarExplode:
             text: the objects, one a line.
             odd: a mark for each of them.
         """
-        made = Made(rows, np.arange(len(rows)))
+        made = ExplodedRecords(rows, np.arange(len(rows)))
         for number, (path, each) in enumerate(self._arrays, 1):
             target = structure(self.fields(kinds, number))
             array = at(made.rows, path)
@@ -147,7 +147,7 @@ class ColumnarExplode:
                 made = _exploded(made, array, path, target, text, odd, self._most_bytes)
             else:
                 joined = _joined(array, each.separator, made.parents, odd)
-                made = Made(_conformed(made.rows, target, path, joined), made.parents)
+                made = ExplodedRecords(_conformed(made.rows, target, path, joined), made.parents)
         return made
 
 
@@ -171,8 +171,8 @@ def at(rows: pa.Array, path: Path) -> pa.Array:
 
 
 def _exploded(
-    made: Made, array: pa.Array, path: Path, target: pa.DataType, text: bytes, odd: Mask, most_bytes: int
-) -> Made:
+    made: ExplodedRecords, array: pa.Array, path: Path, target: pa.DataType, text: bytes, odd: Mask, most_bytes: int
+) -> ExplodedRecords:
     """A row for each element, and one for each row without an array; raises `TooWide` when they are too long."""
     lengths = pc.list_value_length(array)
     is_absent = pc.is_null(lengths).to_numpy(zero_copy_only=False)
@@ -190,12 +190,12 @@ def _exploded(
             raise TooWide
         outer = outer.take(pa.array(source))
     if not isinstance(elements, pa.StructArray):
-        return Made(_conformed(outer, target, path, elements), parents)
+        return ExplodedRecords(_conformed(outer, target, path, elements), parents)
     columns = [
         _over(pc.struct_field(outer, [number]), pc.struct_field(elements, [number]), field.name, text, parents, odd)
         for number, field in enumerate(target)
     ]
-    return Made(_struct(columns, target, len(source)), parents)
+    return ExplodedRecords(_struct(columns, target, len(source)), parents)
 
 
 def _joined(array: pa.Array, separator: str, parents: Places, odd: Mask) -> pa.Array:

@@ -51,7 +51,7 @@ def planned_layout(file_plan: FilePlan) -> JsonLayout:
 
 
 @dataclass
-class Looked:
+class FileHead:
     """A file with the declared columns seen in it; `is_whole` tells that all its records were looked at."""
 
     plan: FilePlan
@@ -88,7 +88,7 @@ class Heads:
         self._is_utf8 = encoding.is_utf8(options.encoding)
         self._readers: dict[JsonLayout, parser.JsonParser] = {}
 
-    def look(self, file: InputFile) -> Looked | None:
+    def look(self, file: InputFile) -> FileHead | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
         start = byte_stream.records_start(head.data)
@@ -99,7 +99,7 @@ class Heads:
             return None
         is_splittable = layout is JsonLayout.NDJSON and self._is_utf8
         plan = FilePlan(replace(file, edges=head.edges), _BY_NAME, start, is_splittable, layout)
-        found = Looked(plan, Declared(self.declared, self._leaves), head.is_whole)
+        found = FileHead(plan, Declared(self.declared, self._leaves), head.is_whole)
         if self.declared:
             self._look_at_head(found, head.data[start:])
         return found
@@ -116,7 +116,7 @@ class Heads:
                 data += chunk
             return _Head(data, edges, is_whole=not stream.read(1))
 
-    def _look_at_head(self, found: Looked, head: bytes) -> None:
+    def _look_at_head(self, found: FileHead, head: bytes) -> None:
         if found.plan.layout is JsonLayout.NDJSON:
             # Mostly the first record has all columns, and there may be many small files.
             self._take(found, io.BytesIO(head[: head.find(b"\n") + 1]))
@@ -124,7 +124,7 @@ class Heads:
             # It may be the beginning of an array that goes on behind it.
             found.is_whole &= self._take(found, io.BytesIO(head))
 
-    def look_through(self, found: Looked) -> None:
+    def look_through(self, found: FileHead) -> None:
         """Look at all records of a file."""
         plan = found.plan
         with changes.opened(plan.file) as raw:
@@ -134,7 +134,7 @@ class Heads:
             )
             found.is_whole = all(self._take(found, part) for part in parts)
 
-    def _take(self, found: Looked, stream: ByteStream) -> bool:
+    def _take(self, found: FileHead, stream: ByteStream) -> bool:
         """Look at records; false if they are broken, which is for those to tell who read them in earnest."""
         try:
             self._reader(planned_layout(found.plan)).look_for(found.columns, stream, found.plan.file.most_records)
@@ -160,7 +160,7 @@ def _no_text(head: bytes) -> str | None:
     return misread.of_bytes(head)
 
 
-def clear_doubts(looked: Sequence[Looked], source: Heads) -> None:
+def clear_doubts(looked: Sequence[FileHead], source: Heads) -> None:
     """Read those files on that could have a declared column which none has so far, or that have no declared one."""
     left = DOUBT_BYTES
     nowhere = _in_all([found.columns.missing for found in looked])
@@ -173,7 +173,7 @@ def clear_doubts(looked: Sequence[Looked], source: Heads) -> None:
             nowhere &= set(found.columns.missing)
 
 
-def tell(looked: Sequence[Looked], source: Heads, tracker: ColumnTracker) -> None:
+def tell(looked: Sequence[FileHead], source: Heads, tracker: ColumnTracker) -> None:
     """Note which files surely lack declared columns, and what there is to say of that."""
     known = [found for found in looked if found.is_whole and found.has_records(source.declared)]
     for found in known:

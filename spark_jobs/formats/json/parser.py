@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import encoding, format, misread
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.json import bisection, columnar_explode, exact, name_discovery, objects, quick, undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
@@ -48,7 +48,7 @@ _SPACE = " \t\n\r"
 
 
 class JsonParser:
-    """Reads stretches of one file.
+    """Reads ranges of one file.
 
     Args:
         path: what the file is called.
@@ -96,12 +96,12 @@ class JsonParser:
         """Whether records have undeclared names that were not known."""
         return self._noticing is not None and self._noticing.has_news
 
-    def blocks(self, begin: Begin, stretch: Stretch) -> Iterator[Block]:
-        """The blocks of a stretch of lines, or of a whole file in the other layouts; fills in `stretch` on the way.
+    def blocks(self, begin: Begin, stats: RangeStats) -> Iterator[Block]:
+        """The blocks of a range of lines, or of a whole file in the other layouts; fills in `stats` on the way.
 
         Args:
             begin: gives the bytes from their beginning on, each time.
-            stretch: is told about them.
+            stats: filled in with what was read.
 
         Raises:
             FormatError: the file is broken, or its `record_path` leads to no array.
@@ -109,19 +109,19 @@ class JsonParser:
         """
         blocks = self._all(
             begin,
-            stretch,
-            lambda lines: self._of_objects(stretch, lines),
-            lambda items: self._of_items(stretch, items),
+            stats,
+            lambda lines: self._of_objects(stats, lines),
+            lambda items: self._of_items(stats, items),
             self._reading.record_bytes,
         )
         for block in itertools.chain.from_iterable(blocks):
-            stretch.records += block.count
+            stats.records += block.count
             yield block
 
     def _all(
         self,
         begin: Begin,
-        stretch: Stretch,
+        stats: RangeStats,
         of_lines: Callable[[Lines], _T | None],
         of_items: Callable[[list[Item]], _T],
         most_bytes: int = sys.maxsize,
@@ -130,22 +130,22 @@ class JsonParser:
 
         Args:
             begin: gives the bytes from their beginning on, each time.
-            stretch: is told about them.
+            stats: filled in with what was read.
             of_lines: makes it of objects on lines; gives None where the lines are no elements of an array.
             of_items: makes it of single records.
             most_bytes: how long a record may be.
         """
         if self._layout is JsonLayout.NDJSON:
-            for portion in portions.portions(begin(), stretch, self._portion_bytes, most_bytes, self._most_rows):
+            for portion in portions.portions(begin(), stats, self._portion_bytes, most_bytes, self._most_rows):
                 made = of_lines(portion)
                 assert made is not None
                 yield made
             return
         with self._telling():
-            text = self._array_text(begin, stretch, most_bytes)
+            text = self._array_text(begin, stats, most_bytes)
         if text is None:
             with self._telling():
-                whole = array.ArrayText(begin(), stretch, self._tuning.json_portion_bytes, most_bytes)
+                whole = array.ArrayText(begin(), stats, self._tuning.json_portion_bytes, most_bytes)
                 elements = self._document(whole)
             most = min(_BLOCK_RECORDS, self._most_rows)
             for at in range(0, len(elements), most):
@@ -167,15 +167,15 @@ class JsonParser:
             count = min(_BLOCK_RECORDS, self._most_rows)
             yield of_items([exact.of_value(value) for value in values])
 
-    def _array_text(self, begin: Begin, stretch: Stretch, most_bytes: int) -> array.ArrayText | None:
+    def _array_text(self, begin: Begin, stats: RangeStats, most_bytes: int) -> array.ArrayText | None:
         """The text of the array of records; None where the document that it is in has to be read whole."""
         if self._options.record_path is None:
-            return array.ArrayText(begin(), stretch, self._portion_bytes, most_bytes, self._most_rows)
+            return array.ArrayText(begin(), stats, self._portion_bytes, most_bytes, self._most_rows)
         keys = path_keys(self._options.record_path)
-        size = documents.DocumentText(begin(), stretch, keys, self._portion_bytes, most_bytes).size_of_array()
+        size = documents.DocumentText(begin(), stats, keys, self._portion_bytes, most_bytes).size_of_array()
         if size is None:
             return None
-        text = documents.DocumentText(begin(), Stretch(), keys, self._portion_bytes, most_bytes, self._most_rows)
+        text = documents.DocumentText(begin(), RangeStats(), keys, self._portion_bytes, most_bytes, self._most_rows)
         text.go_to_array(size)
         return text
 
@@ -194,7 +194,7 @@ class JsonParser:
     def _words(self, problem: ValueError) -> str:
         return words_of(problem, self._start, self._options.encoding)
 
-    def _of_objects(self, stretch: Stretch, lines: Lines) -> Iterable[Block] | None:
+    def _of_objects(self, stats: RangeStats, lines: Lines) -> Iterable[Block] | None:
         """The blocks of a portion of lines, most of them read at once, the odd ones each on its own.
 
         None where all of them must be objects and one is not.
@@ -202,7 +202,7 @@ class JsonParser:
         # A long object may make any number of records, and what stands beside an array is in each of them.
         if not self._arrays or lines.size <= self._most_spread:
             try:
-                block = self._of_portion(stretch, lines)
+                block = self._of_portion(stats, lines)
             except columnar_explode.TooWide:
                 pass
             else:
@@ -210,15 +210,15 @@ class JsonParser:
         items = list(exact.of_lines(lines.singly, self._options.encoding))
         self._notice(items)
         is_no_element = self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items)
-        return None if is_no_element else self._in_blocks(stretch, items)
+        return None if is_no_element else self._in_blocks(stats, items)
 
-    def _of_portion(self, stretch: Stretch, lines: Lines) -> Block | None:
+    def _of_portion(self, stats: RangeStats, lines: Lines) -> Block | None:
         """The one block of a portion of lines; None where all of them must be objects and one is not.
 
         Raises:
             TooWide: arrays make records of them that are too long together.
         """
-        first = stretch.records
+        first = stats.records
         is_quick = self._attempts is not None and self._in_columns.is_worth(lines)
         taken = self._attempts.read(lines) if self._attempts and is_quick else bisection.Taken()
         left = taken.left(lines.count)
@@ -275,11 +275,11 @@ class JsonParser:
         if self._noticing is not None:
             self._noticing.look_at(items)
 
-    def _of_items(self, stretch: Stretch, items: list[Item]) -> Iterable[Block]:
+    def _of_items(self, stats: RangeStats, items: list[Item]) -> Iterable[Block]:
         self._notice(items)
-        return self._in_blocks(stretch, items)
+        return self._in_blocks(stats, items)
 
-    def _in_blocks(self, stretch: Stretch, items: list[Item]) -> Iterator[Block]:
+    def _in_blocks(self, stats: RangeStats, items: list[Item]) -> Iterator[Block]:
         """The blocks of the records that objects make, which are there a block at a time."""
         most = min(_BLOCK_RECORDS, self._most_rows)
         records: list[Item] = []
@@ -290,10 +290,10 @@ class JsonParser:
                 # What stands beside an array is in each record that it makes.
                 size += sum(len(value) for value in record.values() if value.__class__ is str)
             if len(records) == most or size > self._reading.block_bytes:
-                yield self._exact.block(stretch.records, records)
+                yield self._exact.block(stats.records, records)
                 records, size = [], 0
         if records:
-            yield self._exact.block(stretch.records, records)
+            yield self._exact.block(stats.records, records)
 
     def keys(self, begin: Begin, most_records: int | None = None) -> dict[str, None]:
         """The names of all undeclared leaves in first-seen order; of the first records alone if a number is given.
@@ -320,7 +320,7 @@ class JsonParser:
             names.look_at(self._spread(items))
             return True
 
-        for _ in self._all(begin, Stretch(), add, look_at):
+        for _ in self._all(begin, RangeStats(), add, look_at):
             # All that is wanted is noted on the way.
             continue
         return names.known
@@ -338,10 +338,10 @@ class JsonParser:
     def _items(self, stream: ByteStream) -> Iterator[Item]:
         """Records and malformed ones, each on its own; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
-            for lines in portions.portions(stream, Stretch(), self._tuning.json_portion_bytes):
+            for lines in portions.portions(stream, RangeStats(), self._tuning.json_portion_bytes):
                 yield from self._spread(exact.of_lines(lines.singly, self._options.encoding))
             return
-        text = array.ArrayText(stream, Stretch(), self._tuning.json_portion_bytes)
+        text = array.ArrayText(stream, RangeStats(), self._tuning.json_portion_bytes)
         with self._telling():
             values = text.elements() if self._options.record_path is None else self._document(text)
             yield from self._spread(map(exact.of_value, values))

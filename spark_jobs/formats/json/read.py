@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import names, reader, reading, splits
-from spark_jobs.formats.byte_stream import Stretch, TooLong
+from spark_jobs.formats.byte_stream import RangeStats, TooLong
 from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
@@ -51,7 +51,7 @@ class JsonReader(reader.Reader):
     ) -> tuple[list[FilePlan], list[str]]:
         """Find out the layouts of the files, and whether they have the declared columns."""
         source = heads.Heads(tuple(declared), self.options, self.arrays, self.tuning)
-        looked: list[heads.Looked] = []
+        looked: list[heads.FileHead] = []
         skipped: list[str] = []
         for file in inputs:
             found = source.look(file)
@@ -138,19 +138,19 @@ class JsonReader(reader.Reader):
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split. Splits of lines are always consistent."""
         parsed = self._parser(file_plan, wanted)
-        stretch = Stretch()
+        stats = RangeStats()
         with changes.opened(file_plan.file) as stream:
             begin = self._beginning(split, file_plan, stream, outcome)
             try:
-                for block in parsed.blocks(begin, stretch):
-                    outcome.records = stretch.records
+                for block in parsed.blocks(begin, stats):
+                    outcome.records = stats.records
                     outcome.has_news = parsed.has_news
                     if outcome.has_news:
                         return
                     yield block
             except TooLong:
                 raise reading.too_long(file_plan, wanted) from None
-        outcome.records = stretch.records
+        outcome.records = stats.records
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
         """What the sections of a file say; it has to be one JSON value.
@@ -164,7 +164,7 @@ class JsonReader(reader.Reader):
             part = reading.bytes_of(whole, file_plan, self.options.encoding, stream, SplitOutcome())
             try:
                 return sections.of_document(
-                    array.ArrayText(part, Stretch(), self.tuning.json_portion_bytes).rest(), wanted
+                    array.ArrayText(part, RangeStats(), self.tuning.json_portion_bytes).rest(), wanted
                 )
             except ValueError as problem:
                 words = parser.words_of(problem, start, self.options.encoding)
@@ -179,7 +179,7 @@ class JsonReader(reader.Reader):
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
             outcome.records = sum(
-                lines.count for lines in portions.portions(part, Stretch(), self.tuning.json_portion_bytes)
+                lines.count for lines in portions.portions(part, RangeStats(), self.tuning.json_portion_bytes)
             )
         return True
 
@@ -197,7 +197,7 @@ class JsonReader(reader.Reader):
         files = [changes.content(file_plan.file)[file_plan.data_start :] for file_plan in file_plans]
         # Nothing is told of the file itself: each line that is no record says so on its own.
         parsed = self._parser(file_plans[0], wanted)
-        blocks = [*parsed.blocks(lambda: io.BytesIO(portions.joined(files)), Stretch())]
+        blocks = [*parsed.blocks(lambda: io.BytesIO(portions.joined(files)), RangeStats())]
         counts = [portions.count(data) for data in files]
         return (blocks, counts) if sum(block.count for block in blocks) == sum(counts) else None
 

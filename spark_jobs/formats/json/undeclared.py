@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.json import arrow, bisection, exact, objects
 from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.limits import FILE_COLUMNS
@@ -46,7 +46,7 @@ class TooMany(Exception):
 
 
 class Names:
-    """The undeclared leaves of a stretch of lines, as far as seen.
+    """The undeclared leaves of a range of lines, as far as seen.
 
     Args:
         declared: the names of the declared columns.
@@ -113,7 +113,9 @@ class Names:
             found.append(self._since(before))
         rest = files[len(found) :]
         before = len(self.known)
-        for lines in portions.portions(io.BytesIO(portions.joined(rest)), Stretch(), self._tuning.json_portion_bytes):
+        for lines in portions.portions(
+            io.BytesIO(portions.joined(rest)), RangeStats(), self._tuning.json_portion_bytes
+        ):
             self.add(lines)
         news = set(self._since(before))
         for data in rest:

@@ -296,7 +296,7 @@ def _levels(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
 
 
 def _runs(data: bytes, width: int, values: int) -> Iterator[tuple[NDArray[np.bool_] | bool | None, int]]:
-    """Stretches of levels: which of them begin a row, or True where all do, None where none does; and how many."""
+    """Ranges of levels: which of them begin a row, or True where all do, None where none does; and how many."""
     at, size, step = 0, len(data), (width + 7) // 8
     while values > 0 and at < size:
         head = shift = 0

@@ -1,6 +1,6 @@
-"""Which stretches of a file need not be read: those of which it is known that a first filter lets no record go on.
+"""Which ranges of a file need not be read: those of which it is known that a first filter lets no record go on.
 
-A reader is given the tests of that filter, compares them with what a file says of its own stretches, and tells how many
+A reader is given the tests of that filter, compares them with what a file says of its own ranges, and tells how many
 records it passes over. They count as read and filtered.
 """
 
@@ -48,7 +48,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a column in a stretch.
+    """What is known of a column in a range.
 
     Args:
         rows: how many records there are.
@@ -64,7 +64,7 @@ class Known:
 
 
 def can_skip(test: Test, value: Any, known: Known) -> bool:
-    """Whether no record of a stretch passes a test.
+    """Whether no record of a range passes a test.
 
     Args:
         test: the test.

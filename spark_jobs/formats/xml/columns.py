@@ -117,17 +117,17 @@ class Columns:
         self._grown.count = self._size = 0
         return block
 
-    def stretch(self, data: bytes, document: Document) -> QuickBatch | None:
+    def regular(self, data: bytes, document: Document) -> QuickBatch | None:
         """Whole records at once, where they are regular, and nothing but texts is wanted of them."""
         if not isinstance(self.records, TextColumnRecords) or not self._has_way:
             return None
         return quick.take(self.records, data, document.record, document.prefixes)
 
-    def block_of(self, stretch: QuickBatch, first: int) -> Block:
-        """The block of records that were taken from a stretch of the document; no others have ended."""
+    def block_of(self, regular: QuickBatch, first: int) -> Block:
+        """The block of records that were taken from a range of the document; no others have ended."""
         nothing = Values(np.array([], dtype=np.int64), pa.array([], pa.string()))
-        found = {name: stretch.values.get(column, nothing) for name, column in self._found.items()}
-        return self._block(first, stretch.count, found)
+        found = {name: regular.values.get(column, nothing) for name, column in self._found.items()}
+        return self._block(first, regular.count, found)
 
     def _block(self, first: int, count: int, found: Mapping[str, Values]) -> Block:
         arrays = {field: self._declared_array(column, count, found) for field, column in self._declared}

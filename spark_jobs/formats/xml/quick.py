@@ -16,7 +16,7 @@ from spark_jobs.formats.xml.text_columns import Values, is_declaration
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, Wanted
+    from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, WantedElement
 
 #: What stands for a character, in the order in which it can be replaced.
 _REFERENCES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
@@ -52,12 +52,12 @@ def take(wanted: TextColumnRecords, data: bytes, record: str, prefixes: Collecti
 
 
 class _Taken:
-    """What is wanted of the tags of a stretch."""
+    """What is wanted of the tags of a range."""
 
     def __init__(self, tags: Tags, wanted: TextColumnRecords) -> None:
         self._tags = tags
         #: What is wanted of elements, by the numbers of the ways that lead to them.
-        self._ways: list[Wanted] = [wanted.record]
+        self._ways: list[WantedElement] = [wanted.record]
         self._way = self._find_ways()
 
     def _find_ways(self) -> np.ndarray:

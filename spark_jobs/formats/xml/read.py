@@ -148,8 +148,8 @@ class XmlReader(reader.Reader):
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
             for piece in document.pieces(stream, _piece_bytes(wanted), self.tuning.xml_first_bytes):
-                stretch = found.stretch(piece.data, document) if piece.has_records else None
-                if stretch is None:
+                regular = found.regular(piece.data, document) if piece.has_records else None
+                if regular is None:
                     before = found.count
                     self._feed(document, piece, file_plan)
                     unfinished = unfinished + len(piece.data) if document.is_in_record and found.count == before else 0
@@ -157,14 +157,14 @@ class XmlReader(reader.Reader):
                         raise reading.too_long(file_plan, wanted)
                 size += len(piece.data)
                 is_enough = found.count >= found.most_records or size >= wanted.block_bytes
-                if found.count and (is_enough or piece.is_last or stretch is not None):
+                if found.count and (is_enough or piece.is_last or regular is not None):
                     size = 0
                     yield _counted(found.block(outcome.records), outcome)
                     while found.go_on():
                         yield _counted(found.block(outcome.records), outcome)
-                if stretch is not None:
+                if regular is not None:
                     document.passed_over()
-                    yield _counted(found.block_of(stretch, outcome.records), outcome)
+                    yield _counted(found.block_of(regular, outcome.records), outcome)
 
     def _feed(self, document: Document, piece: Piece, file_plan: FilePlan) -> None:
         """Go on with a document. If it is broken after records that the parser has skipped, the place is looked for."""

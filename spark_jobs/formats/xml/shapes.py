@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: A document with more shapes is looked at record by record.
 _MOST_SHAPES = 10_000
-#: So is a stretch with more new ones, and a record with more tags.
+#: So is a range with more new ones, and a record with more tags.
 _MOST_NEW = 256
 _MOST_PIECES = 1 << 16
 _CHANCE = random.SystemRandom()

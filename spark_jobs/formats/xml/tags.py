@@ -1,6 +1,6 @@
 """Whole records of a document as arrays: where its tags and texts are, found for all records at once.
 
-Most documents are regular: tags with attributes in double quotes, and texts between. A stretch of such a document is
+Most documents are regular: tags with attributes in double quotes, and texts between. A range of such a document is
 taken apart here without a step for each element. Whatever else XML has (comments, sections, declarations, references
 by number, other quotes, other names than ASCII) is left to Expat, and so is everything that is wrong: what is found
 here is well-formed XML that Expat would read in the same way.
@@ -33,16 +33,16 @@ _PIECE = re.compile(
 _LT, _GT, _QUOTE, _APOSTROPHE, _AMPERSAND, _SLASH = b"<>\"'&/"
 _TAB, _NEWLINE, _SPACE = b"\t\n "
 _ENTITIES = (b"amp;", b"lt;", b"gt;", b"quot;", b"apos;")
-#: More tags of different spelling in one stretch are no regular records.
+#: More tags of different spelling in one range are no regular records.
 _MOST_PIECES = 4096
-#: More tags, as in a stretch of megabytes that has nothing else, are not looked at together.
+#: More tags, as in a range of megabytes that has nothing else, are not looked at together.
 _MOST_TAGS = 1 << 20
 #: Elements that stand deeper in each other are left to Expat.
 _MOST_LEVELS = 32
 
 
 class Irregular(Exception):
-    """A stretch has something that is not for here."""
+    """A range has something that is not for here."""
 
 
 class Shape(IntEnum):
@@ -110,7 +110,7 @@ class Attributes:
 
 
 class Tags:
-    """The tags of a stretch: a row each.
+    """The tags of a range: a row each.
 
     Args:
         data: whole records in UTF-8, and nothing but blanks between them.
@@ -251,7 +251,7 @@ class Tags:
             raise Irregular
 
     def _are_filled(self, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Whether each of some stretches has something else than blanks."""
+        """Whether each of some ranges has something else than blanks."""
         sizes = ends - begins
         filled = np.zeros(len(sizes), dtype=np.bool_)
         starts = np.cumsum(sizes) - sizes
@@ -282,7 +282,7 @@ class Tags:
         return Attributes(tags, names, codes, begins, ends)
 
     def slices(self, begins: np.ndarray, ends: np.ndarray) -> pa.StringArray:
-        """Stretches of the data that follow one another, as texts."""
+        """Ranges of the data that follow one another, as texts."""
         if not len(begins):
             return pa.array([], pa.string())
         borders = np.empty(2 * len(begins), dtype=np.int32)

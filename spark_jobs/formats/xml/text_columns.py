@@ -63,7 +63,7 @@ class Column:
         return Values(np.array(rows, dtype=np.int64), pa.array(found, pa.string()))
 
 
-class Wanted:
+class WantedElement:
     """The wanted parts of an element: its text, its attributes, and its children."""
 
     __slots__ = ("attributes", "children", "column")
@@ -74,15 +74,15 @@ class Wanted:
         self.attributes = _Attributes(strips)
 
 
-class _Children(dict[str, Wanted]):
+class _Children(dict[str, WantedElement]):
     """Wanted elements by their names, as they are written or as Expat gives them; nothing is wanted of all others."""
 
     def __init__(self, strips: bool) -> None:
         self._strips = strips
-        self.other: Wanted | None = None
+        self.other: WantedElement | None = None
 
-    def __missing__(self, name: str) -> Wanted:
-        found: Wanted | None = _named(self, name, self._strips)
+    def __missing__(self, name: str) -> WantedElement:
+        found: WantedElement | None = _named(self, name, self._strips)
         if found is None:
             assert self.other is not None
             return self.other
@@ -126,7 +126,7 @@ class TextColumnRecords:
 
     def __init__(self, names: Iterable[str], options: XmlRead) -> None:
         self._options = options
-        self._nothing = Wanted(False)
+        self._nothing = WantedElement(False)
         self._nothing.children.other = self._nothing
         #: What is wanted of a record.
         self.record = self._element()
@@ -135,7 +135,7 @@ class TextColumnRecords:
             self._want(name, column)
         #: How many records have ended.
         self.count = 0
-        self._stack: list[Wanted] = []
+        self._stack: list[WantedElement] = []
         self._now = self.record
         #: The text of the element so far, or since its last child or CDATA section.
         self._text = ""
@@ -145,8 +145,8 @@ class TextColumnRecords:
         #: Whether the element has neither attributes nor elements so far: it has a value even if it is empty.
         self._is_leaf = False
 
-    def _element(self) -> Wanted:
-        element = Wanted(self._options.strips)
+    def _element(self) -> WantedElement:
+        element = WantedElement(self._options.strips)
         element.children.other = self._nothing
         return element
 
@@ -168,7 +168,7 @@ class TextColumnRecords:
         at = at if at >= 0 else name.rfind(".")
         return name[:at].split("."), name[at + 1 :]
 
-    def _want_in(self, element: Wanted, name: str, column: Column, *, is_own: bool) -> None:
+    def _want_in(self, element: WantedElement, name: str, column: Column, *, is_own: bool) -> None:
         prefix = self._options.attribute_prefix
         if name.startswith(prefix):
             element.attributes[name.removeprefix(prefix)] = column

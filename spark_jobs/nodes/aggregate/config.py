@@ -20,7 +20,7 @@ from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
 from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number, inherited_keys
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
 class StrategyHint(StrEnum):
@@ -238,12 +238,12 @@ def _time_window(config: AggregateConfig) -> TimeWindow | None:
             return None
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     """The columns of keys and arguments whole; what else the program before groups reads, as far as it does."""
     arguments = {name for call in step.program.calls for name in call.arguments}
-    whole = Wanted(frozenset(step.input.names)).only(arguments.union(step.keys, *step.agreed_keys))
+    whole = RequiredColumns(frozenset(step.input.names)).only(arguments.union(step.keys, *step.agreed_keys))
     found = whole | member_reads.read(step.program.before)
-    return (found | Wanted(frozenset(step.input.names).difference(found.names)),)
+    return (found | RequiredColumns(frozenset(step.input.names).difference(found.names)),)
 
 
 NODE = NodeType("aggregate", Wiring.ONE, AggregateConfig, bind, _reads, DESCRIPTION, check=check)

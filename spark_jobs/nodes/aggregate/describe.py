@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.aggregate.timed.time_window import Kind
 from spark_jobs.nodes.records.columns import group_number
-from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, runs
+from spark_jobs.nodes.terms.description import ColumnDerivation, Description, Expression, no_files, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
-    from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.description import PlanSurroundings
 
 
-def _facts(step: AggregateStep, around: Around) -> dict[str, str]:
+def _facts(step: AggregateStep, around: PlanSurroundings) -> dict[str, str]:
     asked = "" if step.strategy == "auto" else f" (`strategy: {step.strategy}` asks for nothing else)"
     order = f"order of {'' if step.time_window is None else 'their windows, then of '}first appearance"
     facts = {"strategy": f"hash; groups in {order}{asked}"}
@@ -42,12 +42,12 @@ def _programs(step: AggregateStep) -> Iterator[Expression]:
     yield Expression("after", step.program.after, title=None)
 
 
-def _trace(step: AggregateStep, column: str) -> Made:
+def _trace(step: AggregateStep, column: str) -> ColumnDerivation:
     if column == group_number(step.name):
-        return Made("numbered")
+        return ColumnDerivation("numbered")
     if column not in dict(step.program.after.emits):
-        return Made("grouped by", ((0, column),))
-    return Made("aggregated", tuple((0, name) for name in program_reads.behind(step.program, column)))
+        return ColumnDerivation("grouped by", ((0, column),))
+    return ColumnDerivation("aggregated", tuple((0, name) for name in program_reads.behind(step.program, column)))
 
 
 DESCRIPTION = Description(

@@ -21,7 +21,7 @@ from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfi
 from spark_jobs.nodes.output.config import FanoutPolicy
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.records.columns import CORRELATION, INHERITED, UNDECLARED
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 MAX_INPUTS = 8
 #: System namespaces, written with a dollar sign: their bare names cannot be qualifiers.
@@ -326,31 +326,37 @@ def _output(
     return row.with_columns(*engine)
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     """What is read of each input, driver and builds in the order of the node's inputs."""
     programs = [program for e in step.equalities for program in (e.driver, e.build)]
     programs += [step.residual] if step.residual is not None else []
-    read = member_reads.read(step.body, wanted) if step.body is not None else Wanted()
+    read = member_reads.read(step.body, wanted) if step.body is not None else RequiredColumns()
     for program in programs:
         read |= member_reads.read(program)
     sets = []
     for qualifier, row in step.schemas:
         own = _unqualified(read, qualifier)
         if step.body is None:
-            own |= wanted.only(row.names) if qualifier == step.driver else Wanted(_collected(row, wanted, qualifier))
-        own |= Wanted(frozenset(column for name, of, column in step.carried if of == qualifier and name in wanted))
+            own |= (
+                wanted.only(row.names)
+                if qualifier == step.driver
+                else RequiredColumns(_collected(row, wanted, qualifier))
+            )
+        own |= RequiredColumns(
+            frozenset(column for name, of, column in step.carried if of == qualifier and name in wanted)
+        )
         sets.append(own)
     return tuple(sets)
 
 
-def _unqualified(read: Wanted, qualifier: str) -> Wanted:
+def _unqualified(read: RequiredColumns, qualifier: str) -> RequiredColumns:
     """What is read of an input, under the names that columns have there."""
     names = {name: name.partition(".")[2] for name in read.names if name.partition(".")[0] == qualifier}
     parts = {names[name]: members for name, members in read.parts.items() if name in names}
-    return Wanted(frozenset(names.values()), parts)
+    return RequiredColumns(frozenset(names.values()), parts)
 
 
-def _collected(row: Schema, wanted: Wanted, qualifier: str) -> frozenset[str]:
+def _collected(row: Schema, wanted: RequiredColumns, qualifier: str) -> frozenset[str]:
     """The columns of a build side that its records have in arrays."""
     parts = wanted.members(qualifier)
     return frozenset(row.names) if parts is None else parts.intersection(row.names)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.records.columns import is_engine
 from spark_jobs.nodes.terms.description import (
+    ColumnDerivation,
     Description,
     Details,
     Expression,
-    Made,
     Section,
     by_record,
     no_files,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.combine.step import CombineStep
-    from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.description import PlanSurroundings
 
 
 def _strategy(step: CombineStep) -> str:
@@ -31,7 +31,7 @@ def _strategy(step: CombineStep) -> str:
     return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
 
 
-def _facts(step: CombineStep, around: Around) -> dict[str, str]:
+def _facts(step: CombineStep, around: PlanSurroundings) -> dict[str, str]:
     return {"strategy": _strategy(step)}
 
 
@@ -48,19 +48,21 @@ def _programs(step: CombineStep) -> Iterator[Expression]:
         yield Expression("cxl", step.body)
 
 
-def _trace(step: CombineStep, column: str) -> Made:
+def _trace(step: CombineStep, column: str) -> ColumnDerivation:
     numbers = {qualifier: number for number, (qualifier, _) in enumerate(step.schemas)}
     for name, qualifier, source in step.carried:
         if column == name:
-            return Made("carried", ((numbers[qualifier], source),))
+            return ColumnDerivation("carried", ((numbers[qualifier], source),))
     if step.body is None:
         if column in numbers and column != step.driver:
             row = dict(step.schemas)[column]
-            return Made("combined", tuple((numbers[column], name) for name in row.names))
-        return Made("combined", ((numbers[step.driver], column),))
+            return ColumnDerivation("combined", tuple((numbers[column], name) for name in row.names))
+        return ColumnDerivation("combined", ((numbers[step.driver], column),))
     if column not in dict(step.body.emits):
-        return Made("combined", ((numbers[step.driver], column),))
-    return Made("combined", tuple(_origin(step, numbers, name) for name in program_reads.behind(step.body, column)))
+        return ColumnDerivation("combined", ((numbers[step.driver], column),))
+    return ColumnDerivation(
+        "combined", tuple(_origin(step, numbers, name) for name in program_reads.behind(step.body, column))
+    )
 
 
 def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[int, str]:
@@ -71,7 +73,7 @@ def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[i
     return numbers[qualifier], column
 
 
-def _lines(step: CombineStep, around: Around) -> Iterator[str]:
+def _lines(step: CombineStep, around: PlanSurroundings) -> Iterator[str]:
     yield f"Combine '{step.name}':"
     yield f"  Strategy: {_strategy(step)}"
     yield f"  Driving input: {step.driver} (probe, from {around.feeds[step.driver]})"

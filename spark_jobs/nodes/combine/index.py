@@ -1,9 +1,9 @@
 """The index of a build side: rows by equal keys, and among them by what they are compared with.
 
 Values that ranges compare are ranked among the build side's, so that texts, dates and numbers are all numbers here.
-Rows stand in groups of equal keys, each ordered by one range, the *leading* one: what it holds for is a stretch of the
-group. Of a range in the other direction the highest rank so far is kept, which takes off the front of the stretch:
-intervals that overlap little are found by these two alone. Where stretches stay long, blocks that cannot hold a match
+Rows stand in groups of equal keys, each ordered by one range, the *leading* one: what it holds for is a run of the
+group. Of a range in the other direction the highest rank so far is kept, which takes off the front of the run:
+intervals that overlap little are found by these two alone. Where runs stay long, blocks that cannot hold a match
 are passed over, eight at a time, by the lowest and highest ranks in them.
 """
 
@@ -196,7 +196,7 @@ def _filled(numbers: pa.Array) -> np.ndarray:
 
 #: How many blocks, or rows, make a block of the next level.
 _FAN_OUT = 8
-#: Stretches that are longer on average are not looked at row by row.
+#: Runs that are longer on average are not looked at row by row.
 _LONG = 64
 
 
@@ -205,7 +205,7 @@ class Located:
     """Where the candidates of some probe rows stand in the order of the index.
 
     Args:
-        starts: the first position of each row's stretch.
+        starts: the first position of each row's run.
         counts: how many there are, as far as keys and the leading ranges tell.
         bounds: for each range the rank that those of the candidates are compared with.
         others: candidates by their keys alone, in the order of such groups.
@@ -292,7 +292,7 @@ class BuildTable:
     starts: np.ndarray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     pairs: list[np.ndarray] = field(default_factory=list)
     ranges: list[_Ranked] = field(default_factory=list)
-    #: The leading range, and the one that takes off the front of stretches, by their numbers.
+    #: The leading range, and the one that takes off the front of runs, by their numbers.
     leading: int | None = None
     opposite: int | None = None
     #: The codes of the keys, by row, and the rows for which a side of a range fails; None where none can.
@@ -427,7 +427,7 @@ class BuildTable:
     def _narrowed(
         self, starts: np.ndarray, ends: np.ndarray, bounds: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The stretches of the groups for which the leading range holds, and without what the opposite one excludes."""
+        """The runs of the groups for which the leading range holds, and without what the opposite one excludes."""
         assert self.leading is not None
         leading = self.ranges[self.leading]
         cut = np.searchsorted(self._led, starts * leading.scale.width + bounds[self.leading])
@@ -441,9 +441,9 @@ class BuildTable:
         return starts, cut
 
     def candidates(self, located: Located, most: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-        """Stretches of probe rows, each with its pairs: positions in the stretch, ascending, and rows in build order.
+        """Runs of probe rows, each with its pairs: positions in the run, ascending, and rows in build order.
 
-        A stretch has no more pairs than `most`, unless a row alone has.
+        A run has no more pairs than `most`, unless a row alone has.
         """
         waiting = [(0, len(located))]
         while waiting:
@@ -464,7 +464,7 @@ class BuildTable:
             waiting += [(middle, end), (start, middle)]
 
     def _row_by_row(self, located: Located) -> tuple[np.ndarray, np.ndarray]:
-        """All positions of the stretches; mostly a key has one record, or none."""
+        """All positions of the runs; mostly a key has one record, or none."""
         counts = located.counts
         if counts.max(initial=0) < 2:
             chosen = np.flatnonzero(counts)

@@ -14,8 +14,16 @@ from spark_jobs.nodes.merge.step import MergeStep
 from spark_jobs.nodes.model import Name, NodeConfig, Seed, choice
 from spark_jobs.nodes.records import columns as engine
 from spark_jobs.nodes.records.columns import Fate
-from spark_jobs.nodes.terms.description import Around, Description, Made, by_record, no_files, no_programs, runs
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.description import (
+    ColumnDerivation,
+    Description,
+    PlanSurroundings,
+    by_record,
+    no_files,
+    no_programs,
+    runs,
+)
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,17 +147,17 @@ def _of_documents(given: Flow, merged: Flow) -> tuple[tuple[str, types.Type, typ
     )
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     converted = {name for conversions in step.conversions for name, _, _ in conversions}
-    return (wanted | Wanted(wanted.names.intersection(converted)),)
+    return (wanted | RequiredColumns(wanted.names.intersection(converted)),)
 
 
-def _facts(step: MergeStep, around: Around) -> dict[str, str]:
+def _facts(step: MergeStep, around: PlanSurroundings) -> dict[str, str]:
     return {"mode": "interleave" if step.interleave else "concat"}
 
 
-def _trace(step: MergeStep, column: str) -> Made:
-    return Made("merged", tuple((number, column) for number in range(len(step.conversions))))
+def _trace(step: MergeStep, column: str) -> ColumnDerivation:
+    return ColumnDerivation("merged", tuple((number, column) for number in range(len(step.conversions))))
 
 
 DESCRIPTION = Description(

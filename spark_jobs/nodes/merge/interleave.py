@@ -1,8 +1,8 @@
 """An interleaved merge: its inputs are materialized, and then deliver one record each in turn.
 
 The merge interleaves the records that arrive, after all filters and failures upstream. How many there are is known when
-the previous job has written them. Each task then makes a stretch of the order by itself: the counts tell it whose turn
-it is, so it takes the records of each input that fall into its stretch and puts them into order.
+the previous job has written them. Each task then makes a range of the order by itself: the counts tell it whose turn
+it is, so it takes the records of each input that fall into its range and puts them into order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MaterializeInput(materialize.Materialize):
 
 @dataclass
 class Interleave(operator.Operator):
-    """The root of a fragment that reads a stretch of the merged records."""
+    """The root of a fragment that reads a range of the merged records."""
 
     step: MergeStep
     number_of_partition: int = 0

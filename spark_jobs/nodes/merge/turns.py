@@ -1,6 +1,6 @@
 """Whose turn it is: the inputs of an interleaved merge in the order in which they deliver their records.
 
-Round robin: each input that has records left delivers one in its turn; a task computes any stretch from the counts.
+Round robin: each input that has records left delivers one in its turn; a task computes any range from the counts.
 Drawn: a seeded generator draws the next input among those that have records left. Each draw depends on all earlier
 ones, so the driver draws once and writes the result down, with how many records each input had delivered by then.
 """
@@ -27,7 +27,7 @@ _NOTED, _NOTED_PER_INPUT = 1 << 16, 1 << 10
 
 @dataclass(frozen=True)
 class Turns:
-    """A stretch of the order.
+    """A range of the order.
 
     Args:
         before: how many records each input has given before it.

@@ -34,7 +34,7 @@ from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import ChunkRule, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
 from spark_jobs.nodes.terms import sort
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -386,9 +386,9 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
     return kept + metas
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     names = {c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}
-    return (Wanted(frozenset(names)),)
+    return (RequiredColumns(frozenset(names)),)
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts, is_end=True)

@@ -5,27 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.output.step import IfExists
-from spark_jobs.nodes.terms.description import Description, Details, Made, Section, no_programs, runs
+from spark_jobs.nodes.terms.description import ColumnDerivation, Description, Details, Section, no_programs, runs
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.output.step import OutputStep
-    from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.description import PlanSurroundings
 
 
-def _facts(step: OutputStep, around: Around) -> dict[str, str]:
+def _facts(step: OutputStep, around: PlanSurroundings) -> dict[str, str]:
     return {"format": step.format}
 
 
-def _trace(step: OutputStep, column: str) -> Made:
+def _trace(step: OutputStep, column: str) -> ColumnDerivation:
     written = next(one for one in step.columns if one.name == column)
     how = "written" if written.source == column else f"written, renamed from {written.source}"
-    return Made(how, ((0, written.source),))
+    return ColumnDerivation(how, ((0, written.source),))
 
 
-def _lines(step: OutputStep, around: Around) -> Iterator[str]:
+def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
     split = f' (split, naming="{step.split.naming}")' if step.split else ""
     yield f"  '{step.name}' → {step.path}{split}"
     meta = str(step.write_meta).lower()

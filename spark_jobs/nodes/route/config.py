@@ -12,10 +12,10 @@ from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice
 from spark_jobs.nodes.route.step import RouteStep
 from spark_jobs.nodes.terms.description import (
-    Around,
     Description,
     Details,
     Expression,
+    PlanSurroundings,
     Section,
     by_record,
     no_facts,
@@ -27,7 +27,7 @@ from spark_jobs.nodes.terms.description import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.terms.wanted import Wanted
+    from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 MAX_BRANCHES = 256
 
@@ -85,7 +85,7 @@ def bind(config: RouteConfig, scope: BindScope) -> Bound | None:
     return Bound(step, dict.fromkeys((*config.conditions, config.default), flow))
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     for _, program in step.branches:
         wanted |= member_reads.read(program)
     return (wanted,)
@@ -96,7 +96,7 @@ def _programs(step: RouteStep) -> Iterator[Expression]:
         yield Expression(branch, program, branch)
 
 
-def _lines(step: RouteStep, around: Around) -> Iterator[str]:
+def _lines(step: RouteStep, around: PlanSurroundings) -> Iterator[str]:
     def readers(branch: str) -> str:
         return ", ".join(f"'{name}'" for name in around.readers.get(branch, ())) or "nothing"
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.model import Config
     from spark_jobs.nodes.source.layout import Declared
     from spark_jobs.nodes.source.model import SourceColumnConfig
-    from spark_jobs.nodes.terms.wanted import Wanted
+    from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
@@ -366,7 +366,7 @@ def _pending(config: SourceConfig, scope: BindScope) -> Any:
     return None
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     return ()
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.nodes.terms.description import Description, Made, no_programs, runs
+from spark_jobs.nodes.terms.description import ColumnDerivation, Description, no_programs, runs
 from spark_jobs.scan.network import addresses
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.description import PlanSurroundings
 
 
-def _facts(step: SourceStep, around: Around) -> dict[str, str]:
+def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
     live = [column.name for column in step.columns if column.name in step.live]
     facts = {
         "estimated size": "unknown" if around.size is None else f"{around.size} bytes",
@@ -35,8 +35,8 @@ def _facts(step: SourceStep, around: Around) -> dict[str, str]:
     return facts
 
 
-def _trace(step: SourceStep, column: str) -> Made:
-    return Made("read")
+def _trace(step: SourceStep, column: str) -> ColumnDerivation:
+    return ColumnDerivation("read")
 
 
 def _files(step: SourceStep) -> tuple[str, ...]:

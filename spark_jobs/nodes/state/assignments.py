@@ -31,7 +31,7 @@ _MOST_TABLES = 64
 END = 2**63 - 1
 
 
-class Given(NamedTuple):
+class AssignedValue(NamedTuple):
     """A value that an assignment gives, and the place of the record that set it."""
 
     file: final_values.File
@@ -57,7 +57,7 @@ class AssignmentState(Protocol):
     def merge(self, table: pa.Table) -> None:
         """What another has told."""
 
-    def values(self, given: operator.Operator) -> Iterator[Given]:
+    def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """The values, when all was told; what fails on the way is a dead letter of the operator."""
 
 
@@ -107,12 +107,12 @@ class Last(Tables):
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
         return _latest(pa.concat_tables(tables), self._by)
 
-    def values(self, given: operator.Operator) -> Iterator[Given]:
+    def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """The last values of all."""
         for table in self.told():
             places = table.column(order.AT).to_pylist()
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
-            yield from map(Given, files_of(table, self._by), places, found)
+            yield from map(AssignedValue, files_of(table, self._by), places, found)
 
 
 class Folded(Tables):
@@ -147,7 +147,7 @@ class Folded(Tables):
         reduced = found.column(f"{VALUE}_{self._function}")
         return pa.table({**{name: found.column(name) for name in self._by}, VALUE: reduced})
 
-    def values(self, given: operator.Operator) -> Iterator[Given]:
+    def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """What becomes of the values that the node began with."""
         for table in self.told():
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
@@ -160,7 +160,7 @@ class Folded(Tables):
                     continue
                 value = folds.after(self._fold, before, each)
                 if value is not None:
-                    yield Given(file, 0, value)
+                    yield AssignedValue(file, 0, value)
 
 
 _FUNCTIONS = {How.COUNTED: "sum", How.LARGEST: "max", How.SMALLEST: "min"}
@@ -191,7 +191,7 @@ class Values:
     def __init__(self) -> None:
         self._found: dict[tuple[final_values.File, str], tuple[tuple[int, int], Any]] = {}
 
-    def add(self, number: int, path: str, given: Given) -> None:
+    def add(self, number: int, path: str, given: AssignedValue) -> None:
         """What the assignment of a number gives."""
         key, place = (given.file, path), (given.at, number)
         if key not in self._found or self._found[key][0] < place:

@@ -15,8 +15,16 @@ from spark_jobs.nodes.model import Config, Name, NodeConfig, Text, choice
 from spark_jobs.nodes.records.columns import value as column_of
 from spark_jobs.nodes.state import fitting
 from spark_jobs.nodes.state.step import RECORD, SOURCE, Assignment, StateStep
-from spark_jobs.nodes.terms.description import Around, Description, Expression, Made, no_files, passed_on, runs
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.description import (
+    ColumnDerivation,
+    Description,
+    Expression,
+    PlanSurroundings,
+    no_files,
+    passed_on,
+    runs,
+)
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 from spark_jobs.nodes.transform.config import Phase, VariableScope
 
 if TYPE_CHECKING:
@@ -101,17 +109,17 @@ def _problem(assignment: Assignment) -> str | None:
     return None
 
 
-def _reads(step: Any, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     """What passes, and what the assignments read, arguments of aggregate functions included."""
     for assignment in step.assignments:
         wanted |= member_reads.read(assignment.by_record)
         if isinstance(assignment.value, typed.AggregateProgram):
             given = {name for call in assignment.value.calls for name in call.arguments if not name.startswith("$")}
-            wanted |= Wanted(frozenset(given))
+            wanted |= RequiredColumns(frozenset(given))
     return (wanted,)
 
 
-def _facts(step: StateStep, around: Around) -> dict[str, str]:
+def _facts(step: StateStep, around: PlanSurroundings) -> dict[str, str]:
     phase = "init, over before anything else is read" if step.is_init else "runtime"
     return {"sets": ", ".join(f"${path}" for path in dict.fromkeys(step.sets)), "phase": phase}
 
@@ -131,12 +139,14 @@ def _parallel(step: StateStep) -> str:
     return "file" if step.scope == SOURCE else "nothing"
 
 
-def _trace(step: StateStep, column: str) -> Made:
+def _trace(step: StateStep, column: str) -> ColumnDerivation:
     """A variable is computed by what sets it, with the value that it has before among the rest where that is read."""
     setting = [each for each in step.assignments if column_of(each.path) == column]
     if not setting:
         return passed_on(step, column)
-    return Made("set", tuple((0, name) for each in setting for name in program_reads.behind(each.value, each.path)))
+    return ColumnDerivation(
+        "set", tuple((0, name) for each in setting for name in program_reads.behind(each.value, each.path))
+    )
 
 
 DESCRIPTION = Description(

@@ -20,7 +20,7 @@ from spark_jobs.nodes.final_values import RUN
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.records.columns import FILE
 from spark_jobs.nodes.state import fitting, run
-from spark_jobs.nodes.state.assignments import Given, Values
+from spark_jobs.nodes.state.assignments import AssignedValue, Values
 from spark_jobs.nodes.state.step import SOURCE
 from spark_jobs.nodes.terms import shape
 
@@ -89,7 +89,7 @@ class Running(shuffle.ShuffleReader):
         found = Values()
         for file, given in self.set.items():
             for path, value in given.items():
-                found.add(0, path, Given(file, 0, value))
+                found.add(0, path, AssignedValue(file, 0, value))
         run.write_down(self, self.kept, found)
 
     def _give(self, batch: batches.Batch) -> None:

@@ -1,8 +1,8 @@
-"""A running sum without a look at one record after the other: sums of stretches of records, put together in order.
+"""A running sum without a look at one record after the other: sums of runs of records, put together in order.
 
-A null among what is added makes the variable null, and what was added before it counts no more. So a stretch is told by
+A null among what is added makes the variable null, and what was added before it counts no more. So a run is told by
 whether it has such a null, what is added behind the last one, and whether anything is. Sums of whole numbers can leave
-64 bits at a record that nobody has looked at: a stretch tells how large the numbers are together, and where they are
+64 bits at a record that nobody has looked at: a run tells how large the numbers are together, and where they are
 too large for that to be excluded, the node is evaluated in order after all.
 """
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.state import folds
-from spark_jobs.nodes.state.assignments import VALUE, Given, Tables, files_of
+from spark_jobs.nodes.state.assignments import VALUE, AssignedValue, Tables, files_of
 from spark_jobs.nodes.windows import codes
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.state.step import Assignment
 
-#: Of a stretch: whether a null is among what is added, what is added behind the last one, how many records do that, and
+#: Of a run: whether a null is among what is added, what is added behind the last one, how many records do that, and
 #: the sum of all absolute values as a Float.
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
 #: The merge path and split of a run of records: records of other keys may stand between two of them.
@@ -55,7 +55,7 @@ class Summed(Tables):
         value, places = columns[VALUE], batch.places.to_numpy()
         numbers = value.fill_null(0).to_numpy()
         added = value.is_valid().to_numpy(zero_copy_only=False)
-        stretches = {
+        runs = {
             **files,
             order.AT: places,
             _RANK: places >> order.ROW_BITS,
@@ -64,12 +64,12 @@ class Summed(Tables):
             _ADDED: added.astype(np.int64),
             _SIZE: np.abs(numbers.astype(np.float64)),
         }
-        self.merge(self._joined(pa.table(stretches), [*self._by, _RANK]))
+        self.merge(self._joined(pa.table(runs), [*self._by, _RANK]))
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
         return self._joined(pa.concat_tables(tables), [*self._by, _RANK])
 
-    def values(self, given: operator.Operator) -> Iterator[Given]:
+    def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """What becomes of the values that the node began with."""
         for table in self.told():
             whole = self._joined(table, self._by)
@@ -81,13 +81,13 @@ class Summed(Tables):
                     given.context.unfold(given.step.name)
                 base = start if row[_NULLED] or before is None else before
                 if row[_NULLED] and not row[_ADDED]:
-                    yield Given(file, 0, None)
+                    yield AssignedValue(file, 0, None)
                 elif row[_ADDED]:
-                    yield Given(file, 0, None if base is None else base + row[_TOTAL])
+                    yield AssignedValue(file, 0, None if base is None else base + row[_TOTAL])
 
     @staticmethod
     def _joined(table: pa.Table, by: Sequence[str]) -> pa.Table:
-        """Stretches that stand together made one each, in the order of their first records."""
+        """Runs that stand together made one each, in the order of their first records."""
         table = table.take(pa.array(packed_sort.order(table.column(order.AT).to_numpy()))).combine_chunks()
         count = table.num_rows
         keys = codes.joined([codes.of_keys(table.column(name).combine_chunks()) for name in by], count).numbers
@@ -96,7 +96,7 @@ class Summed(Tables):
         begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         ends = np.append(begins[1:], count)
         nulled, total, added, size = (table.column(name).to_numpy() for name in (_NULLED, _TOTAL, _ADDED, _SIZE))
-        # What counts of each: all of it, or what begins with the last stretch that has a null.
+        # What counts of each: all of it, or what begins with the last run that has a null.
         last = np.maximum.reduceat(np.where(nulled, np.arange(count), -1), begins)
         starts = np.where(last >= 0, last, begins)
         totals, counts = (np.concatenate([[0], np.cumsum(each)]) for each in (total, added))

@@ -14,7 +14,7 @@ from spark_jobs.nodes.aggregate import groups, numbers, partial
 from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.records import batches, order
 from spark_jobs.nodes.state import fitting
-from spark_jobs.nodes.state.assignments import END, Given, Tables, files_of
+from spark_jobs.nodes.state.assignments import END, AssignedValue, Tables, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -63,12 +63,12 @@ class Total(Tables):
         """The groups' states: rows of a group have to meet in record order, whatever merge paths they came through."""
         return self._grouping.merge(sorted(tables, key=lambda table: table.column(order.AT)[0].as_py()))
 
-    def values(self, given: operator.Operator) -> Iterator[Given]:
+    def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """The result of each group. One that fails is a single entry for the group, and sets nothing."""
         for table in self.told():
             yield from self._results(table, given)
 
-    def _results(self, table: pa.Table, given: operator.Operator) -> Iterator[Given]:
+    def _results(self, table: pa.Table, given: operator.Operator) -> Iterator[AssignedValue]:
         grouping, count = self._grouping, table.num_rows
         states = {name: partial.array(table, name) for name in table.schema.names}
         results, overflowed = {}, np.zeros(count, dtype=bool)
@@ -98,7 +98,7 @@ class Total(Tables):
         found = values.from_arrow(value, self._assignment.type)
         for row, each in zip(kept.tolist(), found, strict=True):
             if row not in broken:
-                yield Given(files[int(good[row])], END, each)
+                yield AssignedValue(files[int(good[row])], END, each)
 
     @staticmethod
     def _refuse(given: operator.Operator, batch: batches.Batch, failing: list[engine.RowFailure]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Around:
+class PlanSurroundings:
     """What a description may know of the plan around a step.
 
     Args:
@@ -49,7 +49,7 @@ class Expression:
 
 
 @dataclass(frozen=True)
-class Made:
+class ColumnDerivation:
     """How a column comes about in a step: in a word, and the columns it is made of, each with its input's number."""
 
     how: str
@@ -69,7 +69,7 @@ class Details:
     """Lines of a section for a step."""
 
     section: Section
-    lines: Callable[[Any, Around], Iterable[str]]
+    lines: Callable[[Any, PlanSurroundings], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Description:
     """
 
     parallel: Callable[[Any], str]
-    facts: Callable[[Any, Around], Mapping[str, str]]
+    facts: Callable[[Any, PlanSurroundings], Mapping[str, str]]
     programs: Callable[[Any], Iterable[Expression]]
-    trace: Callable[[Any, str], Made]
+    trace: Callable[[Any, str], ColumnDerivation]
     details: Details | None
     unready: Callable[[Any], Iterable[str]]
     files: Callable[[Any], Iterable[str | None]]
@@ -104,7 +104,7 @@ def by_record(step: Any) -> str:
     return "record"
 
 
-def no_facts(step: Any, around: Around) -> Mapping[str, str]:
+def no_facts(step: Any, around: PlanSurroundings) -> Mapping[str, str]:
     """Nothing that all nodes do not have."""
     return {}
 
@@ -114,9 +114,9 @@ def no_programs(step: Any) -> Iterable[Expression]:
     return ()
 
 
-def passed_on(step: Any, column: str) -> Made:
+def passed_on(step: Any, column: str) -> ColumnDerivation:
     """The column of the first input."""
-    return Made("passed on", ((0, column),))
+    return ColumnDerivation("passed on", ((0, column),))
 
 
 def runs(step: Any) -> Iterable[str]:

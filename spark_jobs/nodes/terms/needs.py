@@ -20,7 +20,7 @@ class Rows:
         node: the node that looks them up.
         input: the name that it gives the input; the input's number where it gives none.
         why: how records get there, for `explain`; no part of the identity.
-        go_on: whether the records go on through the node: tasks of the later job begin with stretches of them, as
+        go_on: whether the records go on through the node: tasks of the later job begin with ranges of them, as
             others begin with splits. Else they are only looked up.
     """
 
@@ -50,7 +50,7 @@ class Values:
 
 
 @dataclass(frozen=True)
-class Awaited:
+class VariableRead:
     """A variable that a step reads when all its setters have seen their last record.
 
     Args:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.node import Step
-    from spark_jobs.nodes.terms.wanted import Wanted
+    from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
 @dataclass(frozen=True)
-class Above:
+class Upstream:
     """What a step's records come from.
 
     Args:
@@ -44,10 +44,10 @@ class Requirements:
         above: gives the nodes and sources that its records come from.
     """
 
-    columns: Wanted
+    columns: RequiredColumns
     values: frozenset[str]
     reader: Step | None
     lifts: bool
     pushed_predicates: tuple[Test, ...]
     shown: frozenset[str]
-    above: Callable[[], Above]
+    above: Callable[[], Upstream]

@@ -28,7 +28,7 @@ from spark_jobs.nodes.model import (
     Text,
     choice,
 )
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 from spark_jobs.nodes.transform import log_lines
 from spark_jobs.nodes.transform.describe import DESCRIPTION
 from spark_jobs.nodes.transform.phases import Window
@@ -355,15 +355,15 @@ def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
     return f"not {names.column(entry.field)}.{test}()"
 
 
-def _reads(step: TransformStep, wanted: Wanted) -> tuple[Wanted, ...]:
+def _reads(step: TransformStep, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     """What the program and those behind it read, and the columns of the window."""
     read = step.reads(wanted)
     if step.window is None:
         return (read,)
     if step.window.source is None:
-        return (read | Wanted(step.window.reads),)
-    matched = Wanted(frozenset(match.here for match in step.window.matches))
-    return read | matched, Wanted(step.window.reads)
+        return (read | RequiredColumns(step.window.reads),)
+    matched = RequiredColumns(frozenset(match.here for match in step.window.matches))
+    return read | matched, RequiredColumns(step.window.reads)
 
 
 NODE = NodeType("transform", Wiring.ONE, TransformConfig, bind, _reads, DESCRIPTION, check=check)

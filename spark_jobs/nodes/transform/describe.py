@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import program_reads
-from spark_jobs.nodes.terms.description import Description, Expression, Made, no_files, passed_on
+from spark_jobs.nodes.terms.description import ColumnDerivation, Description, Expression, no_files, passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.terms.description import Around
+    from spark_jobs.nodes.terms.description import PlanSurroundings
     from spark_jobs.nodes.transform.step import TransformStep
 
 
@@ -22,11 +22,11 @@ def _programs(step: TransformStep) -> Iterator[Expression]:
         yield Expression(label, validation.check, label)
 
 
-def _trace(step: TransformStep, column: str) -> Made:
+def _trace(step: TransformStep, column: str) -> ColumnDerivation:
     if column not in dict(step.program.emits):
         return passed_on(step, column)
     over = 1 if step.ranges_over is not None else 0
-    return Made(
+    return ColumnDerivation(
         "emitted", tuple((over * in_frame, name) for in_frame, name in program_reads.reads(step.program, column))
     )
 
@@ -37,7 +37,7 @@ def _parallel(step: TransformStep) -> str:
     return "key" if any(isinstance(part, typed.Distinct) for part in step.program.statements) else "record"
 
 
-def _facts(step: TransformStep, around: Around) -> dict[str, str]:
+def _facts(step: TransformStep, around: PlanSurroundings) -> dict[str, str]:
     window = step.window
     if window is None:
         return {}

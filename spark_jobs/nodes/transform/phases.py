@@ -156,7 +156,13 @@ def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, Transform
     taken = decompose.decomposed(step.program, kinds)
     keys = tuple((name, kinds[name]) for name in window.group_by)
     computed = WindowStep(
-        step.name, keys, window.sort_by, taken.calls, window.spare, step.log_of_failures, awaits=step.awaits
+        step.name,
+        keys,
+        window.sort_by,
+        taken.calls,
+        window.spare,
+        step.log_of_failures,
+        reads_variables=step.reads_variables,
     )
     return computed, replace(step, program=taken.program, window=None)
 
@@ -166,7 +172,9 @@ def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]
     window = step.window
     assert window is not None
     taken = decompose.decomposed(step.program, dict(window.types), in_frame=False)
-    computed = AcrossStep(step.name, rows, window.matches, window.sort_by, taken.calls, awaits=step.awaits)
+    computed = AcrossStep(
+        step.name, rows, window.matches, window.sort_by, taken.calls, reads_variables=step.reads_variables
+    )
     return computed, replace(step, program=taken.program, window=None)
 
 

@@ -10,7 +10,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.nodes import member_reads, node, program_reads
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
-from spark_jobs.nodes.terms.wanted import Wanted
+from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
@@ -84,7 +84,7 @@ class TransformStep(node.Step):
         """`emit each` makes several records of one."""
         return any(isinstance(part, typed.Each) for part in program_reads.parts(self.program))
 
-    def reads(self, wanted: Wanted) -> Wanted:
+    def reads(self, wanted: RequiredColumns) -> RequiredColumns:
         """What the step needs of its records, without the columns of its window.
 
         Args:
@@ -94,12 +94,12 @@ class TransformStep(node.Step):
         overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits
         for validation in self.validations:
             wanted |= member_reads.read(validation.check)
-        failing = Wanted()
+        failing = RequiredColumns()
         for directive in self.log:
             if directive.when == ON_ERROR:
-                failing |= Wanted(directive.names)
+                failing |= RequiredColumns(directive.names)
                 continue
-            wanted |= Wanted(directive.names)
+            wanted |= RequiredColumns(directive.names)
             if directive.condition:
                 wanted |= member_reads.read(directive.condition)
         return wanted.without(overwritten) | member_reads.read(self.program, wanted) | failing

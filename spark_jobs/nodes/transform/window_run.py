@@ -88,8 +88,8 @@ class Ranged(shuffle.ShuffleReader):
         running = Running(
             self.step.calls, Evaluator(self._run, self.context.tuning), self.step.name, self.context.memory_pool.share
         )
-        for strip in self.rows.strips():
-            for found in running.all_columns(strip):
+        for batch in self.rows.sorted_batches():
+            for found in running.all_columns(batch):
                 self._give(pa.table(found))
         if self.exchange is None:
             shuffle.push_all(self, self.found, self.context.record_origin(self.number_of_partition))

@@ -12,7 +12,7 @@ from spark_jobs.cxl import engine, failure, failure_columns, values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.aggregate import numbers
-from spark_jobs.nodes.windows.kernels.function import Given
+from spark_jobs.nodes.windows.kernels.function import Arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,34 +36,34 @@ class Evaluator:
         self._run = run
         self.tuning = tuning
 
-    def given(self, call: Call, rows: pa.RecordBatch) -> Given:
+    def given(self, call: Call, rows: pa.RecordBatch) -> Arguments:
         """The arguments of a call, row by row; one that takes numbers gets nothing else."""
         found = self._given(call, rows)
         takes_numbers = declare.windows()[call.function].takes is declare.Takes.NUMBER
         return _numbers(call, found) if takes_numbers and call.argument_type.is_dynamic else found
 
-    def _given(self, call: Call, rows: pa.RecordBatch) -> Given:
+    def _given(self, call: Call, rows: pa.RecordBatch) -> Arguments:
         if call.argument is not None:
             return self.value(call.argument, rows)
         if call.field is not None:
-            return Given(column(rows, call.field, values.arrow_type(call.argument_type)))
-        return Given(pa.nulls(rows.num_rows, pa.string()))
+            return Arguments(column(rows, call.field, values.arrow_type(call.argument_type)))
+        return Arguments(pa.nulls(rows.num_rows, pa.string()))
 
-    def value(self, program: typed.Program, rows: pa.RecordBatch) -> Given:
+    def value(self, program: typed.Program, rows: pa.RecordBatch) -> Arguments:
         """The value of a program's single emit for each row, null where it fails, and the failures."""
         result = self._run(operator.compiled(program), rows)
         found = result.emits[program.emits[0][0]]
         if result.rows is None:
-            return Given(found)
+            return Arguments(found)
         places = np.full(rows.num_rows, -1, dtype=np.int64)
         places[result.rows.to_numpy()] = np.arange(len(found))
         texts: list[Any] = [None] * rows.num_rows
         for item in failure_columns.of(result.failures):
             texts[item.row] = failure.packed(item.failure)
-        return Given(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
+        return Arguments(found.take(pa.array(places, mask=places < 0)), pa.array(texts, pa.string()))
 
 
-def _numbers(call: Call, given: Given) -> Given:
+def _numbers(call: Call, given: Arguments) -> Arguments:
     """What is no number is a failure of its row."""
     rows = numbers.others(given.values)
     if not len(rows):
@@ -76,7 +76,7 @@ def _numbers(call: Call, given: Given) -> Given:
     told = pa.array([failure.packed(each) for each in problems], pa.string())
     found = told.take(pa.array(places, mask=places < 0))
     kept = pc.if_else(pa.array(places < 0), given.values, pa.scalar(None, given.values.type))
-    return Given(kept, found if given.failures is None else pc.coalesce(given.failures, found))
+    return Arguments(kept, found if given.failures is None else pc.coalesce(given.failures, found))
 
 
 def column(rows: pa.RecordBatch, name: str, wanted: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ from spark_jobs.nodes.combine import build, index
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import arguments, codes, pairs
 from spark_jobs.nodes.windows.kernels import choice
-from spark_jobs.nodes.windows.rows import Order, Strip
+from spark_jobs.nodes.windows.rows import Order, SortedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -95,7 +95,9 @@ class Groups:
             rows = self.frame.slice(start, size)
             starts = begun[start : start + rows.num_rows]
             ended = last[(last >= start) & (last < start + rows.num_rows)] - start
-            result = function.ended(Strip(rows, starts, starts, rows.num_rows), evaluator.given(call, rows), ended)
+            result = function.ended(
+                SortedBatch(rows, starts, starts, rows.num_rows), evaluator.given(call, rows), ended
+            )
             failures = pa.nulls(len(ended), pa.string()) if result.failures is None else result.failures
             yield result.values, failures
 

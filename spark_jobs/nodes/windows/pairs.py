@@ -1,6 +1,6 @@
 """Calls that look at their frame from each record's own point of view: a predicate that compares with a let.
 
-Each record meets each row of its frame, as pairs in strips of their own: the frames one after another, each begun anew.
+Each record meets each row of its frame, as pairs in batches of their own: frame after frame, each begun anew.
 That is the square of a partition's rows, but never a Python loop over them.
 """
 
@@ -15,7 +15,7 @@ from spark_jobs.cxl import tree_walk, values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.nodes.windows.kernels import choice
 from spark_jobs.nodes.windows.kernels.function import Results
-from spark_jobs.nodes.windows.rows import Strip
+from spark_jobs.nodes.windows.rows import SortedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ def results(
         laid = [column.take(pa.array(record)) for column in own.values()]
         columns = [frame.column(name).take(pa.array(row)) for name in read]
         rows = pa.RecordBatch.from_arrays([*columns, *laid], names=[*read, *own])
-        result = function.ended(Strip(rows, starts, starts, len(row)), evaluator.given(call, rows), last)
+        result = function.ended(SortedBatch(rows, starts, starts, len(row)), evaluator.given(call, rows), last)
         found.append(result.values)
         problems.append(pa.nulls(len(last), pa.string()) if result.failures is None else result.failures)
     return _scattered(call, ends > begins, found, problems)

@@ -1,4 +1,4 @@
-"""Rows on their way into sorted strips: in memory while they fit, in runs on disk beyond that."""
+"""Rows on their way into sorted batches: in memory while they fit, in runs on disk beyond that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Strip:
+class SortedBatch:
     """Some rows of sorted partitions.
 
     Args:
@@ -45,28 +45,28 @@ class Strip:
 
     @cached_property
     def begins(self) -> np.ndarray:
-        """For each row the first row of its partition in the strip."""
+        """For each row the first row of its partition in the batch."""
         return np.maximum.accumulate(np.where(self.starts[: self.count], self.places, 0))
 
     @cached_property
     def partitions(self) -> np.ndarray:
-        """The number of each row's partition, from 0; that which goes on from another strip is the first."""
+        """The number of each row's partition, from 0; that which goes on from another batch is the first."""
         counted = np.cumsum(self.starts[: self.count])
         return counted - (1 if self.count and self.starts[0] else 0)
 
     @cached_property
     def head(self) -> int:
-        """How many of the first rows belong to the partition that the strip before ended with."""
+        """How many of the first rows belong to the partition that the batch before ended with."""
         begun = np.flatnonzero(self.starts[: self.count])
         return int(begun[0]) if len(begun) else self.count
 
     @cached_property
     def last(self) -> int:
-        """The first row here of the partition that the strip ends with."""
+        """The first row here of the partition that the batch ends with."""
         return int(self.begins[-1]) if self.count else 0
 
     def running(self, terms: np.ndarray, carried: int = 0) -> np.ndarray:
-        """The sum of whole numbers over each row's partition up to the row; `carried` is the sum of earlier strips."""
+        """The sum of whole numbers over each row's partition up to the row; `carried` is the sum of earlier batches."""
         sums = np.concatenate([[0], np.cumsum(terms)])
         found: np.ndarray = sums[1:] - sums[self.begins]
         if carried and self.head:
@@ -74,7 +74,7 @@ class Strip:
         return found
 
     def last_of(self, mask: np.ndarray) -> np.ndarray:
-        """For each row, the last row up to it in its partition for which a mask holds; -1 if this strip has none."""
+        """For each row, the last row up to it in its partition for which a mask holds; -1 if this batch has none."""
         found = np.maximum.accumulate(np.where(mask, self.places, -1))
         return np.where(found >= self.begins, found, -1)
 
@@ -82,8 +82,8 @@ class Strip:
         """The first such row."""
         return self.last_of(mask & (self.running(mask.astype(np.int64)) == 1))
 
-    def behind(self, count: int) -> Strip:
-        """The strip with so many rows before it, that belong to the partition it goes on with; no columns."""
+    def behind(self, count: int) -> SortedBatch:
+        """The batch with so many rows before it, that belong to the partition it goes on with; no columns."""
         begin = np.zeros(count, dtype=bool)
         begin[:1] = True
         return replace(
@@ -93,11 +93,11 @@ class Strip:
             count=count + self.count,
         )
 
-    def part(self, start: int, count: int, ahead: int) -> Strip:
+    def part(self, start: int, count: int, ahead: int) -> SortedBatch:
         """Some of its rows, with as many behind them to look at as are there, up to a number."""
         end = start + count + ahead
         rows = self.rows.slice(start, count + ahead)
-        return Strip(rows, self.starts[start:end], self.peers[start:end], count)
+        return SortedBatch(rows, self.starts[start:end], self.peers[start:end], count)
 
 
 @dataclass(frozen=True)
@@ -170,12 +170,12 @@ class Rows:
         room: the task.
         node: whose rows they are.
         order: theirs.
-        ahead: how many rows behind a strip have to be at hand with it.
-        whole: whether a strip has to end with a partition.
-        strip_rows: how many rows a strip has at most, unless a partition is longer and has to be whole.
+        ahead: how many rows behind a batch have to be at hand with it.
+        whole: whether a batch has to end with a partition.
+        strip_rows: how many rows a batch has at most, unless a partition is longer and has to be whole.
     """
 
-    room: spill.Room
+    room: spill.SpillContext
     node: str
     order: Order
     ahead: int
@@ -191,7 +191,7 @@ class Rows:
         """Rows, with their places."""
         self._held.add(table)
 
-    def strips(self) -> Iterator[Strip]:
+    def sorted_batches(self) -> Iterator[SortedBatch]:
         """All rows, sorted; can be asked for once."""
         held = self._held.as_added()
         if held is None:
@@ -202,7 +202,7 @@ class Rows:
 
     # ---- in memory -------------------------------------------------------------------------------------------------
 
-    def _in_memory(self, held: list[pa.Table]) -> Iterator[Strip]:
+    def _in_memory(self, held: list[pa.Table]) -> Iterator[SortedBatch]:
         rows = batches.gather(pa.concat_tables(held, promote_options="default"))
         held.clear()
         groups = self.order.group_codes(rows)
@@ -224,7 +224,7 @@ class Rows:
                 end = end + int(behind[0]) if len(behind) else rows.num_rows
             seen = min(end + self.ahead, rows.num_rows)
             found = rows.take(pa.array(chosen[start:seen]))
-            yield Strip(found, starts[start:seen], peers[start:seen], end - start)
+            yield SortedBatch(found, starts[start:seen], peers[start:seen], end - start)
             start = end
 
     def _block_rows(self, rows: pa.RecordBatch) -> int:
@@ -248,7 +248,7 @@ class Rows:
             last = table.select(compared).slice(table.num_rows - 1)
             yield Sorted(batches.gather(table.drop_columns(compared)), starts, peers)
 
-    def _cut(self, pieces: Iterator[Sorted]) -> Iterator[Strip]:
+    def _cut(self, pieces: Iterator[Sorted]) -> Iterator[SortedBatch]:
         """Strips of rows as they come off the disk; what has to be at hand with others waits for them."""
         waiting: list[Sorted] = []
         for piece in self._pieces(pieces):
@@ -257,11 +257,11 @@ class Rows:
             count = self._complete(waiting)
             if count:
                 found = _joined(waiting)
-                yield Strip(found.rows, found.starts, found.peers, count)
+                yield SortedBatch(found.rows, found.starts, found.peers, count)
                 waiting = [found.slice(count)]
         found = _joined(waiting)
         if found.rows.num_rows:
-            yield Strip(found.rows, found.starts, found.peers, found.rows.num_rows)
+            yield SortedBatch(found.rows, found.starts, found.peers, found.rows.num_rows)
 
     def _pieces(self, pieces: Iterator[Sorted]) -> Iterator[Sorted]:
         for piece in pieces:

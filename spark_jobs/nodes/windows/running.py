@@ -1,4 +1,4 @@
-"""All calls of a transform over the strips of a stream: the columns that they give."""
+"""All calls of a transform over the sorted batches of a stream: the columns that they give."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.kernels.function import Function, Results
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 
 #: What a value takes while an array is put together, beside its own bytes: where it stands, and where from.
@@ -94,52 +94,52 @@ class Running:
         self._is_whole = any(call.needs_partition for call in calls)
         self._ahead = max((call.ahead for call in calls), default=0)
 
-    def all_columns(self, strip: Strip) -> Iterator[pa.RecordBatch]:
-        """The rows of a strip with what the calls gave, as many at a time as there is room for their arrays."""
+    def all_columns(self, batch: SortedBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch with what the calls gave, as many at a time as there is room for their arrays."""
         if not self._giving:
-            yield self.columns(strip)
+            yield self.columns(batch)
             return
         # Where partitions have to be whole, they are what is given on at once.
-        firsts = np.flatnonzero(strip.starts[: strip.count]) if self._is_whole else strip.places
+        firsts = np.flatnonzero(batch.starts[: batch.count]) if self._is_whole else batch.places
         sizes = np.zeros(len(firsts))
         for call, function in self._giving:
-            found = np.add.reduceat(self._sizes(call, function, strip), firsts)
+            found = np.add.reduceat(self._sizes(call, function, batch), firsts)
             check(call, float(found.max()), self._share, self._node)
             sizes += found
-        ends = np.append(firsts, strip.count)
+        ends = np.append(firsts, batch.count)
         for start, count in runs(sizes, self._share):
             first, end = int(ends[start]), int(ends[start + count])
-            yield self.columns(strip.part(first, end - first, self._ahead))
+            yield self.columns(batch.part(first, end - first, self._ahead))
 
-    def _sizes(self, call: Call, function: Function, strip: Strip) -> np.ndarray:
-        """What the arrays of a call take for each row of a strip."""
-        here = strip.rows.slice(0, strip.count)
+    def _sizes(self, call: Call, function: Function, batch: SortedBatch) -> np.ndarray:
+        """What the arrays of a call take for each row of a batch."""
+        here = batch.rows.slice(0, batch.count)
         given = None if call.reads_results else self._evaluator.given(call, here)
         each = LEAST_BYTES if given is None else value_bytes(given.values)
-        found: np.ndarray = function.lengths(strip, given) * each
+        found: np.ndarray = function.lengths(batch, given) * each
         return found
 
-    def columns(self, strip: Strip) -> pa.RecordBatch:
-        """The rows of a strip with what the calls gave."""
-        rows = strip.rows
+    def columns(self, batch: SortedBatch) -> pa.RecordBatch:
+        """The rows of a batch with what the calls gave."""
+        rows = batch.rows
         for call, function in self._functions:
-            found = self._results(call, function, strip, rows)
+            found = self._results(call, function, batch, rows)
             laid = {call.column: _long(found.values, rows.num_rows)}
             if found.failures is not None:
                 laid[call.failure] = _long(found.failures, rows.num_rows)
             rows = batches.overlay(rows, laid)
-        return rows.slice(0, strip.count)
+        return rows.slice(0, batch.count)
 
-    def _results(self, call: Call, function: Function | None, strip: Strip, rows: pa.RecordBatch) -> Results:
-        here = rows.slice(0, strip.count)
+    def _results(self, call: Call, function: Function | None, batch: SortedBatch, rows: pa.RecordBatch) -> Results:
+        here = rows.slice(0, batch.count)
         if function is None:
             own = pairs.own_values(call, self._evaluator, here)
-            return pairs.results(call, self._evaluator, own, here, strip.begins, strip.places + 1)
+            return pairs.results(call, self._evaluator, own, here, batch.begins, batch.places + 1)
         given = self._evaluator.given(call, rows if call.ahead else here)
         if isinstance(function, Reach):
             assert not isinstance(call.offset, int)
-            return function.reached(strip, given, self._evaluator.value(call.offset, here))
-        return function.results(strip, given)
+            return function.reached(batch, given, self._evaluator.value(call.offset, here))
+        return function.results(batch, given)
 
 
 def _long(column: pa.Array, count: int) -> pa.Array:

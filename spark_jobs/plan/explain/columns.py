@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
     #: Looks into the files of a source.
-    Look = Callable[[SourceStep, Discovered], "Looked"]
+    Probe = Callable[[SourceStep, Discovered], "SourceProbe"]
 
 
 @dataclass(frozen=True)
-class Looked:
+class SourceProbe:
     """What looking into a source's files told.
 
     Args:
@@ -38,7 +38,7 @@ class Looked:
     reason: str | None = None
 
 
-def looked(plan: Plan, sources: Mapping[str, Discovered], look: Look | None) -> dict[str, Looked]:
+def looked(plan: Plan, sources: Mapping[str, Discovered], look: Probe | None) -> dict[str, SourceProbe]:
     """What looking into the files of each source tells; of no source where nobody looks."""
     if look is None:
         return {}
@@ -52,7 +52,7 @@ def _step(plan: Plan, name: str) -> SourceStep:
     return found
 
 
-def lines(plan: Plan, found: Mapping[str, Looked]) -> list[str]:
+def lines(plan: Plan, found: Mapping[str, SourceProbe]) -> list[str]:
     """The columns of each source."""
     shown: list[str] = []
     for name, one in found.items():
@@ -61,7 +61,7 @@ def lines(plan: Plan, found: Mapping[str, Looked]) -> list[str]:
     return shown[:-1]
 
 
-def _summary(looked: Looked) -> str:
+def _summary(looked: SourceProbe) -> str:
     if not looked.facts:
         return f"only what is declared is known: {looked.reason}"
     some = f"{looked.looked_at} of " if looked.looked_at != looked.files else ""
@@ -72,7 +72,7 @@ def _summary(looked: Looked) -> str:
     return ", ".join(words) + (f" ({looked.reason})" if looked.reason else "")
 
 
-def _columns(step: SourceStep, looked: Looked) -> Iterator[str]:
+def _columns(step: SourceStep, looked: SourceProbe) -> Iterator[str]:
     facts = looked.facts
     with_columns = looked.looked_at - facts.get("files_skipped_empty", 0)
     for column in step.columns:
@@ -86,7 +86,7 @@ def _columns(step: SourceStep, looked: Looked) -> Iterator[str]:
         yield "undeclared members are dropped without being looked for"
 
 
-def record(plan: Plan, name: str, looked: Looked) -> dict[str, Any]:
+def record(plan: Plan, name: str, looked: SourceProbe) -> dict[str, Any]:
     """The same for programs."""
     facts = looked.facts
     missing, dropped = facts.get("columns_missing", {}), facts.get("columns_dropped", ())

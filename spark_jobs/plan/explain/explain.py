@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
-from spark_jobs.nodes.terms.description import Around, Section
+from spark_jobs.nodes.terms.description import PlanSurroundings, Section
 from spark_jobs.plan import pending
 from spark_jobs.plan.explain import columns, correlation, pictures, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.diagnostics.source import Span
-    from spark_jobs.plan.explain.columns import Look, Looked
+    from spark_jobs.plan.explain.columns import Probe, SourceProbe
     from spark_jobs.plan.physical.edges import Edge
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan, PlannedNode
@@ -33,7 +33,7 @@ SCHEMA_VERSION = "1"
 _MIB = 1024 * 1024
 
 
-def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Look | None = None) -> str:
+def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Probe | None = None) -> str:
     """The plan as `text` or `json`, or as a picture: `dot`, `mermaid`, `svg` or `html`."""
     drawn = {"dot": dot, "mermaid": pictures.mermaid, "svg": pictures.svg, "html": pictures.page}.get(form)
     if drawn is not None:
@@ -41,7 +41,7 @@ def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Look | Non
     return {"text": text, "json": as_json}[form](plan, allow_outside=allow_outside, look=look)
 
 
-def text(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
+def text(plan: Plan, *, allow_outside: bool = False, look: Probe | None = None) -> str:
     """The plan for people."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
     laid = physical.laid(plan, sources)
@@ -81,11 +81,11 @@ def _details(plan: Plan, sources: Mapping[str, Discovered], section: Section) ->
     return lines
 
 
-def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> Around:
+def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> PlanSurroundings:
     readers: dict[str, tuple[str, ...]] = {}
     for consumer, edge in plan.consumers[planned.name]:
         readers[edge.port] = (*readers.get(edge.port, ()), consumer.name)
-    return Around(
+    return PlanSurroundings(
         size=sources[planned.name].bytes if planned.name in sources else None,
         feeds={edge.qualifier: edge.node for edge in planned.inputs},
         readers=readers,
@@ -140,8 +140,8 @@ def _facts(
 
 def _awaited(planned: PlannedNode) -> dict[str, str]:
     """The variables that a node reads and others set, with those."""
-    awaits = planned.step.awaits if planned.step is not None else ()
-    waits = [f"${each.path} of {', '.join(each.setters)}" for each in awaits if each.setters]
+    reads_variables = planned.step.reads_variables if planned.step is not None else ()
+    waits = [f"${each.path} of {', '.join(each.setters)}" for each in reads_variables if each.setters]
     return {"waits for": "; ".join(waits)} if waits else {}
 
 
@@ -209,7 +209,7 @@ def _budget(plan: Plan) -> list[str]:
     )
 
 
-def as_json(plan: Plan, *, allow_outside: bool = False, look: Look | None = None) -> str:
+def as_json(plan: Plan, *, allow_outside: bool = False, look: Probe | None = None) -> str:
     """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
     laid = physical.laid(plan, sources)
@@ -246,7 +246,7 @@ def _node_record(
     plan: Plan,
     planned: PlannedNode,
     sources: Mapping[str, Discovered],
-    looked: Mapping[str, Looked],
+    looked: Mapping[str, SourceProbe],
     passing: Sequence[Edge],
 ) -> dict[str, Any]:
     record: dict[str, Any] = {

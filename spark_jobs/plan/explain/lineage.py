@@ -79,7 +79,7 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
 
 def _behind(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterator[tuple[str, str]]:
     """The nodes that give what a node reads as a column of an input, or as `$…`, with what it is called there."""
-    awaited = {value(each.path): each for each in planned.step.awaits} if planned.step is not None else {}
+    awaited = {value(each.path): each for each in planned.step.reads_variables} if planned.step is not None else {}
     if name in awaited:
         yield from ((setter, value(awaited[name].declared)) for setter in awaited[name].setters)
     elif _has(plan, planned, planned.inputs[number].node, name):

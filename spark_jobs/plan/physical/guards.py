@@ -14,7 +14,7 @@ from spark_jobs.nodes import program_reads, registry
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.records.guarded import OPEN, Guard
-from spark_jobs.nodes.terms.wanted import NOTHING
+from spark_jobs.nodes.terms.required_columns import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -87,10 +87,10 @@ def _has_secret(names: Iterable[str], coming: frozenset[str]) -> bool:
 
 def _variables(planned: PlannedNode, found: Found) -> frozenset[str]:
     """The variables that a node reads and that credentials have gone into."""
-    awaits = () if planned.step is None else planned.step.awaits
+    reads_variables = () if planned.step is None else planned.step.reads_variables
     return frozenset(
         columns.value(each.path)
-        for each in awaits
+        for each in reads_variables
         if any(columns.value(each.declared) in found[setter] for setter in each.setters)
     )
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
-from spark_jobs.nodes.terms.requirements import Above, Requirements
-from spark_jobs.nodes.terms.wanted import NOTHING
+from spark_jobs.nodes.terms.required_columns import NOTHING
+from spark_jobs.nodes.terms.requirements import Requirements, Upstream
 from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes import node
-    from spark_jobs.nodes.terms.wanted import Wanted
+    from spark_jobs.nodes.terms.required_columns import RequiredColumns
     from spark_jobs.plan.binder import Compiled
     from spark_jobs.plan.plan import Input, PlannedNode
 
@@ -79,7 +79,7 @@ def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
     return only.pushed_predicates if only is not None else ()
 
 
-def wanted(nodes: Sequence[PlannedNode]) -> dict[str, Wanted]:
+def wanted(nodes: Sequence[PlannedNode]) -> dict[str, RequiredColumns]:
     """What anything behind each node reads of what it gives."""
     found = {planned.name: NOTHING for planned in nodes}
     kinds = registry.node_types()
@@ -92,7 +92,7 @@ def wanted(nodes: Sequence[PlannedNode]) -> dict[str, Wanted]:
     return found
 
 
-def _set_for(planned: PlannedNode, index: int, sets: tuple[Wanted, ...]) -> Wanted:
+def _set_for(planned: PlannedNode, index: int, sets: tuple[RequiredColumns, ...]) -> RequiredColumns:
     if len(sets) == 1:
         return sets[0]
     # Nodes with named inputs list their sets in the order of the inputs.
@@ -107,11 +107,11 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
     return found
 
 
-def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Above:
+def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Upstream:
     everything = _upstream(planned, nodes, lambda each: list(each.inputs))
     streams = _upstream(planned, nodes, upstream.streams)
     sources = frozenset(name for name in everything if not nodes[name].inputs)
-    return Above(frozenset(everything), sources, sources & streams)
+    return Upstream(frozenset(everything), sources, sources & streams)
 
 
 def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[str]:

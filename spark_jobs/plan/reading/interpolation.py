@@ -36,7 +36,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Edit:
-    """A stretch of a text that was replaced: its offsets in the text before, and the length of what stands there."""
+    """A range of a text that was replaced: its offsets in the text before, and the length of what stands there."""
 
     start: int
     end: int

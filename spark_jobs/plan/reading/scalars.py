@@ -70,7 +70,7 @@ def trimmed_end(text: str, start: int, end: int) -> int:
 
 
 def segments(text: str, start: int, style: str | None, value: str) -> tuple[tuple[int, int], ...]:
-    """Where the characters of a scalar's value stand: (offset in the value, in the file) of each unbroken stretch."""
+    """Where the characters of a scalar's value stand: (offset in the value, in the file) of each unbroken range."""
     if style == "'":
         return _quoted(text, start + 1, value, "'")
     if style == '"':
@@ -122,7 +122,7 @@ def _common(value: str, at: int, content: str) -> int:
 
 
 def _quoted(text: str, start: int, value: str, quote: str) -> tuple[tuple[int, int], ...]:
-    """Walks a quoted scalar: escapes and folded line ends break stretches."""
+    """Walks a quoted scalar: escapes and folded line ends break ranges."""
     found = [(0, start)]
     at, offset = 0, start
 

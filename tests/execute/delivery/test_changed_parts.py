@@ -125,7 +125,7 @@ def test_merged_runs_that_are_not_as_they_were_written_end_the_run(
     pipelines.write(tmp_path, {"pipeline.yaml": text, "rows.csv": ROWS, "out/copy.csv": "old\n"})
     merge = merging.merge
 
-    def merged(*arguments: object) -> list[list[merging.Noted]]:
+    def merged(*arguments: object) -> list[list[merging.SortedPart]]:
         found = merge(*arguments)  # type: ignore[arg-type]
         how(Path(found[0][0].piece.path))
         return found  # type: ignore[return-value]

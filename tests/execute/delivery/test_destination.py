@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.delivery.destination import FileType
 from spark_jobs.execute.run import executor
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
@@ -100,8 +100,8 @@ class Memory:
     def problem(self, path: Path) -> str | None:
         return None
 
-    def standing(self, path: Path) -> Standing:
-        return Standing.FILE if str(path) in _PUBLISHED else Standing.NOTHING
+    def standing(self, path: Path) -> FileType:
+        return FileType.FILE if str(path) in _PUBLISHED else FileType.NOTHING
 
     def stamp(self, path: Path) -> str | None:
         return str(hash(_PUBLISHED[str(path)])) if str(path) in _PUBLISHED else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute.inputs import Inputs
 from spark_jobs.execute.run import passes
-from spark_jobs.execute.run.products import Products
+from spark_jobs.execute.run.pass_results import PassResults
 from spark_jobs.execute.tasks.report import Part, TaskReport
 from tests.execute import pipelines, without_spark
 
@@ -43,7 +43,7 @@ def reports() -> list[TaskReport]:
 
 
 def test_parts_are_in_record_order_whatever_task_told_first() -> None:
-    products = Products(Inputs({}, {}, {}, ()))
+    products = PassResults(Inputs({}, {}, {}, ()))
     products.add(0, reports())
     assert [part.path for part in products.parts_of("o")] == ["/first", "/later", "/other path"]
     assert products.parts_of("p") == []

@@ -21,10 +21,10 @@ class _Step:
     name: str
 
 
-def _outbox(folder: Path, share: int) -> tuple[shuffle_buffer.ShuffleBuffer, spill.Space]:
+def _outbox(folder: Path, share: int) -> tuple[shuffle_buffer.ShuffleBuffer, spill.TaskSpill]:
     op = fragments.PhysicalOperator("g#final", _Step("g"), shape.Role.FINAL, 0, silent=False)  # type: ignore[arg-type]
     exchange = fragments.Exchange(0, shape.ExchangeKind.HASH, 1, 4, "g#final")
-    space = spill.Space(spill.Settings(str(folder)))
+    space = spill.TaskSpill(spill.Settings(str(folder)))
     return shuffle_buffer.ShuffleBuffer(
         fragments.Job(0, (), {op.id: op}, (exchange,)), 0, memory.MemoryPool(share), lambda: space
     ), space

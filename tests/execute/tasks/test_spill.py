@@ -85,13 +85,13 @@ def test_nothing_stays_in_the_spill_folder(tmp_path: Path, monkeypatch: pytest.M
     scratch = _workspace(tmp_path, "")
     _write(tmp_path, BODIES["groups"], 24_000, 24_000)
     seen: list[str] = []
-    put = spill.Space.put
+    put = spill.TaskSpill.put
 
-    def noting(self: spill.Space, node: str, data: bytes) -> spill.SpilledBytes:
+    def noting(self: spill.TaskSpill, node: str, data: bytes) -> spill.SpilledBytes:
         seen.extend(os.listdir(scratch))
         return put(self, node, data)
 
-    monkeypatch.setattr(spill.Space, "put", noting)
+    monkeypatch.setattr(spill.TaskSpill, "put", noting)
     assert _run(tmp_path, SMALL).result.error is None
     assert {name.rpartition("-")[0] for name in seen} == {"clinker-spill"}
     assert not list(scratch.iterdir())
@@ -146,14 +146,14 @@ def test_a_folder_that_is_removed_ends_the_run_whatever_other_folders_there_are(
     (tmp_path / "local").mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
     _write(tmp_path, BODIES["groups"], 24_000, 24_000)
-    put = spill.Space.put
+    put = spill.TaskSpill.put
 
-    def putting(self: spill.Space, node: str, data: bytes) -> spill.SpilledBytes:
+    def putting(self: spill.TaskSpill, node: str, data: bytes) -> spill.SpilledBytes:
         for folder in [*scratch.iterdir()] if self.spilled else []:
             shutil.rmtree(folder)
         return put(self, node, data)
 
-    monkeypatch.setattr(spill.Space, "put", putting)
+    monkeypatch.setattr(spill.TaskSpill, "put", putting)
     outcome = _run(tmp_path, SMALL)
     assert outcome.result.exit_code == 4
     assert outcome.result.error is not None
@@ -167,7 +167,7 @@ def test_on_other_machines_each_run_has_a_cap_of_its_own(tmp_path: Path, monkeyp
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     for run in ("clinker-spill-a", "clinker-spill-b"):
         settings = spill.Settings(f"/driver/only/{run}", 1000, made_in="another machine")
-        first, second = spill.Space(settings), spill.Space(settings)
+        first, second = spill.TaskSpill(settings), spill.TaskSpill(settings)
         first.put("n", b"x" * 600)
         with pytest.raises(Exhausted, match=r"600 bytes are spilled and 600 more"):
             second.put("n", b"x" * 600)
@@ -180,7 +180,7 @@ def test_a_task_keeps_to_the_folder_that_it_began_with(tmp_path: Path, monkeypat
     """A folder that other machines share may go between two writes of a task."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     (tmp_path / "shared").mkdir()
-    space = spill.Space(spill.Settings(str(tmp_path / "shared"), 1000, made_in="another machine"))
+    space = spill.TaskSpill(spill.Settings(str(tmp_path / "shared"), 1000, made_in="another machine"))
     space.put("n", b"x")
     shutil.rmtree(tmp_path / "shared")
     with pytest.raises(Exhausted, match=f"spill directory {tmp_path}/shared became unavailable"):
@@ -204,7 +204,7 @@ def test_blocks_are_compressed_as_wanted(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array([f"{number} is a number, as all others are" for number in range(5000)])})
     sizes = {}
     for mode in ("on", "off", "auto"):
-        space = spill.Space(spill.Settings(str(tmp_path), None, mode))
+        space = spill.TaskSpill(spill.Settings(str(tmp_path), None, mode))
         whole, few = space.put_rows("n", table), space.put_rows("n", table.slice(0, 10))
         assert whole.read() == table
         assert few.read() == table.slice(0, 10)

@@ -147,9 +147,9 @@ def in_parts(
         return writer.empty
     joined = frame.joined([note for _, note in written])
     pieces = [joined.start]
-    for (data, _), stretches in zip(written, joined.parts, strict=True):
+    for (data, _), ranges in zip(written, joined.parts, strict=True):
         at = 0
-        for before, known in stretches:
+        for before, known in ranges:
             end = len(data) if known is None else at + known
             pieces += [before, data[at:end]]
             at = end

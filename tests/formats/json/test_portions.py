@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.json.texts import portions as json_portions
 
 
@@ -15,9 +15,9 @@ from spark_jobs.formats.json.texts import portions as json_portions
 def test_short_lines_make_portions_of_so_many(monkeypatch: pytest.MonkeyPatch, end: str, most: int) -> None:
     monkeypatch.setattr(json_portions, "MOST_LINES", most)
     lines = [*(f"x{number}" for number in range(40)), "", '{"id":1}', *(f'{{"id":{number}}}' for number in range(20))]
-    stretch = Stretch()
+    stats = RangeStats()
     data = end.join(lines).encode()
-    portions = [*json_portions.portions(io.BytesIO(data), stretch)]
+    portions = [*json_portions.portions(io.BytesIO(data), stats)]
     assert [line.decode() for portion in portions for line in portion.singly] == [line for line in lines if line]
     assert max(portion.count for portion in portions) <= most
-    assert stretch.bytes_read == len(data)
+    assert stats.bytes_read == len(data)

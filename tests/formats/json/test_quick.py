@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.byte_stream import Stretch
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import exact, parser, quick
@@ -44,7 +44,7 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
     wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
     reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted)
-    return [block.batch for block in reader.blocks(lambda: io.BytesIO(f"{text}\n".encode()), Stretch())]
+    return [block.batch for block in reader.blocks(lambda: io.BytesIO(f"{text}\n".encode()), RangeStats())]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "  \n"], ids=repr)
@@ -62,7 +62,7 @@ def test_columns_with_another_name_in_the_file_are_read_by_columns(exactly: list
         SourceColumn("at", types.FLOAT, alias="price", required=True),
     )
     reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), Reading(columns, ("name",)))
-    (block,) = reader.blocks(lambda: io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), Stretch())
+    (block,) = reader.blocks(lambda: io.BytesIO(f"{chr(10).join(LINES)}\n".encode()), RangeStats())
     assert exactly == []
     assert block.batch.to_pylist()[7] == {"name": 7, "id": "é", "at": 7.5, "$widened.name": '"n\\n7"'}
 
@@ -131,7 +131,7 @@ def test_blocks_of_lines_are_as_small_as_memory_asks(arrays: tuple[ArrayPath, ..
     def found(block_bytes: int) -> list[list[dict[str, object]]]:
         wanted = Reading(columns, block_bytes=block_bytes)
         reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted, arrays)
-        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(text), Stretch())]
+        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(text), RangeStats())]
 
     whole, cut = found(1 << 30), found(len(text) // 9)
     assert (len(whole), len(cut)) == (1, 19 if arrays else 10)
@@ -149,7 +149,7 @@ def test_blocks_of_arrays_are_as_small_as_memory_asks(where: str | None, between
     def found(block_bytes: int) -> list[list[dict[str, object]]]:
         wanted = Reading(columns, block_bytes=block_bytes)
         reader = parser.JsonParser("in.json", layout, JsonRead(record_path=where), wanted)
-        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(data), Stretch())]
+        return [block.batch.to_pylist() for block in reader.blocks(lambda: io.BytesIO(data), RangeStats())]
 
     whole, cut = found(1 << 30), found(len(data) // 9)
     # The first elements tell what stands between them. Bytes are read as many at a time as make a block.

@@ -126,7 +126,7 @@ def test_stretches_are_read_as_expat_reads_them(seed: int, tmp_path: Path, monke
     unmapped = chance.choice([OnUnmapped.DROP, OnUnmapped.AUTO_WIDEN])
     options = XmlRead(chance.choice(["d/r", "/d/r"]), namespace_handling=chance.choice(list(Namespaces)))
     with monkeypatch.context() as alone:
-        alone.setattr(columns.Columns, "stretch", lambda *_: None)
+        alone.setattr(columns.Columns, "regular", lambda *_: None)
         alone.setattr(Shapes, "new", lambda *_: None)
         expected = told(tmp_path / "in.xml", data, options, on_unmapped=unmapped)
     how = {"on_unmapped": unmapped, "tuning": Tuning(xml_first_bytes=chance.choice([20, 100]))}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs import ownership
-from spark_jobs.execute.delivery.destination import Content, Standing
+from spark_jobs.execute.delivery.destination import Content, FileType
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
 from spark_jobs.execute.delivery.local.journal import Rename
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
@@ -82,13 +82,13 @@ class LocalFiles:
         """See `Destination`; the limit is that of the usual file systems."""
         return f"the name has more than {_LONGEST_NAME} bytes" if len(os.fsencode(path.name)) > _LONGEST_NAME else None
 
-    def standing(self, path: Path) -> Standing:
+    def standing(self, path: Path) -> FileType:
         """See `Destination`; a link counts as what it leads to."""
         if not os.path.lexists(path):
-            return Standing.NOTHING
+            return FileType.NOTHING
         if path.is_file():
-            return Standing.FILE
-        return Standing.FOLDER if path.is_dir() else Standing.OTHER
+            return FileType.FILE
+        return FileType.FOLDER if path.is_dir() else FileType.OTHER
 
     def stamp(self, path: Path) -> str | None:
         """See `Destination`."""

@@ -31,8 +31,8 @@ def join(content: Content, target: Path) -> int:
     """
     rest, mode, known = content.pieces, "wb", 0
     if content.uses_up:
-        for path, stretches in _by_part(rest):
-            destination.check(LocalPartStore(), destination.whole(path, sum(each.size for each in stretches)))
+        for path, segments in _by_part(rest):
+            destination.check(LocalPartStore(), destination.whole(path, sum(each.size for each in segments)))
         is_begun = bool(rest) and not content.start and not any(piece.before for piece in rest)
         if is_begun and Path(rest[0].path).parent == target.parent:
             os.replace(rest[0].path, target)

@@ -85,7 +85,7 @@ def _complete(found: DraftFolder) -> None:
                 return
         if (known := journal.Journal.read(folder)) is None:
             return
-        Redoing(known, Path(place)).run()
+        JournalReplay(known, Path(place)).run()
         with ownership.placed(folder):
             os.unlink(JOURNAL, dir_fd=folder)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
@@ -99,7 +99,7 @@ def _opened(draft: DraftFolder, held: ExitStack) -> int | None:
 
 
 @dataclass
-class Redoing:
+class JournalReplay:
     """The renames of a journal, done again; what was done already is left as it is."""
 
     known: journal.Journal

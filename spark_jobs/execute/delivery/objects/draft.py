@@ -258,7 +258,7 @@ def _sendings(upload: Upload, content: Content) -> Iterator[_Sending]:
     """What is to be sent of a file; each part of the run is looked at where its first byte is sent."""
     wholes = {piece.path: piece for piece in content.whole_parts}
     for number, part in enumerate(upload_parts(content.laid_out(), content.size), 1):
-        first = [each.path for each in part.stretches if isinstance(each, Piece) and not each.start]
+        first = [each.path for each in part.segments if isinstance(each, Piece) and not each.start]
         yield _Sending(upload, number, part, tuple(wholes[path] for path in dict.fromkeys(first) if path in wholes))
 
 
@@ -286,6 +286,6 @@ def _send(part_store: PartStore, store: WritableS3, batch: Sequence[_Sending]) -
             end = piece.start + piece.size
             tags.append(store.copy(each.upload, each.number, location.parse(piece.path), piece.start, end))
         else:
-            data = remains.at_once(partial(destination.read, part_store), each.part.stretches)
+            data = remains.at_once(partial(destination.read, part_store), each.part.segments)
             tags.append(store.send(each.upload, each.number, b"".join(data)))
     return tags

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery.destination import Standing
+from spark_jobs.execute.delivery.destination import FileType
 from spark_jobs.execute.delivery.objects import layout, remains
 from spark_jobs.execute.delivery.objects.draft import ObjectDraft
 from spark_jobs.execute.delivery.objects.lease import Lease
@@ -42,17 +42,17 @@ class ObjectFiles:
             return f"its key has more than {MOST_KEY_BYTES} bytes"
         return None
 
-    def standing(self, path: Location) -> Standing:
+    def standing(self, path: Location) -> FileType:
         """See `Destination`; a folder is the beginning of a key."""
         found = next(iter(self.store.pages(path, deep=True, most=1)), None)
         objects = found.objects if found is not None else ()
         self._note(path, next((each for each in objects if each.location == path), None))
         if not objects:
-            return Standing.NOTHING
+            return FileType.NOTHING
         if objects[0].location == path:
-            return Standing.FILE
+            return FileType.FILE
         below = next(iter(self.store.pages(path / "", deep=True, most=1)), None)
-        return Standing.FOLDER if below is not None and below.objects else Standing.NOTHING
+        return FileType.FOLDER if below is not None and below.objects else FileType.NOTHING
 
     def stamp(self, path: Location) -> str | None:
         """See `Destination`: the mark that it was written with."""

@@ -17,7 +17,7 @@ from spark_jobs.stores.s3_writing import LEAST_PART_BYTES, Upload, WritableS3
 
 if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import Look
+    from spark_jobs.stores.s3_writing import ObjectInfo
 
 #: So many bytes are held in memory until they go to a file without a name, and so many are sent at a time.
 _HELD_BYTES = 1 << 20
@@ -53,7 +53,7 @@ class ObjectPartStore:
         found = self._look(place)
         return ObjectFile(ObjectReader(self.store, place, found.size, found.version), found.size)
 
-    def _look(self, place: Location) -> Look:
+    def _look(self, place: Location) -> ObjectInfo:
         found = self.store.look(place)
         if found is None:
             raise StoreError(Kind.MISSING, "a part of the run is gone: somebody has removed it; run again", str(place))

@@ -13,7 +13,7 @@ from spark_jobs.tuning import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.byte_stream import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, RangeStats
     from spark_jobs.formats.json.texts.portions import Lines
 
 _SPACE = " \t\n\r"
@@ -24,7 +24,7 @@ class ArrayText:
 
     Args:
         stream: its bytes.
-        stretch: is told how many were read.
+        stats: filled in with what was read.
         chunk_bytes: how much is read at once.
         most_bytes: how long an element may be.
         most_elements: how many elements make a piece.
@@ -33,13 +33,13 @@ class ArrayText:
     def __init__(
         self,
         stream: ByteStream,
-        stretch: Stretch,
+        stats: RangeStats,
         chunk_bytes: int = DEFAULT.json_portion_bytes,
         most_bytes: int = sys.maxsize,
         most_elements: int = sys.maxsize,
     ) -> None:
         self._stream = stream
-        self._stretch = stretch
+        self._stats = stats
         self._chunk_bytes = chunk_bytes
         self._most_bytes = most_bytes
         self._most_elements = most_elements
@@ -60,7 +60,7 @@ class ArrayText:
     def _more(self, size: int) -> None:
         """Read on; complete characters go to the text, what was taken apart is dropped."""
         chunk = self._stream.read(size)
-        self._stretch.bytes_read += len(chunk)
+        self._stats.bytes_read += len(chunk)
         self._bytes_read += len(chunk)
         self._at_end = not chunk
         data = self._bytes + chunk

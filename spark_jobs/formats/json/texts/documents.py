@@ -16,7 +16,7 @@ from spark_jobs.tuning import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.byte_stream import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, RangeStats
 
 
 class DocumentText(array.ArrayText):
@@ -24,7 +24,7 @@ class DocumentText(array.ArrayText):
 
     Args:
         stream: its bytes.
-        stretch: is told how many were read.
+        stats: filled in with what was read.
         keys: the path.
         chunk_bytes: how much is read at once.
         most_bytes: how long an element, or a value beside the array, may be.
@@ -34,13 +34,13 @@ class DocumentText(array.ArrayText):
     def __init__(
         self,
         stream: ByteStream,
-        stretch: Stretch,
+        stats: RangeStats,
         keys: Sequence[str],
         chunk_bytes: int = DEFAULT.json_portion_bytes,
         most_bytes: int = sys.maxsize,
         most_elements: int = sys.maxsize,
     ) -> None:
-        super().__init__(stream, stretch, chunk_bytes, most_bytes, most_elements)
+        super().__init__(stream, stats, chunk_bytes, most_bytes, most_elements)
         self._keys = keys
         self._size: int | None = None
 

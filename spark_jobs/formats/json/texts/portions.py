@@ -15,7 +15,7 @@ from spark_jobs.tuning import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.byte_stream import ByteStream, Stretch
+    from spark_jobs.formats.byte_stream import ByteStream, RangeStats
 
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -113,19 +113,19 @@ def count(data: bytes) -> int:
 
 def portions(
     stream: ByteStream,
-    stretch: Stretch,
+    stats: RangeStats,
     size: int = DEFAULT.json_portion_bytes,
     most_bytes: int = sys.maxsize,
     most_lines: int = MOST_LINES,
 ) -> Iterator[Lines]:
-    """The lines of a stream, so many bytes and lines at once at most; notes in `stretch` how much was read.
+    """The lines of a stream, so many bytes and lines at once at most; notes in `stats` how much was read.
 
     Raises:
         TooLong: a line is longer than it may be.
     """
     rest = b""
     while chunk := stream.read(max(size, len(rest))):
-        stretch.bytes_read += len(chunk)
+        stats.bytes_read += len(chunk)
         data = rest + chunk
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         rest = data[end:]

@@ -140,7 +140,7 @@ class Objects:
 def _gathered(
     data: np.ndarray[tuple[int], np.dtype[np.uint8]], starts: Places, stops: Places, is_there: Mask | None = None
 ) -> pa.StringArray:
-    """Stretches of a text that follow one another, as a column; null where there is none."""
+    """Ranges of a text that follow one another, as a column; null where there is none."""
     some = slice(None) if is_there is None else is_there
     steps = np.zeros(len(data) + 1, dtype=np.int8)
     steps[starts[some]] += 1

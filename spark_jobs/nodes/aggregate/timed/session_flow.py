@@ -34,7 +34,7 @@ class Flow:
 
     def __init__(
         self,
-        room: spill.Room,
+        room: spill.SpillContext,
         node: str,
         keys: Sequence[str],
         since: str,
@@ -82,7 +82,7 @@ class Held(spill.Keyed):
 
     def __init__(
         self,
-        room: spill.Room,
+        room: spill.SpillContext,
         node: str,
         keys: Sequence[str],
         merge: Callable[[Sequence[pa.Table]], pa.Table],

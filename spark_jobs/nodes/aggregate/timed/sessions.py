@@ -1,6 +1,6 @@
 """Sessions: records of a key between two pauses, found by sorting times, whole columns at once.
 
-A *piece* is what is known of a session: a record, or some records that are in one session for certain, as the stretch
+A *piece* is what is known of a session: a record, or some records that are in one session for certain, as the range
 from the first time to the last. Pieces of a key that overlap, or have no pause between them, are of one session.
 """
 

@@ -1,12 +1,12 @@
 """Watermarks: how far each source has come before a record, over all tasks, without reading anything twice.
 
 A window is closed for a record when every source has passed its end before that record. Which sources have passed it
-*within the task* is known when the record is taken (`Watch`). What came before the task's first record is not known,
-but it is the same for all records of the task. So records of a window for which the same sources had passed it are late
-together or not at all: they are grouped together, and the number of that set of sources travels with their partial
-group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
+*within the task* is known when the record is taken (`WatermarkTracker`). What came before the task's first record is
+not known, but it is the same for all records of the task. So records of a window for which the same sources had passed
+it are late together or not at all: they are grouped together, and the number of that set of sources travels with their
+partial group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
 partitions where its groups go. There they are known before any group comes, and the groups come in the order of their
-ranks (`Heard`).
+ranks (`ReceivedWatermarks`).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ NEVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Seen:
+class EarlierMaxima:
     """How far sources had come in a task before each of some records: event times, `NEVER` where there was none."""
 
     before: Mapping[int, Numbers]
 
 
 @dataclass
-class Watch:
+class WatermarkTracker:
     """How far each source has come in a merge path of a task."""
 
     maxima: dict[int, int] = field(default_factory=dict)
 
-    def take(self, times: Numbers, sources: Numbers) -> Seen:
+    def take(self, times: Numbers, sources: Numbers) -> EarlierMaxima:
         """Records come; gives what was known before each."""
         present = [int(sources[0])] if len(sources) and (sources == sources[0]).all() else np.unique(sources).tolist()
         known = dict(self.maxima)
@@ -53,7 +53,7 @@ class Watch:
             reached = np.maximum.accumulate(np.concatenate([[known.pop(source, NEVER)], mine]))
             running[source], self.maxima[source] = reached[:-1], int(reached[-1])
         others = {source: np.full(len(times), time) for source, time in known.items()}
-        return Seen({**running, **others})
+        return EarlierMaxima({**running, **others})
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Sets:
 
     numbers: dict[frozenset[int], int] = field(default_factory=lambda: {frozenset(): 0})
 
-    def of(self, seen: Seen, rows: Numbers, closes: Numbers) -> Numbers:
+    def of(self, seen: EarlierMaxima, rows: Numbers, closes: Numbers) -> Numbers:
         """The number of the set of sources that had passed a time before each record.
 
         Args:
@@ -89,13 +89,13 @@ class Sets:
         return np.array([number for each, number in self.numbers.items() if len(each) >= count], dtype=np.int64)
 
 
-def message(watches: Mapping[int, Watch], sets: Sets, sample: list[Any]) -> bytes:
+def message(watches: Mapping[int, WatermarkTracker], sets: Sets, sample: list[Any]) -> bytes:
     """A task's report: the maxima of its merge paths by rank, its sets, and a sample of its groups' places."""
     maxima = {rank: watch.maxima for rank, watch in watches.items() if watch.maxima}
     return json.dumps({"maxima": maxima, "sets": [sorted(each) for each in sets.numbers], "sample": sample}).encode()
 
 
-class Heard:
+class ReceivedWatermarks:
     """What the tasks before an exchange told.
 
     Args:

@@ -24,7 +24,7 @@ from spark_jobs.nodes.records.columns import CORRELATION, GROUP, ORIGIN_NAMES, S
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.step import AggregateStep
     from spark_jobs.nodes.aggregate.timed.time_window import TimeWindow
-    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers, Seen
+    from spark_jobs.nodes.aggregate.timed.watermarks import EarlierMaxima, Numbers
 
 EVENT_TIME = SOURCE.of("event_time")
 #: A record's position among those that the operator took at once.
@@ -51,7 +51,7 @@ class Partial(partial.Partial):
         assert self.step.time_window is not None
         self.window: TimeWindow = self.step.time_window
         self.sets = watermarks.Sets()
-        self.watches: dict[int, watermarks.Watch] = {}
+        self.watches: dict[int, watermarks.WatermarkTracker] = {}
         self.sample: list[tuple[int, int]] = []
         self._suspected = 0
 
@@ -66,10 +66,10 @@ class Partial(partial.Partial):
             batch = batch.take(pa.array(np.flatnonzero(times.is_valid().to_numpy(zero_copy_only=False))))
         return batch, pc.cast(batch.data.column(EVENT_TIME), pa.int64()).to_numpy()
 
-    def watch(self, batch: batches.Batch, times: Numbers) -> Seen:
+    def watch(self, batch: batches.Batch, times: Numbers) -> EarlierMaxima:
         """How far each source had come before each record; all that come count, whatever becomes of them here."""
         sources, _, _ = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-        watch = self.watches.setdefault(self.stream.rank(batch), watermarks.Watch())
+        watch = self.watches.setdefault(self.stream.rank(batch), watermarks.WatermarkTracker())
         return watch.take(times, sources.to_numpy().astype(np.int64))
 
     def fail_late(self, batch: batches.Batch, rows: Numbers, starts: Numbers) -> None:
@@ -114,7 +114,7 @@ class Final(run.Final):
         super().open()
         assert self.step.time_window is not None
         self.window: TimeWindow = self.step.time_window
-        self.heard = watermarks.Heard(self.window.sources)
+        self.heard = watermarks.ReceivedWatermarks(self.window.sources)
 
     def hear(self, message: bytes) -> None:
         self.heard.hear(message)

@@ -22,7 +22,7 @@ from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.partial import _Grouped
-    from spark_jobs.nodes.aggregate.timed.watermarks import Numbers, Seen
+    from spark_jobs.nodes.aggregate.timed.watermarks import EarlierMaxima, Numbers
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Partial(windowed.Partial):
         batch: batches.Batch,
         prepared: dict[str, pa.Array],
         found: tuple[Numbers, windows.Spans, Numbers],
-        seen: Seen,
+        seen: EarlierMaxima,
     ) -> None:
         """Hold each record for each of its windows that is not closed for certain."""
         rows, spans, passed = found

@@ -10,11 +10,11 @@ import pyarrow as pa
 from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Failure, packed
-from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results, combined_failures
+from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, combined_failures
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 
 class ByRow(Function):
@@ -26,30 +26,30 @@ class ByRow(Function):
         self._window = declare.windows()[call.function]
         self._state: Any = None
 
-    def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
+    def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
         """As many as there are values so far; texts that differ may be one value."""
-        taken = np.ones(strip.count, dtype=bool)
+        taken = np.ones(batch.count, dtype=bool)
         if given is not None and self._window.gathers is declare.Gathers.DISTINCT:
-            texts = given.values.slice(0, strip.count).dictionary_encode().indices.fill_null(-1).to_numpy()
-            pairs = strip.partitions * (int(texts.max()) + 2) + texts + 1
+            texts = given.values.slice(0, batch.count).dictionary_encode().indices.fill_null(-1).to_numpy()
+            pairs = batch.partitions * (int(texts.max()) + 2) + texts + 1
             taken[:] = False
             taken[np.unique(pairs, return_index=True)[1]] = True
-        known = len(self._state.items) if strip.head and self._state is not None else 0
-        return strip.running(taken.astype(np.int64), known)
+        known = len(self._state.items) if batch.head and self._state is not None else 0
+        return batch.running(taken.astype(np.int64), known)
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The values, one after the other."""
-        return self.ended(strip, given, strip.places)
+        return self.ended(batch, given, batch.places)
 
-    def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:
+    def ended(self, batch: SortedBatch, given: Arguments, rows: np.ndarray) -> Results:
         """The values of some rows."""
-        wanted = np.zeros(strip.count, dtype=bool)
+        wanted = np.zeros(batch.count, dtype=bool)
         wanted[rows] = True
         assert self._window.meaning is not None
-        items = values.from_arrow(given.values.slice(0, strip.count), self.call.argument_type)
+        items = values.from_arrow(given.values.slice(0, batch.count), self.call.argument_type)
         found: list[Any] = []
         problems: list[str | None] = []
-        for value, starts, told in zip(items, strip.starts.tolist(), wanted.tolist(), strict=False):
+        for value, starts, told in zip(items, batch.starts.tolist(), wanted.tolist(), strict=False):
             if starts or self._state is None:
                 self._state = self._window.meaning()
             self._state.step(value)
@@ -62,6 +62,6 @@ class ByRow(Function):
                 found.append(None)
                 problems.append(packed(problem))
         failures = pa.array(problems, pa.string())
-        given_ = self._failing.of(strip, given)
+        given_ = self._failing.of(batch, given)
         both = combined_failures(None if given_ is None else given_.take(pa.array(rows)), failures)
         return Results(values.to_arrow(found, self.call.type), both)

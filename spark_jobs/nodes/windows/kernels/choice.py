@@ -44,7 +44,7 @@ __all__ = [
 
 
 def begin(call: Call) -> Function:
-    """The function of a call, before its first strip."""
+    """The function of a call, before its first batch."""
     window = declare.windows()[call.function]
     if window.running is None or window.is_by_row(call.argument_type):
         return ByRow(call)

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.nodes.windows import codes
-from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 #: Codes up to here can be added to one another.
 _MOST = 1 << 62
@@ -27,29 +27,29 @@ class Max(Function):
         #: The winner of the partition that goes on.
         self._carried: pa.Array | None = None
 
-    def results(self, strip: Strip, given: Given) -> Results:
-        """The winners; what won in earlier strips takes part as a row before the first."""
-        values = given.values.slice(0, strip.count)
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
+        """The winners; what won in earlier batches takes part as a row before the first."""
+        values = given.values.slice(0, batch.count)
         carried = 0
-        wide = strip
-        if strip.head and self._carried is not None:
+        wide = batch
+        if batch.head and self._carried is not None:
             carried = 1
             values = pa.concat_arrays([self._carried, values])
-            wide = strip.behind(1)
+            wide = batch.behind(1)
         found = self._winners(wide, values).slice(carried)
-        self._carried = found.slice(strip.count - 1)
-        return Results(found, self._failing.of(strip, given))
+        self._carried = found.slice(batch.count - 1)
+        return Results(found, self._failing.of(batch, given))
 
-    def _winners(self, strip: Strip, values: pa.Array) -> pa.Array:
+    def _winners(self, batch: SortedBatch, values: pa.Array) -> pa.Array:
         ranked = codes.of_values(values, self.call.argument_type)
-        if (int(strip.partitions[-1]) + 1) * ranked.size > _MOST:
+        if (int(batch.partitions[-1]) + 1) * ranked.size > _MOST:
             ranked = ranked.dense()
         numbers = self.ranks(ranked)
         # Each partition's codes are above all of those before it, so that one running maximum serves them all.
-        floor = strip.partitions * ranked.size
+        floor = batch.partitions * ranked.size
         best = np.maximum.accumulate(floor + numbers)
         won = np.concatenate([[True], best[1:] > best[:-1]])
-        rows = np.maximum.accumulate(np.where(won, strip.places, 0))
+        rows = np.maximum.accumulate(np.where(won, batch.places, 0))
         return values.take(pa.array(rows, mask=best == floor))
 
     def ranks(self, ranked: codes.Codes) -> np.ndarray:

@@ -10,11 +10,11 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 
 @dataclass(frozen=True)
-class Given:
+class Arguments:
     """What a function is given of each row: values, and packed failures where computing them failed."""
 
     values: pa.Array
@@ -35,22 +35,22 @@ class Results:
 
 
 class Function:
-    """A call at work on the strips of a stream, one after the other."""
+    """A call at work on the sorted batches of a stream, one after the other."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
 
-    def results(self, strip: Strip, given: Given) -> Results:
-        """The results for a strip, of which the rest of a partition may follow."""
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
+        """The results for a batch, of which the rest of a partition may follow."""
         raise NotImplementedError
 
-    def lengths(self, strip: Strip, given: Given | None) -> np.ndarray:
-        """How many values the array of each row of a strip has at most; `given` is None where it is not known yet."""
+    def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
+        """How many values the array of each row of a batch has at most; `given` is None where it is not known yet."""
         raise NotImplementedError
 
-    def ended(self, strip: Strip, given: Given, rows: np.ndarray) -> Results:
+    def ended(self, batch: SortedBatch, given: Arguments, rows: np.ndarray) -> Results:
         """The results for some rows alone: the last ones of partitions, from which these are seen as a whole."""
-        result, wanted = self.results(strip, given), pa.array(rows)
+        result, wanted = self.results(batch, given), pa.array(rows)
         failures = None if result.failures is None else result.failures.take(wanted)
         return Results(result.values.take(wanted), failures)
 
@@ -62,22 +62,22 @@ class FailingFrames:
         #: That of the partition that goes on.
         self._carried: str | None = None
 
-    def of(self, strip: Strip, given: Given) -> pa.Array | None:
+    def of(self, batch: SortedBatch, given: Arguments) -> pa.Array | None:
         """Packed failures for each row; None if no row failed."""
         failing = given.failing
-        if failing is None or not failing[: strip.count].any():
-            if self._carried is None or not strip.head:
+        if failing is None or not failing[: batch.count].any():
+            if self._carried is None or not batch.head:
                 self._carried = None
                 return None
-            failing = np.zeros(strip.count, dtype=bool)
-        first = strip.first_of(failing[: strip.count])
+            failing = np.zeros(batch.count, dtype=bool)
+        first = batch.first_of(failing[: batch.count])
         texts = [None, *(given.failures.to_pylist() if given.failures is not None else ())]
         chosen = first + 1
-        if self._carried is not None and strip.head:
+        if self._carried is not None and batch.head:
             texts.append(self._carried)
-            chosen[: strip.head] = len(texts) - 1
+            chosen[: batch.head] = len(texts) - 1
         found = pa.array(texts, pa.string()).take(pa.array(chosen))
-        self._carried = found[-1].as_py() if strip.count else self._carried
+        self._carried = found[-1].as_py() if batch.count else self._carried
         return found if found.null_count < len(found) else None
 
 

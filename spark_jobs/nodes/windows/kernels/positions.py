@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.nodes.windows.kernels.function import Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Arguments, Function, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 
 class RowNumber(Function):
@@ -22,15 +22,15 @@ class RowNumber(Function):
         super().__init__(call)
         self._before = 0
 
-    def numbers(self, strip: Strip) -> np.ndarray:
+    def numbers(self, batch: SortedBatch) -> np.ndarray:
         """The position of each row in its partition, from 1."""
-        found: np.ndarray = strip.places - strip.begins + 1
-        found[: strip.head] += self._before
+        found: np.ndarray = batch.places - batch.begins + 1
+        found[: batch.head] += self._before
         self._before = int(found[-1])
         return found
 
-    def results(self, strip: Strip, given: Given) -> Results:
-        return Results(pa.array(self.numbers(strip)))
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
+        return Results(pa.array(self.numbers(batch)))
 
 
 class Rank(RowNumber):
@@ -40,10 +40,10 @@ class Rank(RowNumber):
         super().__init__(call)
         self._last = 0
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """That of the last row that began other values."""
-        numbers = self.numbers(strip)
-        found = np.maximum.accumulate(np.where(strip.peers[: strip.count], strip.places, -1))
+        numbers = self.numbers(batch)
+        found = np.maximum.accumulate(np.where(batch.peers[: batch.count], batch.places, -1))
         ranks = np.where(found >= 0, numbers[found], self._last)
         self._last = int(ranks[-1])
         return Results(pa.array(ranks))
@@ -56,8 +56,8 @@ class DenseRank(Function):
         super().__init__(call)
         self._last = 0
 
-    def results(self, strip: Strip, given: Given) -> Results:
-        ranks = strip.running(strip.peers[: strip.count].astype(np.int64), self._last)
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
+        ranks = batch.running(batch.peers[: batch.count].astype(np.int64), self._last)
         self._last = int(ranks[-1])
         return Results(pa.array(ranks))
 
@@ -69,26 +69,26 @@ class First(Function):
         super().__init__(call)
         self._carried: tuple[pa.Array, pa.Array] | None = None
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """What the first row has, for all of its partition."""
         failures = pa.nulls(len(given.values), pa.string()) if given.failures is None else given.failures
-        columns = [given.values.slice(0, strip.count), failures.slice(0, strip.count)]
-        rows = strip.begins
-        if strip.head:
+        columns = [given.values.slice(0, batch.count), failures.slice(0, batch.count)]
+        rows = batch.begins
+        if batch.head:
             assert self._carried is not None
             columns = [pa.concat_arrays([one, more]) for one, more in zip(self._carried, columns, strict=True)]
-            rows = np.where(strip.places < strip.head, 0, rows + 1)
+            rows = np.where(batch.places < batch.head, 0, rows + 1)
         values, found = (column.take(pa.array(rows)) for column in columns)
-        self._carried = values.slice(strip.count - 1), found.slice(strip.count - 1)
+        self._carried = values.slice(batch.count - 1), found.slice(batch.count - 1)
         return Results(values, found if found.null_count < len(found) else None)
 
 
 class Own(Function):
     """`last`, `last_value`: the frame ends with the row itself."""
 
-    def results(self, strip: Strip, given: Given) -> Results:
-        failures = None if given.failures is None else given.failures.slice(0, strip.count)
-        return Results(given.values.slice(0, strip.count), failures)
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
+        failures = None if given.failures is None else given.failures.slice(0, batch.count)
+        return Results(given.values.slice(0, batch.count), failures)
 
 
 class Lag(Function):
@@ -100,30 +100,30 @@ class Lag(Function):
         self._offset = max(call.offset, 0)
         self._carried: pa.Array | None = None
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The value of the row that stands there, if any does."""
-        values = given.values.slice(0, strip.count)
-        rows = strip.places - self._offset
-        there = rows >= strip.begins
+        values = given.values.slice(0, batch.count)
+        rows = batch.places - self._offset
+        there = rows >= batch.begins
         carried = 0
-        if strip.head and self._carried is not None:
+        if batch.head and self._carried is not None:
             carried = len(self._carried)
             values = pa.concat_arrays([self._carried, values])
             rows = rows + carried
-            there[: strip.head] = rows[: strip.head] >= 0
+            there[: batch.head] = rows[: batch.head] >= 0
         found = values.take(pa.array(rows, mask=~there))
-        known = strip.count - strip.last + (carried if strip.head == strip.count else 0)
+        known = batch.count - batch.last + (carried if batch.head == batch.count else 0)
         self._carried = values.slice(len(values) - min(known, self._offset))
         return Results(found)
 
 
 class Lead(Function):
-    """`lead`: the value some rows after; the same number for all rows, which the strip has at hand."""
+    """`lead`: the value some rows after; the same number for all rows, which the batch has at hand."""
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The value of the row that stands there, if any does."""
-        rows = strip.places + self.call.ahead
-        there = rows < _ends(strip.starts)[: strip.count]
+        rows = batch.places + self.call.ahead
+        there = rows < _ends(batch.starts)[: batch.count]
         return Results(given.values.take(pa.array(rows, mask=~there)))
 
 
@@ -140,12 +140,12 @@ def lead_of(call: Call) -> Lead | Reach:
 class Reach(Function):
     """`lag` and `lead` by what each record says; all rows of a partition are at hand."""
 
-    def reached(self, strip: Strip, given: Given, offsets: Given) -> Results:
+    def reached(self, batch: SortedBatch, given: Arguments, offsets: Arguments) -> Results:
         """The value of the row that each record asks for; less than 0 is the record's own row, null is the next one."""
-        steps = pc.fill_null(whole(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, strip.count)
-        rows = strip.places + steps if self.call.function == "lead" else strip.places - steps
-        there = (rows >= strip.begins) & (rows < _ends(strip.starts[: strip.count]))
-        return Results(given.values.slice(0, strip.count).take(pa.array(rows, mask=~there)), offsets.failures)
+        steps = pc.fill_null(whole(offsets.values), 1).to_numpy(zero_copy_only=False).clip(0, batch.count)
+        rows = batch.places + steps if self.call.function == "lead" else batch.places - steps
+        there = (rows >= batch.begins) & (rows < _ends(batch.starts[: batch.count]))
+        return Results(given.values.slice(0, batch.count).take(pa.array(rows, mask=~there)), offsets.failures)
 
 
 def whole(offsets: pa.Array) -> pa.Array:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import types
-from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results
+from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 
 class AnyRow(Function):
@@ -29,26 +29,26 @@ class AnyRow(Function):
         self._doubtful = False
         self._failing = FailingFrames()
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The verdict so far: decided, else null where some row's is, else the opposite."""
-        verdicts = bools(given.values.slice(0, strip.count), self.call.argument_type)
+        verdicts = bools(given.values.slice(0, batch.count), self.call.argument_type)
         decides = pc.fill_null(verdicts if self.decider else pc.invert(verdicts), False)
         deciding = decides.to_numpy(zero_copy_only=False)
         doubtful = verdicts.is_null().to_numpy(zero_copy_only=False)
-        before = strip.running(deciding.astype(np.int64), int(self._decided)) - deciding > 0
-        failures = self._failing.of(strip, self._looked_at(strip, given, before))
+        before = batch.running(deciding.astype(np.int64), int(self._decided)) - deciding > 0
+        failures = self._failing.of(batch, self._looked_at(batch, given, before))
         decided = before | deciding
-        nulls = strip.running(doubtful.astype(np.int64), int(self._doubtful)) > 0
+        nulls = batch.running(doubtful.astype(np.int64), int(self._doubtful)) > 0
         self._decided, self._doubtful = bool(decided[-1]), bool(nulls[-1])
         return Results(pa.array(np.where(decided, self.decided, not self.decided), mask=nulls & ~decided), failures)
 
     @staticmethod
-    def _looked_at(strip: Strip, given: Given, before: np.ndarray) -> Given:
+    def _looked_at(batch: SortedBatch, given: Arguments, before: np.ndarray) -> Arguments:
         """What the rows give that are looked at: those that nothing was decided before."""
         if given.failures is None:
             return given
-        failures = given.failures.slice(0, strip.count)
-        return Given(given.values, pc.if_else(pa.array(before), pa.scalar(None, pa.string()), failures))
+        failures = given.failures.slice(0, batch.count)
+        return Arguments(given.values, pc.if_else(pa.array(before), pa.scalar(None, pa.string()), failures))
 
 
 class EveryRow(AnyRow):

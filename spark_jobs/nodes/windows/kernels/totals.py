@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from spark_jobs.cxl import failure, types
 from spark_jobs.nodes.aggregate import exact
-from spark_jobs.nodes.windows.kernels.function import FailingFrames, Function, Given, Results, combined_failures
+from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, combined_failures
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
-    from spark_jobs.nodes.windows.rows import Strip
+    from spark_jobs.nodes.windows.rows import SortedBatch
 
 _BITS = 32
 _LOW = (1 << _BITS) - 1
@@ -32,20 +32,20 @@ class Total(Function):
         self._failing = FailingFrames()
         self._counted = 0
 
-    def results(self, strip: Strip, given: Given) -> Results:
+    def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The totals of the numbers so far; null before the first."""
-        column = given.values.slice(0, strip.count)
+        column = given.values.slice(0, batch.count)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
-        counts = strip.running(valid.astype(np.int64), self._counted)
+        counts = batch.running(valid.astype(np.int64), self._counted)
         self._counted = int(counts[-1])
-        found = self.totals(strip, column.fill_null(0), counts)
-        return Results(found.values, combined_failures(self._failing.of(strip, given), found.failures))
+        found = self.totals(batch, column.fill_null(0), counts)
+        return Results(found.values, combined_failures(self._failing.of(batch, given), found.failures))
 
-    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
         """The totals.
 
         Args:
-            strip: the rows.
+            batch: the rows.
             column: their numbers, 0 for nulls.
             counts: how many numbers there are so far.
         """
@@ -59,17 +59,17 @@ class _Ints(Total):
         super().__init__(call)
         self._carried = 0
 
-    def words(self, strip: Strip, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def words(self, batch: SortedBatch, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Each total as `high * 2^32 + low`, `low` from 0 to 2^32 - 1."""
         terms = column.to_numpy()
-        carried = self._carried if strip.head else 0
+        carried = self._carried if batch.head else 0
         largest = max(abs(int(terms.max())), abs(int(terms.min())))
-        if largest * strip.count + abs(carried) < _SAFE:
-            sums = strip.running(terms, carried)
+        if largest * batch.count + abs(carried) < _SAFE:
+            sums = batch.running(terms, carried)
             self._carried = int(sums[-1])
             return sums >> _BITS, sums & _LOW
-        high = strip.running(terms >> _BITS, carried >> _BITS)
-        low = strip.running(terms & _LOW, carried & _LOW)
+        high = batch.running(terms >> _BITS, carried >> _BITS)
+        low = batch.running(terms & _LOW, carried & _LOW)
         high, low = high + (low >> _BITS), low & _LOW
         self._carried = (int(high[-1]) << _BITS) + int(low[-1])
         return high, low
@@ -80,8 +80,8 @@ class IntSum(_Ints):
 
     _OVERFLOW = failure.packed(failure.overflow("addition"))
 
-    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
-        high, low = self.words(strip, column)
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
+        high, low = self.words(batch, column)
         sums = pa.array((high << _BITS) + low, mask=counts == 0)
         bad = (high >= 1 << (_BITS - 1)) | (high < -(1 << (_BITS - 1)))
         if not bad.any():
@@ -92,9 +92,9 @@ class IntSum(_Ints):
 class IntMean(_Ints):
     """The running mean of whole numbers: the sum by the count, rounded once."""
 
-    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
         """The means; a sum that is a double itself needs no digits."""
-        high, low = self.words(strip, column)
+        high, low = self.words(batch, column)
         none = counts == 0
         if high.max() < _DOUBLE >> _BITS and high.min() >= -_DOUBLE >> _BITS:
             return Results(pa.array(((high << _BITS) + low) / np.maximum(counts, 1), mask=none))
@@ -110,35 +110,35 @@ class _Floats(Total):
         self._digits: dict[int, int] = {}
         self._odd = [0, 0, 0]
 
-    def sums(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> exact.Totals:
+    def sums(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> exact.Totals:
         """The sums, not rounded yet."""
         none = counts == 0
         digits = exact.digits_of(column)
         special = digits.pop(exact.SPECIAL, None)
         found: exact.Digits = {}
         for place in sorted({*digits, *self._digits}):
-            terms = digits[place].to_numpy() if place in digits else np.zeros(strip.count, np.int64)
-            found[place] = pa.array(strip.running(terms, self._digits.get(place, 0)), mask=none)
-        self._keep(found, strip)
-        odd = self._special(strip, special)
+            terms = digits[place].to_numpy() if place in digits else np.zeros(batch.count, np.int64)
+            found[place] = pa.array(batch.running(terms, self._digits.get(place, 0)), mask=none)
+        self._keep(found, batch)
+        odd = self._special(batch, special)
         if odd is not None:
             found[exact.SPECIAL] = pa.array(odd)
         return exact.Totals.of_digits(found)
 
-    def _keep(self, found: exact.Digits, strip: Strip) -> None:
+    def _keep(self, found: exact.Digits, batch: SortedBatch) -> None:
         """The digits of the partition that goes on, small again."""
-        last = {place: column.slice(strip.count - 1) for place, column in found.items()}
+        last = {place: column.slice(batch.count - 1) for place, column in found.items()}
         carried = exact.carried(last)
         self._digits = {place: column[0].as_py() or 0 for place, column in carried.items() if column[0].as_py()}
 
-    def _special(self, strip: Strip, special: pa.Array | None) -> np.ndarray | None:
+    def _special(self, batch: SortedBatch, special: pa.Array | None) -> np.ndarray | None:
         """NaN or an infinity for each row whose frame has one, else 0.0; None where no frame has."""
-        if special is None and not (strip.head and any(self._odd)):
+        if special is None and not (batch.head and any(self._odd)):
             self._odd = [0, 0, 0]
             return None
-        terms = np.zeros(strip.count) if special is None else special.to_numpy()
+        terms = np.zeros(batch.count) if special is None else special.to_numpy()
         masks = (np.isnan(terms), terms == math.inf, terms == -math.inf)
-        seen = [strip.running(mask.astype(np.int64), self._odd[i]) for i, mask in enumerate(masks)]
+        seen = [batch.running(mask.astype(np.int64), self._odd[i]) for i, mask in enumerate(masks)]
         self._odd = [int(each[-1]) for each in seen]
         nan, up, down = (each > 0 for each in seen)
         found: np.ndarray = np.select([nan | (up & down), up, down], [math.nan, math.inf, -math.inf], 0.0)
@@ -148,16 +148,16 @@ class _Floats(Total):
 class FloatSum(_Floats):
     """The running sum of Floats."""
 
-    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
-        return Results(self.sums(strip, column, counts).nearest())
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
+        return Results(self.sums(batch, column, counts).nearest())
 
 
 class FloatMean(_Floats):
     """The running mean of Floats."""
 
-    def totals(self, strip: Strip, column: pa.Array, counts: np.ndarray) -> Results:
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
         """The sums by the counts, rounded once."""
-        return Results(self.sums(strip, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
+        return Results(self.sums(batch, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
 
 
 def sum_of(call: Call) -> Function:

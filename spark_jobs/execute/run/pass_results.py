@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Laid:
+class MaterializedInputs:
     """What a pass has written down of all records as they were read, for later passes to go on with.
 
     Args:
@@ -39,7 +39,7 @@ class Laid:
 
 
 @dataclass(frozen=True)
-class Done:
+class ReusableJob:
     """A job of an earlier pass whose records pass through on their own, to be written down for later jobs.
 
     It would do the same again, unless more records of its sources are excluded.
@@ -69,7 +69,7 @@ class ReusableTasks:
 
 
 @dataclass(frozen=True)
-class Amended:
+class MergedReports:
     """The reports of a job of which some tasks were run again, by number.
 
     Args:
@@ -87,7 +87,7 @@ class Amended:
 
 
 @dataclass
-class Products:
+class PassResults:
     """What the jobs of a pass have produced so far: counts and file names, never records.
 
     Args:
@@ -104,7 +104,7 @@ class Products:
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
         laid: what it wrote down of all records as they were read, if it did.
-        done: the jobs before others that later passes may leave as they are, by their numbers.
+        reusable_jobs: the jobs before others that later passes may leave as they are, by their numbers.
         alone: the reports of its last job, where that makes all outputs and no record of it depends on those of other
             tasks.
     """
@@ -121,8 +121,8 @@ class Products:
     counted: dict[str, Counters] = field(default_factory=dict)
     unfolded: set[str] = field(default_factory=set)
     unnamed: set[str] = field(default_factory=set)
-    laid: Laid | None = None
-    done: dict[int, Done] = field(default_factory=dict)
+    materialized_inputs: MaterializedInputs | None = None
+    reusable_jobs: dict[int, ReusableJob] = field(default_factory=dict)
     alone: Iterable[TaskReport] | None = None
 
     @property
@@ -152,13 +152,16 @@ class Products:
             self.fact_files += report.fact_files
             self.unfolded.update(report.unfolded)
 
-    def add_laid(self, laid: Laid, state: PassState) -> None:
+    def add_materialized_inputs(self, materialized_inputs: MaterializedInputs, state: PassState) -> None:
         """Add what reading told in an earlier pass, as if it had known by then which records are excluded now.
 
         What failed there was told there, and holds (`spark_jobs/execute/correlation/iteration.py:Iteration`).
         """
-        self.add(laid.job, (replace(report, dlq=None, fact_files=[]) for report in laid.reports))
-        before = per_split(laid.excluded)
+        self.add(
+            materialized_inputs.job,
+            (replace(report, dlq=None, fact_files=[]) for report in materialized_inputs.reports),
+        )
+        before = per_split(materialized_inputs.excluded)
         for split, count in per_split(state.excluded).items():
             counters, more = self.tally.counters[self.inputs.by_number[split][0]], count - before.get(split, 0)
             counters.dead += more

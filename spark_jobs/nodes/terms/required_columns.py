@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredColumns:
     """Columns that are read.
 
     Args:
@@ -24,28 +24,28 @@ class Wanted:
     def __contains__(self, name: str) -> bool:
         return name in self.names
 
-    def __or__(self, other: Wanted) -> Wanted:
+    def __or__(self, other: RequiredColumns) -> RequiredColumns:
         parts = {}
         for name in self.parts.keys() | other.parts.keys():
             sides = [each.members(name) for each in (self, other)]
             known = [side for side in sides if side is not None]
             if len(known) == len(sides):
                 parts[name] = frozenset[str]().union(*known)
-        return Wanted(self.names | other.names, parts)
+        return RequiredColumns(self.names | other.names, parts)
 
     def members(self, name: str) -> frozenset[str] | None:
         """The members of a column's elements that are read; None where it is read whole."""
         return self.parts.get(name) if name in self.names else frozenset()
 
-    def only(self, names: Collection[str]) -> Wanted:
+    def only(self, names: Collection[str]) -> RequiredColumns:
         """Those of some columns."""
         kept = self.names.intersection(names)
-        return Wanted(kept, {name: parts for name, parts in self.parts.items() if name in kept})
+        return RequiredColumns(kept, {name: parts for name, parts in self.parts.items() if name in kept})
 
-    def without(self, names: Collection[str]) -> Wanted:
+    def without(self, names: Collection[str]) -> RequiredColumns:
         """Those of all others."""
         return self.only(self.names.difference(names))
 
 
 #: Nothing at all.
-NOTHING = Wanted()
+NOTHING = RequiredColumns()

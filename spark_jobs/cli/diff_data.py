@@ -205,7 +205,9 @@ def _files(folder: Path) -> dict[Path, Path]:
     return {name: path for name, path in below.items() if not any(part.startswith(".") for part in name.parts)}
 
 
-def _of_pipelines(old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str) -> _Sides:
+def _of_pipelines(
+    old: Path, new: Path, planning: PlanOptions, wanted: observation.Observed, diagnostics: str
+) -> _Sides:
     seen = [observation.observe(path, planning, wanted, diagnostics) for path in (old, new)]
     before, after = ({node.name: node for node in one.nodes} for one in seen)
     pairs = [(node, after[name]) for name, node in before.items() if name in after]

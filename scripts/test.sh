@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every test: those that need neither a JVM nor Airflow's database several at a time, then the others one by one.
+# Every test: those that need neither a JVM nor Airflow's database, then the others, each lane in two processes.
 # Arguments go to pytest, both times. The status is that of the first lane that failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -134,8 +134,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes where no test needs a JVM or Airflow's database: those are there once."""
-    return min(2, os.cpu_count() or 1) if _leaves_out(config, "spark") and _leaves_out(config, "airflow") else 0
+    """Two processes where tests are chosen by their marks; files that are named alone run in this one."""
+    return min(2, os.cpu_count() or 1) if config.getoption("markexpr", "") else 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Each process has a Spark session and an Airflow of its own: the tests of a file share one."""
+    if not (_leaves_out(config, "spark") and _leaves_out(config, "airflow")):
+        config.option.dist = "loadfile"
 
 
 def _leaves_out(config: pytest.Config, mark: str) -> bool:

@@ -122,8 +122,16 @@ class Launch:
 
     @property
     def is_running(self) -> bool:
-        """Whether the JVM is there."""
-        return self._process.poll() is None
+        """Whether the JVM is there and has not begun to end."""
+        if self._process.poll() is not None:
+            return False
+        # One that was killed cannot be waited for until its last thread has gone, which takes a while on a busy
+        # machine. Only Linux has this file; elsewhere that last moment is not seen.
+        try:
+            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return True
+        return state != "Z"
 
     def gateway(self) -> Any:
         """PySpark's connection to the JVM, once it is there.

@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import openpyxl
+import pyarrow as pa
 import pytest
 import yaml
+from deltalake import write_deltalake
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
@@ -245,6 +247,20 @@ def test_the_page_on_databases_is_true(tmp_path: Path, monkeypatch: pytest.Monke
     assert clinker.main(["run", name]) == 2
     assert Path("out/totals.csv").read_text() == "order_id,total\n1,4.5\n3,1.5\n"
     assert "warehouse:orders,orders,2," in Path("out/dead_letters.csv").read_text()
+
+
+def test_the_page_on_delta_tables_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    ((_, name, text),) = [found for found in FENCE.findall((ROOT / "docs/delta.md").read_text("utf-8")) if found[1]]
+    Path(name).write_text(text, encoding="utf-8")
+    for month in (12, 1, 2):
+        days = [date(2025 if month == 12 else 2026, month, day) for day in (1, 2)]
+        rows = pa.table({"order_id": [month * 10, month * 10 + 1], "day": days, "quantity": ["1", "two"]})
+        write_deltalake("lake/orders", rows, mode="append", partition_by=["day"])
+    assert clinker.main(["run", name]) == 2
+    assert Path("out/january.csv").read_text() == "order_id,day,quantity\n10,2026-01-01,1\n"
+    assert len(Path("out/dead_letters.csv").read_text().splitlines()) == 4
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,6 +131,7 @@ E908 = Code("E908", "too many folders for the open files that a process may have
 E909 = Code("E909", "an executor does not see a file that the driver sees")
 E910 = Code("E910", "an object store refuses, or cannot be reached")
 E911 = Code("E911", "a database refuses, or cannot be reached")
+E912 = Code("E912", "a table cannot be read or written")
 W002 = Code("W002", "node names differ in case alone", Severity.WARNING)
 W003 = Code("W003", "setting has no effect on Spark", Severity.WARNING)
 W004 = Code("W004", "node leads to no output", Severity.WARNING)

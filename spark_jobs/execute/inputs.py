@@ -17,6 +17,7 @@ from spark_jobs.formats import columns, splits
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.source.split_origin import SplitInput
 from spark_jobs.plan.physical import upstream
+from spark_jobs.plan.physical.inputs import table_place
 from spark_jobs.scan import changes, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
@@ -192,7 +193,7 @@ def find(
     for name, step in steps.items():
         if not step.file_format.has_files:
             with told(plan, name):
-                found[name] = matching.Matched(step.reader.found(plan.connections, Path(plan.base_dir)))
+                found[name] = matching.Matched(step.reader.found(table_place(plan, step, allow_outside=allow_outside)))
         elif step.endpoint is None:
             with told(plan, name):
                 found[name] = matching.match(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.dlq.work_list import Entry, WorkList
     from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.result import RunError
 
@@ -155,6 +156,11 @@ def _refuse_both(plan: plans.Plan) -> None:
 
 def _looked_up(plan: plans.Plan) -> set[str]:
     return {edge.node for node in plan.nodes for edge in node.inputs if edge not in upstream.streams(node)}
+
+
+def _has_known_size(step: SourceStep) -> bool:
+    """Whether a plan tells how much a source has."""
+    return step.endpoint is None and (step.file_format.has_files or step.file_format.is_in_folder)
 
 
 def _driving(plan: plans.Plan) -> set[str]:
@@ -293,7 +299,7 @@ class _After:
         looked_up = sum(source.bytes or 0 for source in sizes.values())
         is_small = len(wanted.entries) <= _FEW_RECORDS and looked_up <= _FEW_BYTES
         # How much a network or a database has, nobody knows before the run.
-        are_files = all(step.endpoint is None and step.file_format.has_files for step in plan.sources.values())
+        are_files = all(map(_has_known_size, plan.sources.values()))
         in_process = is_small and are_files and options.master is None
         chosen = replace(options, in_process=in_process, allow_absolute_paths=True, force=True, dry_run=False)
         outcome = executor.execute(plan, chosen, identity.Identity.new(None, options.batch_id))

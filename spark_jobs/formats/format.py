@@ -382,6 +382,7 @@ class Format:
         has_statistics: whether readers know of ranges of a file where no record passes (`Reading.passes`).
         has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
             have no meaning.
+        is_in_folder: whether the reader finds the files of what `path` names: a folder that is a table.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
     """
 
@@ -403,6 +404,7 @@ class Format:
     is_framed: bool = False
     has_statistics: bool = False
     has_files: bool = True
+    is_in_folder: bool = False
 
     @property
     def can_read(self) -> bool:

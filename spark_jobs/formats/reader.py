@@ -17,6 +17,7 @@ from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.names import search_here
 from spark_jobs.formats.reading import SplitOutcome
+from spark_jobs.stores.settings import StoreSettings
 from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
@@ -27,7 +28,27 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Block, SourceColumn
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
+    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.scan.files import InputFile
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a reader looks for what it reads, where that is not chosen among files by their names.
+
+    Args:
+        base: the folder that relative paths start at.
+        path: what the source names, as it is written; empty where it names nothing.
+        connections: the URIs of connections by their names.
+        stores: how stores are reached, resolved.
+        allow_outside: whether files outside of the base folder may be read.
+    """
+
+    base: Path
+    path: str = ""
+    connections: Mapping[str, str] = field(default_factory=dict)
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    allow_outside: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,17 +81,25 @@ class Reader(ABC):
         """The reader that knows what the declared columns hold, where undeclared names depend on it."""
         return self
 
-    def found(self, known: Mapping[str, str], base: Path) -> tuple[InputFile, ...]:
-        """What is read, in formats that have no files.
-
-        Args:
-            known: the URIs of connections by their names.
-            base: the folder that relative paths start at.
+    def found(self, place: Place) -> tuple[InputFile, ...]:
+        """What is read, in formats whose files are not found by their names.
 
         Raises:
             FormatError: it is not there, or cannot be reached.
         """
         raise AssertionError("files are found by their names")
+
+    def about(
+        self, files: Sequence[InputFile], columns: Sequence[SourceColumn], passes: Sequence[Test]
+    ) -> Mapping[str, str]:
+        """What plans show of what was found, by its name.
+
+        Args:
+            files: what was found.
+            columns: the declared columns.
+            passes: what a record has to pass first.
+        """
+        return {}
 
     def release(self) -> None:  # noqa: B027  # most hold nothing
         """End what the driver holds open for tasks; the run is over."""

@@ -191,7 +191,7 @@ def check(file: InputFile, stream: Stream | None = None) -> int:
     Raises:
         FormatError: it is another one, or its bytes changed (E907).
     """
-    if file.version:
+    if file.version or file.is_immutable:
         return 0
     try:
         now = files.look_again(file)

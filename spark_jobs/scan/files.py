@@ -93,7 +93,8 @@ class InputFile:
         version: what no other content of an object's key has; empty for files, and where the store has no such thing.
         stores: how the object's store is reached; None for local files.
         table: what its format knows of it, where it is a table and no file: `path` is its name then, and `version`
-            tells which state of it is read.
+            tells which state of it is read. Of a file of a table, what the table says of it.
+        is_immutable: whether nobody writes a file of this name again, so that it need not be looked at a second time.
     """
 
     path: str
@@ -111,6 +112,7 @@ class InputFile:
     version: str = ""
     stores: StoreSettings | None = None
     table: Any = None
+    is_immutable: bool = False
 
     @property
     def is_object(self) -> bool:

@@ -161,6 +161,12 @@ class ListArray(Array):
     ) -> ListArray: ...
     def flatten(self) -> Array: ...
 
+class MapArray(Array):
+    @staticmethod
+    def from_arrays(
+        offsets: Array, keys: Array, items: Array, type: DataType | None = None, mask: Array | None = None
+    ) -> MapArray: ...
+
 class StructArray(Array):
     @staticmethod
     def from_arrays(

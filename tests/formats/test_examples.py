@@ -13,6 +13,7 @@ import openpyxl
 import pyarrow as pa
 import pytest
 import yaml
+from deltalake import write_deltalake
 from pyarrow import orc, parquet
 
 from docs import generate_formats
@@ -108,8 +109,13 @@ def shown(name: str, options: dict[str, Any], data: bytes) -> str:
 
 def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: bytes) -> bytes:
     """What a pipeline of a source and an output writes."""
-    (folder / "in").write_bytes(data)
-    place = {"path": "in"} if registry.named(source["type"]).has_files else {}
+    if source["type"] == "delta":
+        for line in data.splitlines():
+            write_deltalake(folder / "in", pa.Table.from_pylist([json.loads(line)]), mode="append")
+    else:
+        (folder / "in").write_bytes(data)
+    known = registry.named(source["type"])
+    place = {"path": "in"} if known.has_files or known.is_in_folder else {}
     nodes = [
         {"type": "source", "name": "s", "config": {**place, **source}},
         {"type": "output", "name": "o", "input": "s", "config": {"path": "out", **output}},

@@ -19,13 +19,13 @@ from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError, InputFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
     from types import ModuleType
 
     from spark_jobs.formats.columns import ColumnTracker
     from spark_jobs.formats.database.tables import Table
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
+    from spark_jobs.formats.reader import Place
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.connections import Connection
@@ -50,13 +50,13 @@ class DatabaseReader(reader.Reader):
         """The reader that knows which bytes are texts."""
         return replace(self, texts=frozenset(one.key for one in declared if one.type.kind is Kind.STRING))
 
-    def found(self, known: Mapping[str, str], base: Path) -> tuple[InputFile, ...]:
+    def found(self, place: Place) -> tuple[InputFile, ...]:
         """The tables that are read, each like a file.
 
         Raises:
             FormatError: there is no such connection or table, or the database refuses or fails (E911).
         """
-        connection = connections.find(self.options.connection, known, base)
+        connection = connections.find(self.options.connection, place.connections, place.base)
         try:
             tables = _module(connection).look(connection, self.options)
         except Unfit as problem:

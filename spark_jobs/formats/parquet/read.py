@@ -143,15 +143,15 @@ def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
 
 
-class _ParquetFile:
+class OpenFile:
     """A file with its footer read."""
 
     def __init__(self, file: InputFile, stream: Stream, declared: frozenset[str]) -> None:
         self._file = file
         self._stream = stream
-        self._declared = declared
+        self.declared = declared
         with _told(file):
-            self._opened = parquet.ParquetFile(pa.PythonFile(stream, mode="r"))
+            self._opened = parquet.ParquetFile(pa.PythonFile(stream, mode="r"), coerce_int96_timestamp_unit="us")
         promised, found = self._opened.metadata.num_rows, _rows(self._opened.metadata, range(self.pieces))
         if found != promised:
             _refuse_count(file, promised, found)
@@ -168,6 +168,12 @@ class _ParquetFile:
         metadata = self._opened.metadata
         return metadata.num_rows if split is None else _rows(metadata, _groups(split, metadata, self._file.size))
 
+    def extent(self, split: Split) -> tuple[int, int]:
+        """The place of the first record of a split in the file, and how many it has."""
+        metadata = self._opened.metadata
+        groups = _groups(split, metadata, self._file.size)
+        return _rows(metadata, range(groups[0]) if groups else ()), _rows(metadata, groups)
+
     def batches(
         self, split: Split, fields: Sequence[pa.Field], file_plan: FilePlan, wanted: Reading
     ) -> Iterator[pa.RecordBatch | PassedOver]:
@@ -175,7 +181,7 @@ class _ParquetFile:
         groups = _groups(split, metadata, self._file.size)
         spared: frozenset[int] = frozenset()
         if wanted.passes:
-            spared = _spared(self._opened, self._stream, file_plan, wanted, self._declared)
+            spared = _spared(self._opened, self._stream, file_plan, wanted, self.declared)
         rows = _rows_of_a_block(metadata, groups, wanted.block_bytes)
         rows_of = _rows_at_a_time(self._opened, self._stream, {field.name for field in fields}, wanted, self._file.name)
         read = partial(_batches, self._opened, self._file, fields, rows_of)
@@ -196,10 +202,10 @@ class ParquetReader(reader.FooterReader):
     magic_bytes: ClassVar[int] = 4
 
     @contextmanager
-    def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_ParquetFile]:
+    def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[OpenFile]:
         """A file with its footer read."""
         with changes.opened(file) as stream:
-            yield _ParquetFile(file, stream, self.declared)
+            yield OpenFile(file, stream, self.declared)
 
 
 def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:

@@ -71,6 +71,11 @@ def passed_over(
     )
 
 
+def always_converts(kind: pa.DataType, declared: Kind) -> bool:
+    """Whether all values of a column of some type convert to a declared one."""
+    return (_static(kind), declared) in _SURE
+
+
 def _static(kind: pa.DataType) -> Kind | None:
     """What a column is here where all of its values are that; None where some may not be."""
     if pa.types.is_dictionary(kind):

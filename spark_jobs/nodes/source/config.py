@@ -77,10 +77,17 @@ def _matcher_problems(config: SourceConfig, name: str) -> Iterator[network.Probl
         yield from network.problems(config, name)
         return
     yield from network.strays(config.transport)
-    if not registry.named(config.type).has_files:
+    format = registry.named(config.type)
+    if not format.has_files:
         for key in (*set_, *(key for key in network.OF_FILES if key in config.model_fields_set)):
-            message = f"source '{name}': `{key}` chooses among files, and a {config.type} source has none"
+            if key == "path" and format.is_in_folder:
+                continue
+            what = "chooses its files by itself" if format.is_in_folder else "has none"
+            message = f"source '{name}': `{key}` chooses among files, and a {config.type} source {what}"
             yield codes.E219, message, (key,), f"remove `{key}:`"
+        if format.is_in_folder and "path" not in set_:
+            message = f"source '{name}': a {config.type} source needs `path`, the folder of the table"
+            yield codes.E211, message, (), "add `path:` with the folder of the table"
         return
     if not set_:
         message = f"source '{name}': file transport declares no matcher; set exactly one of {_MATCHERS}"

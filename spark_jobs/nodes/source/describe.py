@@ -27,8 +27,11 @@ def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
         facts["watermark"] = f"{step.watermark_column}{delay}"
         if step.idle_timeout_s is not None:
             facts["watermark"] += f", a silent file is passed over after {step.idle_timeout_s:g} s"
-    if not step.file_format.has_files:
+    if step.file_format.is_in_folder:
+        facts["table"] = f"{step.match.path}, {step.options.shown}"
+    elif not step.file_format.has_files:
         facts["table"] = step.options.shown
+    facts |= around.found
     if step.endpoint is not None:
         address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
         facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"

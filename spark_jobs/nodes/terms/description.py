@@ -6,7 +6,7 @@ does (`tests/nodes/test_descriptions.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +24,13 @@ class PlanSurroundings:
         size: the bytes of the step's own files; None when that is not known before a run.
         feeds: the nodes that the inputs come from, by the names that the step gives them.
         readers: the nodes that read each port.
+        found: what looking for the step's input told, by its name.
     """
 
     size: int | None
     feeds: Mapping[str, str]
     readers: Mapping[str, tuple[str, ...]]
+    found: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
         place = urlsplit(step.endpoint.url)
         host = f"{place.hostname or ''}{f':{place.port}' if place.port else ''}"
         return [f"{place.scheme}://{host}{place.path}"]
-    if not step.file_format.has_files:
+    if not step.file_format.has_files and not step.file_format.is_in_folder:
         return [f"database:{step.options.connection}/{step.options.table}" if step.options.table else None]
     paths = [step.match.path, *step.match.paths] if step.match.path else [*step.match.paths]
     return [uri_of(path, base_dir) for path in paths] or [None]

@@ -89,6 +89,7 @@ def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered])
         size=sources[planned.name].bytes if planned.name in sources else None,
         feeds={edge.qualifier: edge.node for edge in planned.inputs},
         readers=readers,
+        found=sources[planned.name].about if planned.name in sources else {},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
+    from spark_jobs.formats.reader import Place
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.files import InputFile
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 class Discovered:
     """The files of a source in reading order, or why they cannot be told.
 
-    A source on a network, or in a database, has none before a run.
+    A source on a network, or in a database, has none before a run. `about` is what else is known of them, by its name.
     """
 
     files: tuple[InputFile, ...] = ()
     problem: FormatError | None = None
     is_network: bool = False
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int | None:
@@ -41,6 +43,9 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     """The files of every source that binds, by its name; nothing is opened."""
     found: dict[str, Discovered] = {}
     for name, step in plan.sources.items():
+        if step.file_format.is_in_folder:
+            found[name] = _tabled(step, plan, allow_outside=allow_outside)
+            continue
         if not step.file_format.has_files:
             found[name] = Discovered(is_network=True, problem=_unconnected(step, plan))
             continue
@@ -54,6 +59,31 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
         else:
             found[name] = Discovered(matched.files)
     return found
+
+
+def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) -> Place:
+    """Where the reader of a source looks, where it finds by itself what it reads."""
+    from spark_jobs.formats.reader import Place
+
+    return Place(
+        Path(plan.base_dir),
+        step.match.path or "",
+        plan.connections,
+        plan.stores.resolved(),
+        allow_outside=allow_outside,
+    )
+
+
+def _tabled(step: SourceStep, plan: Plan, *, allow_outside: bool) -> Discovered:
+    """The files of a table, as its log has them now: a run looks again."""
+    if not all(map(location.is_readable, step.match.named)):
+        return Discovered(is_network=True)
+    try:
+        reader = step.reader
+        files = reader.found(table_place(plan, step, allow_outside=allow_outside))
+    except FormatError as error:
+        return Discovered(problem=error)
+    return Discovered(files, about=reader.about(files, step.columns, step.passes))
 
 
 def _unconnected(step: SourceStep, plan: Plan) -> FormatError | None:
@@ -72,6 +102,6 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
         if source.problem is not None:
             code = codes.by_id().get(source.problem.code or "", codes.E216)
             place = plan.places.get(name, plan.by_name[name].span)
-            help = None if code is codes.E911 else "check the path"
+            help = None if code in (codes.E911, codes.E912) else "check the path"
             found.append(code.at(place, str(source.problem), help=help))
     return found

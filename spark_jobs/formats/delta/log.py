@@ -1,0 +1,406 @@
+"""What the log of a Delta table says of one of its versions: the columns, and the files with what is known of each.
+
+The log is read once, by the driver, through `deltalake`. What tasks need of it travels with each file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.formats.delta import physical
+from spark_jobs.formats.parquet.footer import Chunk
+from spark_jobs.scan.files import FormatError, InputFile, RealPaths
+from spark_jobs.stores import location as locations
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from deltalake import DeltaTable
+
+    from spark_jobs.formats.delta.options import DeltaRead
+    from spark_jobs.formats.reader import Place
+    from spark_jobs.stores.settings import S3Settings, StoreSettings
+
+#: The diagnostic of a table that cannot be read or written.
+FAILED = "E912"
+#: What a table may ask of its readers, and gets.
+_FEATURES = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+#: Tables whose readers need no list of features: from version 2 on, columns may have other names in the files.
+_PLAIN_READER = 2
+#: Statistics cut moments to milliseconds.
+_MORE_MICROSECONDS = 999
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table.
+
+    Args:
+        root: where the table is, absolute or a URI.
+        version: its number.
+        schema: the columns, with the names that they have in the files among their metadata.
+        partition_by: the columns whose values are in the log and not in the files.
+    """
+
+    root: str
+    version: int
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file of a table, as the log has it.
+
+    Args:
+        snapshot: the version that it is read in.
+        records: how many rows are in the file, deleted ones included; None where the log does not say.
+        partition: the values of the columns that are not in it.
+        chunks: what is known of the values of columns, by their names.
+        deleted: a bit for each row that is deleted, packed; empty where none is.
+    """
+
+    snapshot: Snapshot
+    records: int | None
+    partition: Mapping[str, Any] = field(default_factory=dict)
+    chunks: Mapping[str, Chunk] = field(default_factory=dict)
+    deleted: bytes = b""
+
+    @property
+    def deleted_rows(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which rows are deleted; those that follow the last one said are not."""
+        if not self.deleted:
+            return np.zeros(0, bool)
+        return np.unpackbits(np.frombuffer(zlib.decompress(self.deleted), np.uint8)).astype(bool)
+
+
+def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+    """The files of a version of a table, in the order in which they were added.
+
+    Args:
+        options: which version.
+        place: where the table is.
+        declared: the columns of which something has to be known.
+
+    Raises:
+        FormatError: there is no table or no such version, or it cannot be read (E912), its store refuses (E910), or it
+            leads out of the base folder (E-SEC-001).
+    """
+    root = _root(place)
+    table = opened(root, place.path, place.stores)
+    _choose(table, options, place.path)
+    _refuse_unknown(table, place.path)
+    exported: Any = table.schema().to_arrow()
+    schema = pa.schema(exported)
+    known = table.metadata()
+    snapshot = Snapshot(root, table.version(), schema, tuple(known.partition_columns))
+    with _told(place.path):
+        actions: Any = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+        deleted = _deleted(table)
+    actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+    found = [
+        _file(path, size, changed, about, place)
+        for path, size, changed, about in zip(
+            actions["path"].to_pylist(),
+            actions["size_bytes"].to_pylist(),
+            actions["modification_time"].to_pylist(),
+            _described(actions, snapshot, declared, deleted),
+            strict=True,
+        )
+    ]
+    if not locations.is_uri(root):
+        _refuse_missing(found, place)
+    return tuple(found)
+
+
+def _root(place: Place) -> str:
+    """Where a table is: an absolute path, or the URI of a prefix."""
+    try:
+        if locations.scheme_of(place.path) in ("", "file"):
+            return os.path.abspath(place.base / locations.local(place.path))
+        found = locations.parse(place.path)
+    except locations.BadLocation as error:
+        raise FormatError(f"{error.message}; {error.remedy}", place.path, FAILED) from error
+    if found.scheme != "s3":
+        raise FormatError("Delta tables are read from local folders and from S3", place.path, FAILED)
+    return str(found).rstrip("/")
+
+
+def opened(root: str, name: str, stores: StoreSettings) -> DeltaTable:
+    """A table in its newest version.
+
+    Args:
+        root: where it is, absolute or a URI.
+        name: how messages call it.
+        stores: resolved settings.
+
+    Raises:
+        FormatError: there is none, or it cannot be read (E912).
+    """
+    if importlib.util.find_spec("deltalake") is None:
+        raise FormatError("Delta tables need a package: pip install 'clinker-spark[delta]'", name, FAILED)
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    with _told(name):
+        try:
+            return DeltaTable(root, storage_options=store_options(stores.s3) if locations.is_uri(root) else None)
+        except TableNotFoundError:
+            text = "no Delta table is there: a table is a folder with a `_delta_log`; check the path"
+            raise FormatError(text, name, FAILED) from None
+
+
+def store_options(settings: S3Settings) -> dict[str, str]:
+    """What `deltalake` has to know of a store, credentials included: to hand over and never to keep or show.
+
+    Args:
+        settings: resolved ones.
+    """
+    from botocore import session
+
+    found = {"AWS_S3_ALLOW_UNSAFE_RENAME": "false"}
+    if settings.endpoint:
+        found["AWS_ENDPOINT_URL"] = settings.endpoint
+        found["AWS_ALLOW_HTTP"] = str(settings.endpoint.startswith("http:")).lower()
+    if settings.region:
+        found["AWS_REGION"] = settings.region
+    is_in_path = settings.path_style if settings.path_style is not None else bool(settings.endpoint)
+    found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = str(not is_in_path).lower()
+    if settings.anonymous:
+        return {**found, "AWS_SKIP_SIGNATURE": "true"}
+    credentials = session.get_session().get_credentials()
+    if credentials is not None:
+        frozen = credentials.get_frozen_credentials()
+        found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"] = frozen.access_key, frozen.secret_key
+        if frozen.token:
+            found["AWS_SESSION_TOKEN"] = frozen.token
+    return found
+
+
+class _told:
+    """Within, what the library says of a table becomes an error with the table's name.
+
+    Raises:
+        FormatError: the table cannot be read (E912).
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        """Nothing is needed."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from deltalake.exceptions import DeltaError
+
+        if isinstance(error, (DeltaError, OSError, ValueError, pa.ArrowException)):
+            text = " ".join(str(error).split())
+            raise FormatError(f"the table cannot be read: {text}", self._name, FAILED) from error
+
+
+def _choose(table: DeltaTable, options: DeltaRead, name: str) -> None:
+    """Go to the version that is asked for.
+
+    Raises:
+        FormatError: there is no such version (E912).
+    """
+    newest = table.version()
+    if options.version is not None and options.version > newest:
+        text = f"there is no version {options.version}: the newest one is {newest}"
+        raise FormatError(text, name, FAILED)
+    moment = options.moment
+    if options.version is None and moment is None:
+        return
+    with _told(name):
+        wanted: Any = moment if options.version is None else options.version
+        table.load_as_version(wanted)
+        if moment is not None:
+            first = table.history(1)
+            committed = first[0].get("timestamp") if first else None
+            if committed is not None and committed > moment.timestamp() * 1000:
+                text = f"there was no version at {options.timestamp}: the first one that is kept was written later"
+                raise FormatError(text, name, FAILED)
+
+
+def _refuse_unknown(table: DeltaTable, name: str) -> None:
+    """Refuse a table that asks more of its readers than is known here; reading it would give wrong rows.
+
+    Raises:
+        FormatError: it does (E912).
+    """
+    protocol = table.protocol()
+    unknown = sorted(set(protocol.reader_features or ()) - _FEATURES)
+    if unknown or (protocol.min_reader_version > _PLAIN_READER and not protocol.reader_features):
+        what = ", ".join(unknown) or f"version {protocol.min_reader_version} of the protocol"
+        text = f"the table needs a reader that knows {what}; drop the feature, or write a copy of the table without it"
+        raise FormatError(text, name, FAILED)
+
+
+def _deleted(table: DeltaTable) -> dict[str, bytes]:
+    """The deleted rows of files, packed, by the ends of their paths; of files that have any."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = {}
+    vectors: Any = pa.table(table.deletion_vectors())
+    for batch in vectors.to_batches():
+        for path, selected in zip(batch["filepath"], batch["selection_vector"], strict=True):
+            rows = np.packbits(~selected.values.to_numpy(zero_copy_only=False))
+            found[unquote(path.as_py())] = zlib.compress(rows.tobytes(), 1)
+    return found
+
+
+def _described(
+    actions: Any, snapshot: Snapshot, declared: Collection[str], deleted: Mapping[str, bytes]
+) -> Iterator[DataFile]:
+    """What the log says of each file, in the order of the actions."""
+    partitions = _partitions(actions, snapshot)
+    chunks = _chunks(actions, snapshot, declared)
+    paths, counts = actions["path"].to_pylist(), actions["num_records"].to_pylist()
+    ends = {unquote(path): "" for path in paths}
+    for path in deleted:
+        # The library gives absolute URIs here.
+        own = next((end for end in _ends(path) if end in ends), None)
+        if own is not None:
+            ends[own] = path
+    for row, (path, count) in enumerate(zip(paths, counts, strict=True)):
+        yield DataFile(
+            snapshot,
+            count,
+            {name: values[row] for name, values in partitions.items()},
+            {name: found[row] for name, found in chunks.items() if found[row] is not None},  # type: ignore[misc]
+            deleted.get(ends[unquote(path)], b""),
+        )
+
+
+def _ends(path: str) -> Iterator[str]:
+    parts = path.split("/")
+    return ("/".join(parts[at:]) for at in range(len(parts)))
+
+
+def _partitions(actions: Any, snapshot: Snapshot) -> dict[str, list[Any]]:
+    if not snapshot.partition_by:
+        return {}
+    found = actions["partition"].combine_chunks()
+    return {name: list(found.field(name)) for name in snapshot.partition_by}
+
+
+def _chunks(actions: Any, snapshot: Snapshot, declared: Collection[str]) -> dict[str, list[Chunk | None]]:
+    """What the statistics in the log say of the columns at the top that are declared, one for each file."""
+    counts = actions["num_records"].to_pylist()
+    found: dict[str, list[Chunk | None]] = {}
+    for column in snapshot.schema:
+        if column.name not in declared:
+            continue
+        if column.name in snapshot.partition_by:
+            own = _numbers(actions["partition"].combine_chunks().field(column.name))
+            if own is not None:
+                found[column.name] = [
+                    Chunk(count, None, None) if value is None else Chunk(0, value, value)
+                    for count, value in zip(counts, own, strict=True)
+                ]
+            continue
+        name = physical.name_of(column)
+        nulls, lowest, highest = (_statistic(actions, key, name) for key in ("null_count", "min", "max"))
+        if nulls is None:
+            continue
+        empty = [None] * len(counts)
+        bounds = zip(nulls.to_pylist(), _numbers(lowest) or empty, _numbers(highest) or empty, strict=True)
+        more = _MORE_MICROSECONDS if pa.types.is_timestamp(column.type) else 0
+        found[column.name] = [_chunk(*each, more) for each in bounds]
+    return found
+
+
+def _statistic(actions: Any, key: str, name: str) -> pa.Array | None:
+    if key not in actions.column_names or not pa.types.is_struct(actions[key].type):
+        return None
+    if actions[key].type.get_field_index(name) < 0:
+        return None
+    found: pa.Array = actions[key].combine_chunks().field(name)
+    return found
+
+
+def _numbers(array: pa.Array | None) -> list[Any] | None:
+    """Values as footers have them: days and microseconds as numbers, texts as bytes; None of other kinds."""
+    if array is None:
+        return None
+    kind = array.type
+    if pa.types.is_timestamp(kind):
+        return pc.cast(array.cast(pa.timestamp("us", kind.tz)), pa.int64()).to_pylist()
+    if pa.types.is_date32(kind):
+        return pc.cast(array, pa.int32()).to_pylist()
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return [None if each is None else each.encode() for each in array.to_pylist()]
+    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return array.to_pylist() if is_plain else None
+
+
+def _chunk(nulls: int | None, lowest: Any, highest: Any, more: int) -> Chunk:
+    is_odd = any(isinstance(each, float) and math.isnan(each) for each in (lowest, highest))
+    if is_odd or lowest is None or highest is None:
+        return Chunk(nulls, None, None)
+    return Chunk(nulls, lowest, highest + more if more else highest)
+
+
+def _file(path: str, size: int, changed: int, about: DataFile, place: Place) -> InputFile:
+    """A file of the table.
+
+    Raises:
+        FormatError: it is outside of the table (E-SEC-001).
+    """
+    inner = unquote(path)
+    root, name = about.snapshot.root, place.path.rstrip("/")
+    if locations.is_uri(inner) or inner.startswith("/") or ".." in inner.split("/"):
+        text = f'the log of the table leads to a file outside of it: "{inner}"; read the table that it was cloned from'
+        raise FormatError(text, place.path, "E-SEC-001")
+    return InputFile(
+        f"{root}/{inner}",
+        f"{name}/{inner}",
+        size,
+        changed * 1_000_000,
+        stores=place.stores if locations.is_uri(root) else None,
+        table=about,
+        is_immutable=True,
+    )
+
+
+def _refuse_missing(found: Sequence[InputFile], place: Place) -> None:
+    """Refuse a local table whose files are gone, or lead out of the base folder by links.
+
+    Raises:
+        FormatError: see there.
+    """
+    real = RealPaths()
+    root = os.path.join(os.path.realpath(place.base), "")
+    for file in found:
+        if not os.path.exists(file.path):
+            raise vacuumed(file)
+        if not place.allow_outside and not (leads := real.of(file.path)).startswith(root):
+            message = f'path escapes base directory via symlink: "{file.name}" -> "{leads}"'
+            raise FormatError(message, file.name, "E-SEC-001")
+
+
+def vacuumed(file: InputFile) -> FormatError:
+    """What to say of a file that the log names, and that is not there."""
+    version = file.table.snapshot.version
+    text = f"version {version} of the table has this file, and it is gone: the table was vacuumed; read a newer version"
+    return FormatError(text, file.name, FAILED)

@@ -1,0 +1,109 @@
+"""Columns of a table and columns of one of its files: other names, members and widths there, the same values here.
+
+A file has the columns that the table had when it was written, by the names or numbers that the table gives them for
+files. What it lacks is null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_NAME = b"delta.columnMapping.physicalName"
+_NUMBER = b"delta.columnMapping.id"
+_NUMBER_IN_FILE = b"PARQUET:field_id"
+
+
+def name_of(column: pa.Field) -> str:
+    """What a column of the table is called in its files."""
+    named = (column.metadata or {}).get(_NAME)
+    return column.name if named is None else named.decode()
+
+
+def names(fields: Collection[pa.Field], before: str = "", before_in_files: str = "") -> Iterator[tuple[str, str]]:
+    """The dotted names of columns and of their members, each with that in the files."""
+    for column in fields:
+        name, in_files = before + column.name, before_in_files + name_of(column)
+        yield name, in_files
+        if pa.types.is_struct(column.type):
+            yield from names(list(column.type), name + ".", in_files + ".")
+
+
+def found_in(column: pa.Field, fields: Collection[pa.Field]) -> pa.Field | None:
+    """The column of a file that has the values of a table's column; None where the file lacks it."""
+    number = (column.metadata or {}).get(_NUMBER)
+    if number is not None:
+        for each in fields:
+            if (each.metadata or {}).get(_NUMBER_IN_FILE) == number:
+                return each
+    name = name_of(column)
+    return next((each for each in fields if each.name == name), None)
+
+
+def shaped(array: pa.Array, own: pa.Field, column: pa.Field, file: str) -> pa.Array:
+    """The values of a file's column as the table has them.
+
+    Args:
+        array: the values.
+        own: the column of the file.
+        column: that of the table.
+        file: the file's name.
+
+    Raises:
+        FormatError: they are of a type that does not fit the table's.
+    """
+    try:
+        return _shaped(array, own.type, column.type)
+    except (pa.ArrowException, TypeError) as error:
+        text = (
+            f"column '{column.name}' is {own.type} in the file, which does not fit {column.type} of the table: {error}"
+        )
+        raise FormatError(text, file) from error
+
+
+def _shaped(array: Any, own: pa.DataType, kind: pa.DataType) -> pa.Array:
+    found: pa.Array = array
+    if own == kind and not _has_other_names(kind):
+        return found
+    if array.offset and pa.types.is_nested(kind):
+        array = pa.concat_arrays([array])  # a mask needs arrays that are no slices
+    if pa.types.is_struct(kind):
+        members = [_member(array, own, column) for column in kind]
+        found = pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
+    elif pa.types.is_map(kind):
+        keys = _shaped(array.keys, own.key_type, kind.key_type)
+        items = _shaped(array.items, own.item_type, kind.item_type)
+        found = pa.MapArray.from_arrays(array.offsets, keys, items, kind, mask=_mask(array))
+    elif pa.types.is_list(kind):
+        values = _shaped(array.values, own.value_type, kind.value_type)
+        found = pa.ListArray.from_arrays(array.offsets, values, kind, mask=_mask(array))
+    else:
+        found = array.cast(kind)
+    return found
+
+
+def _member(array: Any, own: pa.DataType, column: pa.Field) -> pa.Array:
+    """A member of structures; one that is null there is covered by the mask of its structure."""
+    inner = found_in(column, list(own))
+    if inner is None:
+        return pa.nulls(len(array), column.type)
+    return _shaped(array.field(own.get_field_index(inner.name)), inner.type, column.type)
+
+
+def _mask(array: pa.Array) -> pa.BooleanArray | None:
+    return array.is_null() if array.null_count else None
+
+
+def _has_other_names(kind: pa.DataType) -> bool:
+    """Whether members inside a type are called otherwise in files."""
+    if pa.types.is_struct(kind):
+        return any(name_of(each) != each.name or _has_other_names(each.type) for each in kind)
+    if pa.types.is_map(kind):
+        return _has_other_names(kind.item_type)
+    return _has_other_names(kind.value_type) if pa.types.is_list(kind) else False

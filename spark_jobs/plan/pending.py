@@ -39,7 +39,7 @@ def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None 
     for label, target in plan.errors.targets.items():
         found += _dlq_uris(label, target)
         found += [not_yet(label, what, target.place) for what in _compressed(target.path)]
-    return found + _mixed(plan)
+    return found
 
 
 def of_node(planned: PlannedNode) -> list[Diagnostic]:
@@ -55,24 +55,12 @@ def uris(plan: Plan) -> list[Diagnostic]:
     found = [item for planned in plan.nodes for item in _uris_of(planned)]
     for label, target in plan.errors.targets.items():
         found += _dlq_uris(label, target)
-    return found + _mixed(plan)
+    return found
 
 
 def _dlq_uris(label: str, target: DeadLetterTarget) -> list[Diagnostic]:
     ready = location.WRITABLE
     return [_not_ready(label, what, target.place, ready) for what in _uris(ready, target.path)]
-
-
-def _mixed(plan: Plan) -> list[Diagnostic]:
-    """Files of a run become visible all at once in one place: local file systems, or a store."""
-    files = [(f"output '{name}'", step.path, plan.by_name[name].span) for name, step in plan.outputs.items()]
-    files += [(label, each.path, each.place) for label, each in plan.errors.targets.items() if each.path is not None]
-    if len({location.scheme_of(path) in location.WRITABLE for _, path, _ in files}) < 2:
-        return []
-    label, path, span = next(each for each in files if location.scheme_of(each[1]) in location.WRITABLE)
-    message = f"{label}: `{path}` is in a store, and other outputs or dead letters of the pipeline are not"
-    advice = "write all of them to the store, or all to local or mounted file systems: they become visible together"
-    return [codes.E400.at(span, message, help=advice)]
 
 
 def _uris_of(planned: PlannedNode) -> list[Diagnostic]:

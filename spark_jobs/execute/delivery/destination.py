@@ -2,7 +2,8 @@
 
 A run has a *draft* there, which nobody else sees. Tasks put parts into its depot, the driver has files put together of
 them, and publishing makes all of these visible, or none. What of a draft stays when its run dies is completed or
-removed by whoever comes next.
+removed by whoever comes next. A run has a draft in each kind of place that it writes files to, and publishes them
+together, and together with what is no file (`participant.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from spark_jobs.disk import durable
+from spark_jobs.execute.delivery.participant import Home, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -180,8 +182,8 @@ class Draft(Protocol[Where]):
         """Publishing removes what stands there, if anything does."""
 
 
-class Publication(Draft[Where], Protocol[Where]):
-    """A draft that can be published."""
+class _Prepared(Draft[Where], Protocol[Where]):
+    """A draft on its way to being published."""
 
     def finish(self, spark: SparkSession) -> None:
         """Have tasks do what is left to do before the files can be published.
@@ -196,15 +198,36 @@ class Publication(Draft[Where], Protocol[Where]):
     def alone(self) -> AbstractContextManager[None]:
         """Within, no other run publishes into the same folders: what is free, and what is in the way, stays so."""
 
-    def publish(self) -> None:
-        """Make all files visible, or none; should the run die meanwhile, `recover` does. Not to be interrupted.
+    def close(self, *, failed: bool) -> None:
+        """Remove the draft, and after a failure the folders that were made for it. Does not fail.
 
-        Raises:
-            OSError: a file cannot get its name; those that had theirs have given it back.
+        What the next run has to complete stays.
         """
 
-    def close(self, *, failed: bool) -> None:
-        """Remove the draft, and after a failure the folders that were made for it. Does not fail."""
+
+class FileDraft(_Prepared[Where], Participant, Home, Protocol[Where]):
+    """The draft in one kind of place, which takes part in the publication of a run."""
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether there is something to publish; asked after `finish`."""
+
+
+class Publication(_Prepared[Where], Protocol[Where]):
+    """All that a run publishes: the drafts of its files, and what has joined them."""
+
+    def join(self, other: Participant) -> None:
+        """Publish something that is no file together with the files: a table, rows of a database.
+
+        It may join at any time before `publish`, and is closed by whoever has opened it.
+        """
+
+    def publish(self) -> None:
+        """Make everything visible, or nothing; should the run die meanwhile, `recover` does. Not to be interrupted.
+
+        Raises:
+            OSError, RunFailed: see `joint.publish`.
+        """
 
 
 class Destination(Protocol[Where]):
@@ -239,7 +262,11 @@ class Destination(Protocol[Where]):
             OSError: a file of a run that died while it published cannot get its name.
         """
 
-    def open(self, run: str, home: Path, folders: Iterable[Where]) -> Publication[Where]:
+
+class FileDestination(Destination[Where], Protocol[Where]):
+    """One kind of place for files, in which a run can begin a draft."""
+
+    def open(self, run: str, home: Path, folders: Iterable[Where]) -> FileDraft[Where]:
         """Begin the draft of a run that will publish into some folders; missing ones are made.
 
         Raises:

@@ -1,18 +1,18 @@
 """The destinations of a run as one: each file goes where its path leads, to a local folder or to a store.
 
-All files of a destination become visible at once, and its journal is what a death leaves. Two journals would need a
-third, so the files of a run go all to one of them; plans say so (`plan/pending.py`).
+All of a run becomes visible at once, wherever it goes (`joint.py`). The journal is in the first local folder that gets
+a file; where none does, in the first prefix of a store that gets one; and where no file is published at all, at the
+first participant that can be a home. A run has a local folder for what stays inside it; that is the last resort.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from spark_jobs.contract import ExitCode
-from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.execute.delivery import joint
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Content, Destination, FileType, PartStore, Publication
+    from spark_jobs.execute.delivery.destination import (
+        Content,
+        Destination,
+        FileDestination,
+        FileDraft,
+        FileType,
+        PartStore,
+        Publication,
+    )
+    from spark_jobs.execute.delivery.participant import Home, Participant
     from spark_jobs.stores.location import FilePath, Location
 
 
@@ -33,10 +42,10 @@ class Destinations:
         store: makes the destination of objects, where there are any: it loads the client of a store.
     """
 
-    def __init__(self, local: Destination[Path], store: Callable[[], Destination[Location]]) -> None:
+    def __init__(self, local: FileDestination[Path], store: Callable[[], FileDestination[Location]]) -> None:
         self._local = local
         self._make = store
-        self._store: Destination[Location] | None = None
+        self._store: FileDestination[Location] | None = None
 
     def problem(self, path: FilePath) -> str | None:
         """See `Destination`."""
@@ -67,30 +76,27 @@ class Destinations:
         self._of(folder).recover(folder)
 
     def open(self, run: str, home: Path, folders: Iterable[FilePath]) -> Publication[FilePath]:
-        """See `Destination`.
+        """Begin the drafts of a run; see `FileDestination`.
 
         Raises:
             OSError: see there.
-            RunFailed: some of the folders are local, and some in a store.
         """
         wanted = [*folders]
-        here = [folder for folder in wanted if isinstance(folder, Path)]
-        away = [folder for folder in wanted if not isinstance(folder, Path)]
-        if here and away:
-            text = f"{here[0]} and {away[0]}: the outputs and dead letters of a run are all local, or all in a store"
-            raise RunFailed(ExitCode.CONFIG, "E400", text)
-        local = self._local.open(run, home, here)
-        if not away:
-            return cast("Publication[FilePath]", local)
+        local = self._local.open(run, home, [folder for folder in wanted if isinstance(folder, Path)])
+        drafts = _Drafts(local)
         try:
-            return _Drafts(local, self._of(away[0]).open(run, local.home, away))
+            away = [folder for folder in wanted if not isinstance(folder, Path)]
+            if away:
+                drafts.store = self._in_store().open(run, local.home, away)
         except BaseException:
-            local.close(failed=True)
+            drafts.close(failed=True)
             raise
+        return drafts
 
     def _of(self, path: FilePath) -> Destination[Any]:
-        if isinstance(path, Path):
-            return self._local
+        return self._local if isinstance(path, Path) else self._in_store()
+
+    def _in_store(self) -> FileDestination[Location]:
         if self._store is None:
             self._store = self._make()
         return self._store
@@ -123,12 +129,13 @@ class PartStores:
         return self.store if location.is_uri(path) else self.local
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Drafts:
-    """See `Publication`: a draft in a store, and a local one for what stays inside the run."""
+    """See `Publication`: a local draft, which has what stays inside the run as well, one in a store, and others."""
 
-    local: Publication[Path]
-    store: Publication[Location]
+    local: FileDraft[Path]
+    store: FileDraft[Location] | None = None
+    joined: list[Participant] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -138,7 +145,7 @@ class _Drafts:
     @property
     def part_store(self) -> PartStore:
         """See `Draft`."""
-        return PartStores(self.local.part_store, self.store.part_store)
+        return PartStores(self.local.part_store, self.store.part_store) if self.store else self.local.part_store
 
     def parts(self, target: FilePath) -> str:
         """See `Draft`."""
@@ -154,30 +161,44 @@ class _Drafts:
 
     def finish(self, spark: SparkSession) -> None:
         """See `Publication`."""
-        self.local.finish(spark)
-        self.store.finish(spark)
+        for each in self._files:
+            each.finish(spark)
 
     def stamps(self) -> dict[str, str]:
         """See `Publication`."""
-        return {**self.local.stamps(), **self.store.stamps()}
+        return {path: stamp for each in self._files for path, stamp in each.stamps().items()}
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """See `Publication`."""
         with ExitStack() as held:
-            held.enter_context(self.local.alone())
-            held.enter_context(self.store.alone())
+            for each in self._files:
+                held.enter_context(each.alone())
             yield
+
+    def join(self, other: Participant) -> None:
+        """See `Publication`."""
+        self.joined.append(other)
 
     def publish(self) -> None:
         """See `Publication`."""
-        self.store.publish()
-        self.local.publish()
+        files = [each for each in self._files if each.has_changes]
+        taking_part = [*files, *self.joined]
+        if taking_part:
+            homes = [each for each in taking_part if hasattr(each, "decide")]
+            joint.publish(taking_part, cast("Home", homes[0]) if homes else self.local)
 
     def close(self, *, failed: bool) -> None:
         """See `Publication`."""
-        self.store.close(failed=failed)
-        self.local.close(failed=failed)
+        for each in reversed(self._files):
+            each.close(failed=failed)
 
-    def _of(self, path: FilePath) -> Publication[Any]:
-        return self.local if isinstance(path, Path) else self.store
+    @property
+    def _files(self) -> list[FileDraft[Any]]:
+        return [self.local, self.store] if self.store else [self.local]
+
+    def _of(self, path: FilePath) -> FileDraft[Any]:
+        if isinstance(path, Path):
+            return self.local
+        assert self.store is not None, f"no draft was begun for {path}"
+        return self.store

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute import identity, interrupts
+from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.destination import Content, whole
 from spark_jobs.execute.delivery.local.files import LocalFiles
 from spark_jobs.execute.dlq import work_list
@@ -40,7 +41,7 @@ def publish(
                 else:
                     draft.assemble(target, content)
             with interrupts.ignored():
-                draft.publish()
+                joint.publish([draft], draft)
                 done = True
     finally:
         with interrupts.ignored():

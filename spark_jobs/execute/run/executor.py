@@ -17,6 +17,7 @@ from spark_jobs.execute import inputs, interrupts, logs, tolerance
 from spark_jobs.execute.delivery import outputs, targets
 from spark_jobs.execute.delivery.destinations import Destinations
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
+from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import breakdown, metrics, name_search, once, progress, unpacked, work
 from spark_jobs.execute.run.passes import Pass
@@ -233,9 +234,10 @@ def _there(plan: plans.Plan) -> Destinations:
         from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
         from spark_jobs.stores import opening
 
-        return ObjectFiles(opening.writable(plan.stores.resolved()))
+        return ObjectFiles(opening.writable(plan.stores.resolved()), reach)
 
-    return Destinations(LocalFiles(), store)
+    reach = Reach(plan.stores, plan.connections)
+    return Destinations(LocalFiles(reach), store)
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.execute.delivery.destination import FileType
+from spark_jobs.execute.delivery.participant import Address, Rank
 from spark_jobs.execute.run import executor
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
@@ -60,6 +61,14 @@ class MemoryDraft:
     part_store: MemoryDepot = field(default_factory=MemoryDepot)
     changes: dict[str, bytes | None] = field(default_factory=dict)
 
+    rank = Rank.FILES
+    address = Address("memory", "", "")
+    label = "memory"
+    has_changes = True
+
+    def prepare(self, home: Address | None) -> None:
+        assert home is None, "it is alone"
+
     def parts(self, target: Path) -> str:
         return f"mem:{target.parent}"
 
@@ -81,7 +90,7 @@ class MemoryDraft:
     def alone(self) -> Iterator[None]:
         yield
 
-    def publish(self) -> None:
+    def complete(self) -> None:
         _PUBLISHED.update({path: data for path, data in self.changes.items() if data is not None})
         for path, data in self.changes.items():
             if data is None:
@@ -185,7 +194,7 @@ def test_what_a_run_publishes_does_not_depend_on_where(
     here = pipelines.outputs(tmp_path)
     assert len(here) == 16
     (tmp_path / "home").mkdir()
-    monkeypatch.setattr(executor, "LocalFiles", lambda: Memory(tmp_path / "home"))
+    monkeypatch.setattr(executor, "LocalFiles", lambda reach: Memory(tmp_path / "home"))
     older = str(tmp_path / "out/pieces_0099.json")
     _PUBLISHED[older] = b"of an older run"
     (tmp_path / "out").rename(tmp_path / "local")

@@ -5,15 +5,11 @@ from __future__ import annotations
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs import plan
 from spark_jobs.execute.delivery.objects import draft
-from spark_jobs.plan import pending
-from spark_jobs.plan.options import RunOptions
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.object_store import ACCESS_KEY, SECRET_KEY
@@ -182,13 +178,13 @@ def test_of_two_programs_that_write_a_name_one_is_told(
     if was_there:
         s3.put("out/o.csv", "of before")
     one(tmp_path, s3.uri("out"))
-    publish = draft.ObjectDraft.publish
+    complete = draft.ObjectDraft.complete
 
     def late(self: draft.ObjectDraft) -> None:
         s3.put("out/o.csv", "of another program")
-        publish(self)
+        complete(self)
 
-    monkeypatch.setattr(draft.ObjectDraft, "publish", late)
+    monkeypatch.setattr(draft.ObjectDraft, "complete", late)
     found = run(tmp_path)
     assert (found.error.code, found.exit_code) == ("E902", 4)
     assert s3.uri("out/o.csv") in found.error.message
@@ -290,13 +286,3 @@ def test_a_store_without_conditions_is_told_of(
         assert run(tmp_path).error is None
     assert "ignores conditions" in caplog.text
     assert published(s3) == {"o.csv": b"id,text\n0,a\n1,a\n2,a\n"}
-
-
-def test_local_and_stored_outputs_do_not_mix(s3: Bucket, tmp_path: Path) -> None:
-    one(tmp_path, s3.uri("out"))
-    text = (tmp_path / "pipeline.yaml").read_text()
-    (tmp_path / "pipeline.yaml").write_text(text + "error_handling: {strategy: continue, dlq: {path: dead.csv}}\n")
-    loaded = plan.load(tmp_path / "pipeline.yaml", replace(RunOptions(), allow_absolute_paths=True))
-    (found,) = pending.pending(loaded)
-    assert found.code.id == "E400"
-    assert "is in a store, and other outputs or dead letters" in found.message

@@ -142,7 +142,7 @@ def test_a_run_that_dies_before_it_publishes_is_done(folder: Path, monkeypatch: 
         raise OSError("no more")
 
     with monkeypatch.context() as patched:
-        patched.setattr(local_files.LocalDraft, "publish", dies)
+        patched.setattr(local_files.LocalDraft, "complete", dies)
         assert run(folder).exit_code == 4
     assert pipelines.outputs(folder) == {}
     assert run(folder).exit_code == 2

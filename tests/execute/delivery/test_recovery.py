@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from spark_jobs.execute.delivery.participant import Reach
+
 RUN = ".clinker-a"
 
 
@@ -218,8 +220,8 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_emptied(
     (planted.draft / "journal.at").unlink()
     complete = recovery._complete
 
-    def swapped(found: draft_folder.DraftFolder) -> None:
-        complete(found)
+    def swapped(found: draft_folder.DraftFolder, reach: Reach) -> None:
+        complete(found, reach)
         planted.draft.rename(planted.out / "aside")
         planted.draft.symlink_to(planted.victim)
 

@@ -12,11 +12,12 @@ from spark_jobs.execute.delivery.destination import Content, FileType
 from spark_jobs.execute.delivery.local import descriptors, draft_folder, joining, publish, recovery
 from spark_jobs.execute.delivery.local.journal import Rename
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
+from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, Reach
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -29,11 +30,14 @@ _LONGEST_NAME = 255
 
 @dataclass
 class LocalDraft:
-    """Files in the folders of a run, and what is to be renamed."""
+    """Files in the folders of a run, and what is to be renamed; see `Publication`, `Participant` and `Home`."""
 
     folders: publish.DraftFolders
     changes: list[Rename] = field(default_factory=list)
     part_store: LocalPartStore = field(default_factory=LocalPartStore)
+    _is_alone: bool = False
+
+    rank = Rank.FILES
 
     @property
     def home(self) -> Path:
@@ -56,27 +60,83 @@ class LocalDraft:
             self.changes.append(Rename(None, str(target)))
 
     def finish(self, spark: SparkSession) -> None:
-        """See `Publication`: files on the same machine have been put together as they came."""
+        """See `FileDraft`: files on the same machine have been put together as they came."""
 
     def stamps(self) -> dict[str, str]:
-        """See `Publication`."""
+        """See `FileDraft`."""
         return {each.target: _stamp(os.stat(each.source)) for each in self.changes if each.source}
 
     def alone(self) -> AbstractContextManager[None]:
-        """See `Publication`."""
-        return publish.alone(folder.parent for folder in self.folders.folders)
+        """See `FileDraft`."""
+        return publish.alone((folder.parent for folder in self.folders.folders), self.folders.reach)
 
-    def publish(self) -> None:
-        """See `Publication`."""
-        self.folders.publish(self.changes)
+    @property
+    def has_changes(self) -> bool:
+        """See `FileDraft`."""
+        return bool(self.changes)
+
+    @property
+    def address(self) -> Address:
+        """See `Participant`."""
+        return recovery.address(self.folders.place(self.changes))
+
+    @property
+    def label(self) -> str:
+        """See `Participant`."""
+        return str(self.folders.place(self.changes).parent)
+
+    def prepare(self, home: Address | None) -> None:
+        """See `Participant`: the files are finished already. Where there are others as well, the home is here."""
+        self._is_alone = home is None
+
+    def announce(self, others: Sequence[Address]) -> None:
+        """See `Home`."""
+        self.folders.announce(self.changes, others)
+
+    def decide(self, others: Sequence[Address]) -> None:
+        """See `Home`."""
+        self.folders.decide(self.changes, others)
+
+    def complete(self) -> None:
+        """See `Participant`."""
+        try:
+            if self._is_alone:
+                self.folders.publish(self.changes)
+            else:
+                self.folders.rename(self.changes)
+        except OSError as error:
+            is_visible = isinstance(error, publish.Mixed)
+            raise NotCompleted(error, is_visible=is_visible, can_be_later=True) from error
+
+    def is_completed(self) -> bool:
+        """See `Participant`."""
+        return not any(os.path.lexists(each.source or each.target) for each in self.changes)
+
+    def take_back(self) -> bool:
+        """See `Home`."""
+        return self.folders.take_back(self.changes)
+
+    def give_up(self) -> None:
+        """See `Participant`: what was prepared goes with the draft."""
+
+    def forget(self) -> None:
+        """See `Home`."""
+        self.folders.settle(self.changes)
 
     def close(self, *, failed: bool) -> None:
-        """See `Publication`."""
+        """See `FileDraft`."""
         self.folders.close(failed=failed)
 
 
+@dataclass(frozen=True)
 class LocalFiles:
-    """See `Destination`."""
+    """See `Destination`.
+
+    Args:
+        reach: how other places are reached that dead runs have written into.
+    """
+
+    reach: Reach = field(default_factory=Reach)
 
     def problem(self, path: Path) -> str | None:
         """See `Destination`; the limit is that of the usual file systems."""
@@ -112,13 +172,13 @@ class LocalFiles:
 
     def recover(self, folder: Path) -> None:
         """See `Destination`."""
-        recovery.recover(folder)
+        recovery.recover(folder, self.reach)
 
     def open(self, run: str, home: Path, folders: Iterable[Path]) -> LocalDraft:
         """See `Destination`."""
         wanted = [*folders]
         descriptors.provide(len({*wanted, home}))
-        return LocalDraft(publish.DraftFolders.open(run, home, wanted))
+        return LocalDraft(publish.DraftFolders.open(run, home, wanted, self.reach))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 It lies in one of the run's draft folders, and every one of them says in which. It has names and no paths but those of
 the folders that get files: a file comes from the run's draft folder in such a folder, and goes into the folder
 itself. So the worst that a false journal could do is to publish what lies in draft folders of this user, beside them.
+
+Of other places that the run publishes into it has the addresses only (`delivery/participant.py`). They stand in a file
+of their own from before anything is prepared there; the journal says that they count.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import ownership
 from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import participant
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL
+from spark_jobs.execute.delivery.participant import Address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 #: In every folder of a run that publishes: the path of the folder with the journal.
 POINTER = "journal.at"
+#: In the folder that gets the journal: other places that the run publishes into.
+ANNOUNCED = "announced.json"
 #: Bytes of a journal: some million files. A file has less than a hundred, with a long name some hundred.
 MOST_BYTES = 256 << 20
 _LONGEST_PATH = 4096
@@ -55,10 +62,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """What a run publishes: real paths of folders, and the files that they get."""
+    """What a run publishes: real paths of folders, the files that they get, and the other places."""
 
     folders: tuple[str, ...]
     entries: tuple[Entry, ...]
+    others: tuple[Address, ...] = ()
 
     @classmethod
     def read(cls, folder: int) -> Journal | None:
@@ -75,12 +83,13 @@ class Journal:
         try:
             known = json.loads(data)
             entries = tuple(_entry(each, len(known["folders"])) for each in known["entries"])
-            return cls(tuple(_folder(each) for each in known["folders"]), entries)
+            others = tuple(map(Address.of, known.get("others", ())))
+            return cls(tuple(_folder(each) for each in known["folders"]), entries, others)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ownership.NotOwnError(JOURNAL, "is not the journal of a run") from error
 
 
-def write_down(renames: Sequence[Rename], place: Path) -> None:
+def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()) -> None:
     """Write down in a draft folder what is to be renamed; all sources lie in draft folders beside their targets.
 
     Raises:
@@ -97,11 +106,31 @@ def write_down(renames: Sequence[Rename], place: Path) -> None:
         if position:
             data += b","
         data += _told([number, source, name, None if source else identity(rename.target)]).encode()
-    data += f'],"folders":{_told([*numbers])}}}'.encode()
+    data += f'],"folders":{_told([*numbers])},"others":{_told(participant.told(others))}}}'.encode()
     if len(data) > MOST_BYTES:
         text = f"the journal of {len(renames)} files would have {len(data)} bytes, more than {MOST_BYTES}"
         raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
     durable.write_down(place / JOURNAL, data)
+
+
+def announce(others: Sequence[Address], place: Path) -> None:
+    """Write down in a draft folder where something will be prepared."""
+    durable.write_down(place / ANNOUNCED, _told(participant.told(others)).encode())
+
+
+def announced(folder: int) -> tuple[Address, ...]:
+    """What was written down there.
+
+    Raises:
+        NotOwnError: others may have written it, or it is no list of addresses.
+        OSError: it cannot be read.
+    """
+    try:
+        return tuple(map(Address.of, json.loads(ownership.read(ANNOUNCED, folder, MOST_BYTES))))
+    except FileNotFoundError:
+        return ()
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ownership.NotOwnError(ANNOUNCED, "is not written by a run") from error
 
 
 def point(folder: Path, place: str) -> None:

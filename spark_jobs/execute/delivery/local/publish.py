@@ -21,11 +21,13 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.delivery.local import journal
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, DraftFolder
 from spark_jobs.execute.delivery.local.recovery import recover
+from spark_jobs.execute.delivery.participant import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.execute.delivery.local.journal import Rename
+    from spark_jobs.execute.delivery.participant import Address
 
 
 @dataclass
@@ -34,21 +36,25 @@ class DraftFolders:
 
     run: str
     home: Path
+    #: How other places are reached that dead runs have written into.
+    reach: Reach = field(default_factory=Reach)
     _known: dict[str, DraftFolder] = field(default_factory=dict)
     #: The same, by the folders as they are spelled: very many files can be in one of them.
     _spelled: dict[Path, DraftFolder] = field(default_factory=dict)
     _made: list[Path] = field(default_factory=list)
-    #: A failed run could not take its renames back: the next one completes them, and needs what is here.
+    #: The journal stays, and what it names: the next run publishes that.
     _is_stuck: bool = False
+    #: Some files are new, and could not give their names back.
+    _is_mixed: bool = False
 
     @classmethod
-    def open(cls, run: str, home: Path, folders: Iterable[Path] = ()) -> DraftFolders:
+    def open(cls, run: str, home: Path, folders: Iterable[Path] = (), reach: Reach | None = None) -> DraftFolders:
         """Lock a draft folder under `home` and each of some folders, after clearing what dead runs left there.
 
         Raises:
             OSError: a folder cannot be made or written.
         """
-        draft = cls(run, home)
+        draft = cls(run, home, reach or Reach())
         try:
             draft.home = draft.folder(home)
             for folder in folders:
@@ -71,7 +77,7 @@ class DraftFolders:
         if real not in self._known:
             self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
             beside.mkdir(parents=True, exist_ok=True)
-            recover(beside)
+            recover(beside, self.reach)
             self._known[real] = DraftFolder.make(beside, self.run)
         self._spelled[beside] = self._known[real]
         return self._known[real].path
@@ -84,30 +90,77 @@ class DraftFolders:
         """
         if not renames:
             return
-        durable.sync_files([rename.source for rename in renames if rename.source])
-        # Beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
-        staged = next((rename.source for rename in renames if rename.source), None)
-        place = Path(staged).parent if staged else self.home
         try:
-            for folder in self.folders:
-                journal.point(folder, os.path.realpath(place))
-            journal.write_down(renames, place)
-            _rename_or_restore(renames)
-        except BaseException as error:
-            self._give_up(place, error)
+            self.decide(renames)
+            self.rename(renames)
+        except BaseException:
+            self.take_back(renames)
             raise
-        _settle(renames, place)
+        self.settle(renames)
 
-    def _give_up(self, place: Path, error: BaseException) -> None:
-        """Take the journal back; when that fails, or the old files are not back, the next run publishes the new."""
-        self._is_stuck = isinstance(error, _Mixed)
-        if not self._is_stuck:
+    def place(self, renames: Sequence[Rename]) -> Path:
+        """The draft folder that gets the journal.
+
+        It is beside the files, not in the run's home: a scheduler may remove a folder that it made for one attempt.
+        """
+        staged = next((rename.source for rename in renames if rename.source), None)
+        return Path(staged).parent if staged else self.home
+
+    def announce(self, renames: Sequence[Rename], others: Sequence[Address]) -> None:
+        """Write down where else something will be prepared.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        journal.announce(others, self.place(renames))
+
+    def decide(self, renames: Sequence[Rename], others: Sequence[Address] = ()) -> None:
+        """Write the journal: from here on the next run does what this one does not.
+
+        Raises:
+            OSError: it cannot be written; `take_back` has to follow.
+        """
+        self._is_stuck = True
+        durable.sync_files([rename.source for rename in renames if rename.source])
+        place = self.place(renames)
+        for folder in self.folders:
+            journal.point(folder, os.path.realpath(place))
+        journal.write_down(renames, place, others)
+
+    def rename(self, renames: Sequence[Rename]) -> None:
+        """Give the files their names.
+
+        Raises:
+            Mixed: a file cannot get its name, and others keep theirs.
+            OSError: a file cannot get its name; those that had theirs have given it back.
+        """
+        try:
+            _rename_or_restore(renames)
+        except Mixed:
+            self._is_stuck = self._is_mixed = True
+            raise
+
+    def take_back(self, renames: Sequence[Rename]) -> bool:
+        """Remove the journal; whether that works. Else, or where some files are new, the next run publishes all."""
+        place = self.place(renames)
+        if not self._is_mixed:
             try:
                 (place / JOURNAL).unlink(missing_ok=True)
+                self._is_stuck = False
             except OSError:
                 self._is_stuck = True
         if self._is_stuck:
             logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", place)
+        return not self._is_stuck
+
+    def settle(self, renames: Sequence[Rename]) -> None:
+        """The files have their names and the run has succeeded: nothing that goes wrong here undoes that."""
+        try:
+            durable.sync_folders(os.path.dirname(rename.target) for rename in renames)
+            (self.place(renames) / JOURNAL).unlink()
+        except OSError as error:
+            logs.LOG.warning("the files are published, but: %s", error)
+        self._is_stuck = False
 
     def close(self, *, failed: bool) -> None:
         """Remove the draft folders, and after a failure the empty folders that the run made. Does not fail."""
@@ -128,7 +181,7 @@ class DraftFolders:
 
 
 @contextmanager
-def alone(folders: Iterable[Path]) -> Iterator[None]:
+def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]:
     """Within, no other run publishes into these folders: what is free, and what is in the way, stays so.
 
     A run that died while this one waited is completed first: what it had to publish is older. Where the file system
@@ -141,7 +194,7 @@ def alone(folders: Iterable[Path]) -> Iterator[None]:
             held.callback(_close, descriptor)
             _lock(descriptor, path)
         for path in paths:
-            recover(Path(path))
+            recover(Path(path), reach)
         yield
 
 
@@ -160,7 +213,7 @@ def _lock(descriptor: int, path: str) -> None:
         logs.LOG.debug("%s", error)
 
 
-class _Mixed(OSError):
+class Mixed(OSError):
     """A rename failed, and so did undoing those before it: some files are new."""
 
 
@@ -178,7 +231,7 @@ def _rename_or_restore(renames: Sequence[Rename]) -> None:
                 _undo(rename, old)
         except OSError as second:
             text = f"{error.strerror or error}; files that had their new names could not give them back: {second}"
-            raise _Mixed(error.errno, text, error.filename, None, error.filename2) from error
+            raise Mixed(error.errno, text, error.filename, None, error.filename2) from error
         raise
 
 
@@ -206,12 +259,3 @@ def _rename(rename: Rename) -> None:
         Path(rename.target).unlink(missing_ok=True)
     else:
         os.replace(rename.source, rename.target)
-
-
-def _settle(renames: Sequence[Rename], place: Path) -> None:
-    """The files have their names and the run has succeeded: nothing that goes wrong here undoes that."""
-    try:
-        durable.sync_folders(os.path.dirname(rename.target) for rename in renames)
-        (place / JOURNAL).unlink()
-    except OSError as error:
-        logs.LOG.warning("the files are published, but: %s", error)

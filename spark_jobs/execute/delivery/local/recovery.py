@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from spark_jobs import ownership
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.local import journal
 from spark_jobs.execute.delivery.local.draft_folder import JOURNAL, PREFIX, DraftFolder
+from spark_jobs.execute.delivery.participant import Address, Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +24,19 @@ if TYPE_CHECKING:
 _PATIENCE_S = 60.0
 
 
-def recover(beside: Path) -> list[Path]:
+def recover(beside: Path, reach: Reach | None = None) -> list[Path]:
     """Complete or remove what runs that died left in a folder; gives the draft folders that were cleared.
 
     A draft folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
     folder was left by a run that died making or removing it; should it be one that is being made, its run makes it
     again. A marked folder that others may have made is left too, with a warning.
 
+    Args:
+        beside: the folder.
+        reach: how other places are reached that a dead run has written into as well.
+
     Raises:
-        OSError: a file of a run that died among its renames cannot get its name.
+        OSError: a file of a run that died among its renames cannot get its name, or another place does not answer.
     """
     try:
         names = sorted(name for name in os.listdir(beside) if name.startswith(PREFIX))
@@ -39,7 +45,7 @@ def recover(beside: Path) -> list[Path]:
     cleared = []
     for path in (beside / name for name in names):
         try:
-            if _is_cleared(path):
+            if is_cleared(path, reach or Reach()):
                 cleared.append(path)
         except ownership.NotOwnError as error:
             _warn(str(path), f"{error.filename} {error.strerror}")
@@ -55,12 +61,17 @@ def _warn(path: str, reason: str) -> None:
     logs.LOG.warning(text, path, reason)
 
 
-def _is_cleared(path: Path) -> bool:
+def is_cleared(path: Path, reach: Reach) -> bool:
+    """Complete or remove what a dead run left in a draft folder; False where the run lives, or there is none.
+
+    Raises:
+        OSError: see `recover`.
+    """
     found = DraftFolder.of_dead(path)
     if found is None:
         return False
     try:
-        _complete(found)
+        _complete(found, reach)
     except BaseException:
         found.close()
         raise
@@ -68,12 +79,15 @@ def _is_cleared(path: Path) -> bool:
     return True
 
 
-def _complete(found: DraftFolder) -> None:
-    """Do what the run of a folder had still to rename, if it had got so far."""
+def _complete(found: DraftFolder, reach: Reach) -> None:
+    """Do what the run of a folder had still to publish, if it had got so far."""
     with ExitStack() as held:
         folder = _opened(found, held)
-        place = journal.pointed(folder, found.path.name) if folder is not None else None
-        if folder is None or place is None:
+        if folder is None:
+            return
+        place = journal.pointed(folder, found.path.name)
+        if place is None:
+            _remove_others(folder, found.path, reach)
             return
         if place != os.path.realpath(found.path):
             home = DraftFolder.of_dead(Path(place), patience_s=_PATIENCE_S)
@@ -84,11 +98,23 @@ def _complete(found: DraftFolder) -> None:
             if folder is None or journal.pointed(folder, found.path.name) != place:
                 return
         if (known := journal.Journal.read(folder)) is None:
+            _remove_others(folder, Path(place), reach)
             return
+        joint.complete_left(known.others, address(Path(place)), reach)
         JournalReplay(known, Path(place)).run()
         with ownership.placed(folder):
             os.unlink(JOURNAL, dir_fd=folder)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", found.path.parent)
+
+
+def address(place: Path) -> Address:
+    """Where a run has decided that has its journal in a draft folder."""
+    return Address("files", os.path.realpath(place), place.name.removeprefix(PREFIX))
+
+
+def _remove_others(folder: int, place: Path, reach: Reach) -> None:
+    """Remove what a run without a journal may have prepared in other places."""
+    joint.remove_left(journal.announced(folder), address(place), reach)
 
 
 def _opened(draft: DraftFolder, held: ExitStack) -> int | None:

@@ -15,6 +15,7 @@ from spark_jobs.execute.delivery.objects import journal, layout, locks, remains
 from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
 from spark_jobs.execute.delivery.objects.recovery import recover
 from spark_jobs.execute.delivery.objects.upload_parts import UploadPart, upload_parts
+from spark_jobs.execute.delivery.participant import Address, NotCompleted, Rank, Reach
 from spark_jobs.execute.spark import spread
 from spark_jobs.stores import location
 from spark_jobs.stores.location import Location
@@ -52,25 +53,30 @@ class _Sending:
 
 @dataclass
 class ObjectDraft:
-    """See `Publication`.
+    """See `FileDraft`.
 
     Args:
         lease: says that the run lives.
         run: its execution id.
         home: a local folder for what stays inside the run.
         before: the version of what is under a name, as the run saw it first; empty where there was nothing.
+        reach: how other places are reached that dead runs have written into.
     """
 
     lease: Lease
     run: str
     home: Path
     before: Callable[[Location], str]
+    reach: Reach = field(default_factory=Reach)
     _contents: dict[Location, tuple[str, Content]] = field(default_factory=dict)
     _removals: list[Location] = field(default_factory=list)
     _entries: list[journal.Entry] = field(default_factory=list)
-    #: The journal stays: what it says is done by the next run.
+    #: What was prepared or decided stays: the next run completes or removes it.
     _is_stuck: bool = False
+    _is_alone: bool = False
     _has_uploads: bool = False
+
+    rank = Rank.OBJECTS
 
     @property
     def store(self) -> WritableS3:
@@ -100,11 +106,11 @@ class ObjectDraft:
         self._removals.append(target)
 
     def stamps(self) -> dict[str, str]:
-        """See `Publication`."""
+        """See `FileDraft`."""
         return {str(target): mark for target, (mark, _) in self._contents.items()}
 
     def finish(self, spark: SparkSession) -> None:
-        """See `Publication`."""
+        """See `FileDraft`."""
         self.lease.check()
         before = dict(zip(self._contents, remains.at_once(self.before, self._contents), strict=True))
         remains.at_once(lambda each: _refuse_changed(self.store, *each), before.items())
@@ -149,14 +155,14 @@ class ObjectDraft:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """See `Publication`."""
+        """See `FileDraft`."""
         held: list[Location] = []
         try:
             for folder in sorted(self.lease.folders, key=str):  # all runs wait in the same order
-                locks.take(self.lease, folder, self.run)
+                locks.take(self.lease, folder, self.run, self.reach)
                 held.append(folder)
             for folder in held:
-                recover(self.store, folder, self.run)
+                recover(self.store, folder, self.run, self.reach)
             yield
         finally:
             try:
@@ -167,35 +173,95 @@ class ObjectDraft:
             except StoreError as error:
                 logs.LOG.warning("what is left is removed by the next run that writes there: %s", error)
 
-    def publish(self) -> None:
-        """See `Publication`."""
-        if not self._entries:
-            return
+    @property
+    def has_changes(self) -> bool:
+        """See `FileDraft`."""
+        return bool(self._entries)
+
+    @property
+    def address(self) -> Address:
+        """See `Participant`."""
+        return Address("objects", str(self.lease.home), self.run)
+
+    @property
+    def label(self) -> str:
+        """See `Participant`."""
+        return str(self.lease.folders[0])
+
+    def prepare(self, home: Address | None) -> None:
+        """See `Participant`: the uploads are there, and what completes them is written down beside them."""
         self.lease.check()
-        place = self.lease.home / layout.JOURNAL
-        try:
-            self.store.put(place, journal.text(self._entries), uuid.uuid4().hex)
-        except StoreError:
-            self._take_back()
-            raise
+        if home is None:
+            self._is_alone = True
+            self.decide(())
+            return
+        self._is_stuck = True
+        self.store.put(self.lease.home / layout.PREPARED, journal.text(self._entries, by=home), uuid.uuid4().hex)
+
+    def announce(self, others: Sequence[Address]) -> None:
+        """See `Home`."""
+        self.lease.check()
+        self.store.put(self.lease.home / layout.ANNOUNCED, journal.announced(others))
+
+    def decide(self, others: Sequence[Address]) -> None:
+        """See `Home`."""
+        self.lease.check()
+        self._is_stuck = True
+        self.store.put(self.lease.home / layout.JOURNAL, journal.text(self._entries, others), uuid.uuid4().hex)
+
+    def complete(self) -> None:
+        """See `Participant`. The first file decides whether something is visible."""
+        self.lease.check()
         first, *others = self._entries
-        if error := self._apply(first):
-            self._take_back(first)
-            raise error
+        if (error := self._apply(first)) and not journal.is_done(self.store, first):
+            self._is_stuck = _can_be_later([error])
+            raise NotCompleted(error, is_visible=False, can_be_later=self._is_stuck) from error
         problems = [error for error in remains.at_once(self._apply, others) if error is not None]
-        # What somebody else has written meanwhile stays; everything else is for the next run.
-        foreign = [error for error in problems if error.kind in (Kind.TAKEN, Kind.MISSING)]
-        self._is_stuck = len(foreign) < len(problems)
+        self._is_stuck = _can_be_later(problems)
         if problems:
             done = len(self._entries) - len(problems)
             text = f"{problems[0].message}; {done} of {len(self._entries)} files of this run are published already"
             if self._is_stuck:
                 text += ", and the next run that writes there publishes the others"
-            raise StoreError(problems[0].kind, text, problems[0].uri)
-        self._settle(place)
+            found = StoreError(problems[0].kind, text, problems[0].uri)
+            raise NotCompleted(found, is_visible=True, can_be_later=self._is_stuck)
+        if self._is_alone:
+            self.forget()
+
+    def is_completed(self) -> bool:
+        """See `Participant`."""
+        return all(remains.at_once(partial(journal.is_done, self.store), self._entries))
+
+    def take_back(self) -> bool:
+        """See `Home`."""
+        try:
+            self.store.delete(self.lease.home / layout.JOURNAL)
+        except StoreError:
+            self._is_stuck = True
+            return False
+        self._is_stuck = False
+        return True
+
+    def give_up(self) -> None:
+        """See `Participant`: everything else goes when the draft is closed."""
+        if not self._is_alone:
+            self.store.delete(self.lease.home / layout.PREPARED)
+        elif not self.take_back():
+            text = "the next run that writes there publishes the files of this run, from %s"
+            logs.LOG.warning(text, self.lease.home)
+            return
+        self._is_stuck = False
+
+    def forget(self) -> None:
+        """See `Home`: the files are there and the run has succeeded, so nothing that goes wrong here undoes that."""
+        try:
+            self.store.delete(self.lease.home / layout.JOURNAL)
+        except StoreError as error:
+            logs.LOG.warning("the files are published, but: %s", error)
+        self._is_stuck = False
 
     def close(self, *, failed: bool) -> None:
-        """See `Publication`; a store has no folders that would have to go."""
+        """See `FileDraft`; a store has no folders that would have to go."""
         del failed
         try:
             if self._is_stuck:
@@ -224,22 +290,10 @@ class ObjectDraft:
         except StoreError:
             return False
 
-    def _take_back(self, first: journal.Entry | None = None) -> None:
-        """Take the journal back where nothing is published yet; when that fails, the next run publishes the files."""
-        try:
-            self.store.delete(self.lease.home / layout.JOURNAL)
-            self._is_stuck = first is not None and journal.is_done(self.store, first)
-        except StoreError:
-            self._is_stuck = True
-        if self._is_stuck:
-            logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", self.lease.home)
 
-    def _settle(self, place: Location) -> None:
-        """The files are there and the run has succeeded: nothing that goes wrong here undoes that."""
-        try:
-            self.store.delete(place)
-        except StoreError as error:
-            logs.LOG.warning("the files are published, but: %s", error)
+def _can_be_later(problems: Sequence[StoreError]) -> bool:
+    """Whether the next run can do some of what did not work; what somebody else has written meanwhile stays."""
+    return any(error.kind not in (Kind.TAKEN, Kind.MISSING) for error in problems)
 
 
 def _refuse_changed(store: WritableS3, target: Location, before: str) -> None:

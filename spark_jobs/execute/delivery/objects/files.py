@@ -11,6 +11,7 @@ from spark_jobs.execute.delivery.objects import layout, remains
 from spark_jobs.execute.delivery.objects.draft import ObjectDraft
 from spark_jobs.execute.delivery.objects.lease import Lease
 from spark_jobs.execute.delivery.objects.recovery import recover
+from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.stores.location import MOST_KEY_BYTES, Location
 from spark_jobs.stores.refusals import Kind, StoreError
 
@@ -31,6 +32,8 @@ class ObjectFiles:
     """
 
     store: WritableS3
+    #: How other places are reached that dead runs have written into.
+    reach: Reach = field(default_factory=Reach)
     _first: dict[Location, str] = field(default_factory=dict)
     _run: str = ""
 
@@ -86,7 +89,7 @@ class ObjectFiles:
 
     def recover(self, folder: Location) -> None:
         """See `Destination`."""
-        recover(self.store, folder, self._run)
+        recover(self.store, folder, self._run, self.reach)
 
     def open(self, run: str, home: Path, folders: Iterable[Location]) -> ObjectDraft:
         """See `Destination`."""
@@ -105,9 +108,9 @@ class ObjectFiles:
             others = [layout.draft(folder, run) / layout.POINTER for folder in wanted[1:]]
             remains.at_once(lambda place: self.store.put(place, pointer), others)
         except BaseException:
-            ObjectDraft(lease, run, home, self._before).close(failed=True)
+            ObjectDraft(lease, run, home, self._before, self.reach).close(failed=True)
             raise
-        return ObjectDraft(lease, run, home, self._before)
+        return ObjectDraft(lease, run, home, self._before, self.reach)
 
     def _before(self, path: Location) -> str:
         if path not in self._first:

@@ -7,12 +7,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.execute.delivery import participant
+from spark_jobs.execute.delivery.participant import Address
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.s3_writing import ABSENT, Upload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.s3_writing import WritableS3
@@ -62,21 +64,45 @@ class Removal:
 Entry = Put | Completion | Removal
 
 
-def text(entries: Iterable[Entry]) -> bytes:
-    """A journal as it is written down."""
-    return json.dumps([_told(entry) for entry in entries], separators=(",", ":")).encode()
+@dataclass(frozen=True)
+class Journal:
+    """What a run publishes.
+
+    Args:
+        entries: the objects, in order.
+        others: where the other places are that the run publishes into, of a journal that decides for them as well.
+        by: where the run decides, of what was only prepared.
+    """
+
+    entries: tuple[Entry, ...]
+    others: tuple[Address, ...] = ()
+    by: Address | None = None
 
 
-def read(data: bytes, place: Location) -> list[Entry]:
-    """The entries of a journal.
+def text(entries: Iterable[Entry], others: Iterable[Address] = (), by: Address | None = None) -> bytes:
+    """A journal as it is written down; see `Journal`."""
+    told = {"entries": [_told(entry) for entry in entries], "others": participant.told(others)}
+    return json.dumps(told | ({"by": by.told()} if by else {}), separators=(",", ":")).encode()
+
+
+def read(data: bytes, place: Location) -> Journal:
+    """A journal that was written down.
 
     Raises:
         StoreError: it is none.
     """
     try:
-        return [_entry(each) for each in json.loads(data)]
+        known = json.loads(data)
+        entries = known if isinstance(known, list) else known["entries"]  # of runs that knew one place only
+        others, by = ([], None) if isinstance(known, list) else (known["others"], known.get("by"))
+        return Journal(tuple(map(_entry, entries)), tuple(map(Address.of, others)), Address.of(by) if by else None)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise StoreError(Kind.FAILED, "is no journal of a run: look at it, and remove it", str(place)) from error
+
+
+def announced(others: Sequence[Address]) -> bytes:
+    """What a home has, until the run decides: where something may have been prepared."""
+    return text((), others)
 
 
 def apply(store: WritableS3, entry: Entry, *, keeps_conditions: bool) -> None:

@@ -20,6 +20,9 @@ PREFIX = ".clinker-"
 LOCK = ".clinker-publishing"
 #: In a draft: where the run's home is; who the run is; what it publishes; what it has begun to upload; its parts.
 POINTER, LEASE, JOURNAL, UPLOADS, PARTS = "at", "lease", "journal.json", "uploads.json", "parts"
+#: In the home of a run that publishes into other places, too: which these are, until its journal says so. And where
+#: another place decides: what it publishes then.
+ANNOUNCED, PREPARED = "announced.json", "prepared.json"
 
 
 def draft(folder: Location, run: str) -> Location:

@@ -15,12 +15,13 @@ from spark_jobs.stores.s3_writing import ABSENT
 
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease
+    from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.stores.location import Location
 
 _PAUSE_S = 0.5
 
 
-def take(lease: Lease, folder: Location, own: str) -> None:
+def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
     """Wait until the folder is this run's.
 
     The lock of a run that died is taken over, once what the run left is completed or removed.
@@ -29,6 +30,7 @@ def take(lease: Lease, folder: Location, own: str) -> None:
         lease: the lease of this run.
         folder: the folder.
         own: this run's execution id.
+        reach: how other places are reached that a dead run has written into.
 
     Raises:
         StoreError: this run's own lease is lost, or the store refuses.
@@ -50,7 +52,7 @@ def take(lease: Lease, folder: Location, own: str) -> None:
         if find(store, location.parse(data.decode())) is None:  # nobody recovers who has no home any more
             when = look.version
             continue
-        recover(store, folder, own)
+        recover(store, folder, own, reach)
         if not told:
             logs.LOG.info("waiting for another run that publishes into %s", folder)
             told = True

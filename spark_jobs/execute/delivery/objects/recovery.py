@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute import logs
-from spark_jobs.execute.delivery.objects import journal, layout
+from spark_jobs.execute.delivery import joint
+from spark_jobs.execute.delivery.objects import journal, layout, lease
 from spark_jobs.execute.delivery.objects.lease import Lease, find
 from spark_jobs.execute.delivery.objects.remains import Remains, sweep
+from spark_jobs.execute.delivery.participant import Address, Answer, Reach
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
+    from spark_jobs.execute.delivery.objects.lease import Found
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.s3_writing import WritableS3
 
+_PAUSE_S = 0.5
 
-def recover(store: WritableS3, folder: Location, own: str = "") -> list[Location]:
+
+def recover(store: WritableS3, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
     """Complete or remove what dead runs left in a folder; gives the homes that were cleared.
 
     What a living run has is left alone.
@@ -25,18 +31,24 @@ def recover(store: WritableS3, folder: Location, own: str = "") -> list[Location
         store: the store.
         folder: the folder.
         own: the execution id of the run that asks, whose own draft is no remains.
+        reach: how other places are reached that a dead run has written into as well.
 
     Raises:
         StoreError: the store refuses.
+        OSError: another place does.
     """
     start = folder / layout.PREFIX
     drafts = [start.at(key) for page in store.pages(start, deep=False) for key in page.folders]
     others = [draft for draft in drafts if draft != layout.draft(folder, own)]
-    return [home for draft in others if (home := _cleared(store, draft)) is not None]
+    return [home for draft in others if (home := cleared(store, draft, reach or Reach())) is not None]
 
 
-def _cleared(store: WritableS3, draft: Location) -> Location | None:
-    """The home of a draft whose run is dead, once it is cleared; None when the run lives."""
+def cleared(store: WritableS3, draft: Location, reach: Reach) -> Location | None:
+    """The home of a draft whose run is dead, once it is cleared; None when the run lives.
+
+    Raises:
+        OSError: see `recover`.
+    """
     pointer = store.get(draft / layout.POINTER)
     home = draft if pointer is None else _pointed(pointer, draft)
     if home is None:
@@ -47,21 +59,67 @@ def _cleared(store: WritableS3, draft: Location) -> Location | None:
         return home
     if not found.is_dead:
         return None
+    prepared = _read(store, home / layout.PREPARED)
+    if prepared is not None and prepared.by is not None:
+        if joint.resolve(prepared.by, reach) is Answer.LIVES:
+            return None
+        found = find(store, home)
+        if found is None:
+            return home
+    return home if _settled(store, home, found, reach) else None
+
+
+def settle(store: WritableS3, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
+    """Complete or remove what a dead run has in a store, as its home elsewhere has decided.
+
+    Args:
+        store: the store.
+        home: the run's home in the store.
+        by: where it has decided; what was prepared has to say so.
+        reach: see `recover`.
+        is_decided: whether it counts.
+
+    Raises:
+        StoreError: the store refuses, or another place decides.
+    """
+    until = time.monotonic() + lease.LEASE_S + lease.RENEWAL_S
+    while (found := find(store, home)) is not None:
+        prepared = _read(store, home / layout.PREPARED)
+        if prepared is not None and prepared.by != by:
+            text = f"is to be published as another place says, not as {by.place} says: look at it, and remove it"
+            raise StoreError(Kind.FORBIDDEN, text, str(home / layout.PREPARED))
+        if found.is_dead and _settled(store, home, found, reach, prepared if is_decided else None):
+            return
+        if time.monotonic() > until:
+            text = "another process recovers what a dead run has left; run again later"
+            raise StoreError(Kind.TAKEN, text, str(home))
+        time.sleep(_PAUSE_S)
+
+
+def _settled(
+    store: WritableS3, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
+) -> bool:
+    """Whether what a dead run has left is completed or removed; not where another process has taken that over."""
     taken = Lease(store, home, found.folders)
     try:
         taken.take(found.version)
     except StoreError as error:
-        if error.kind is Kind.TAKEN:  # another process recovers it
-            return None
+        if error.kind is Kind.TAKEN:
+            return False
         raise
     try:
-        _complete(store, Remains(store, home, found.folders))
+        _complete(store, Remains(store, home, found.folders), reach, decided)
     except BaseException:
         taken.give_up()
         raise
     taken.stop()
     store.delete(home / layout.LEASE)
-    return home
+    return True
+
+
+def _read(store: WritableS3, place: Location) -> journal.Journal | None:
+    data = store.get(place)
+    return None if data is None else journal.read(data, place)
 
 
 def _pointed(pointer: bytes, draft: Location) -> Location | None:
@@ -80,7 +138,7 @@ def _run_of(draft: Location) -> str:
     return draft.at(draft.key[:-1]).name
 
 
-def _complete(store: WritableS3, left: Remains) -> None:
+def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
     """Do what the run had still to publish, if it had got so far, and remove what it had beside that."""
     known: dict[Location, bool] = {}
 
@@ -90,17 +148,20 @@ def _complete(store: WritableS3, left: Remains) -> None:
             known[folder] = layout.draft(folder, left.run) == left.home or pointer == str(left.home).encode()
         return known[folder]
 
-    place = left.home / layout.JOURNAL
-    if (data := store.get(place)) is not None:
-        entries = journal.read(data, place)
-        for entry in entries:
+    place, mine = left.home / layout.JOURNAL, Address("objects", str(left.home), left.run)
+    found = decided or _read(store, place)
+    if found is not None:
+        for entry in found.entries:
             if not may(entry.target.parent):
                 text = f"names {entry.target}, and that folder does not belong to its run: look at it, and remove it"
                 raise StoreError(Kind.FORBIDDEN, text, str(place))
-        for entry in entries:
+        joint.complete_left(found.others, mine, reach)
+        for entry in found.entries:
             _redo(store, entry)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", left.folders[0])
         store.delete(place)
+    elif (announced := _read(store, left.home / layout.ANNOUNCED)) is not None:
+        joint.remove_left(announced.others, mine, reach)
     left.abort_uploads(may)
     for folder in left.folders:
         _unlock(store, folder, left.home)

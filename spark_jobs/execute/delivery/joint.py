@@ -1,0 +1,187 @@
+"""Publishing into several places at once, and completing or removing what a death leaves of that.
+
+The protocol is in `participant.py`. The visible changes of a run follow one another in the order of `Rank`: databases,
+tables, objects, files; within one rank in the order in which the run has opened them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.disk import durable
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery.participant import Answer, NotCompleted
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.stores.refusals import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from spark_jobs.execute.delivery.participant import Address, Home, Left, Participant, Reach
+
+#: Which module knows what lies at an address. It has `left(address: Address, home: Address, reach: Reach) -> Left`, and
+#: if a home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
+KINDS = {
+    "objects": "spark_jobs.execute.delivery.objects.taking_part",
+    "files": "spark_jobs.execute.delivery.local.taking_part",
+}
+
+
+def publish(participants: Sequence[Participant], home: Home) -> None:
+    """Make visible what all participants have, or nothing. Not to be interrupted.
+
+    A participant that is alone decides for itself, and needs no journal.
+
+    Args:
+        participants: those that have something to publish.
+        home: where the journal is; one of them, where that is possible.
+
+    Raises:
+        OSError: nothing is visible, because something could not be prepared, or the first participant could not
+            complete.
+        RunFailed: the same; or some participants have completed and others have not. The message says which, and
+            whether the next run completes them.
+    """
+    if len(participants) == 1:
+        _publish_alone(participants[0])
+        return
+    ordered = sorted(participants, key=lambda each: each.rank)
+    others = [each for each in ordered if each.address != home.address]
+    addresses = [each.address for each in others]
+    begun: list[Participant] = []
+    try:
+        home.announce(addresses)
+        for each in others:
+            begun.append(each)
+            each.prepare(home.address)
+        home.decide(addresses)
+    except BaseException:
+        _take_back(home, begun)
+        raise
+    _complete(ordered, home)
+
+
+def _publish_alone(only: Participant) -> None:
+    try:
+        only.prepare(None)
+        only.complete()
+    except NotCompleted as problem:
+        if not problem.is_visible:
+            _give_up([only])
+        raise problem.cause from None
+    except OSError:
+        if not _has_completed(only):
+            raise
+
+
+def _complete(ordered: Sequence[Participant], home: Home) -> None:
+    done: list[Participant] = []
+    refused: list[tuple[Participant, Exception]] = []
+    for position, each in enumerate(ordered):
+        try:
+            each.complete()
+        except NotCompleted as problem:
+            is_first = not done and not refused
+            if is_first and not problem.is_visible and _take_back(home, ordered):
+                raise problem.cause from problem
+            if problem.can_be_later or (not done and not refused and not problem.is_visible):
+                raise _half_done(problem.cause, done, ordered[position:], is_later=True) from problem
+            refused.append((each, problem.cause))
+            continue
+        except OSError as error:
+            if not _has_completed(each):
+                raise _half_done(error, done, ordered[position:], is_later=True) from error
+        done.append(each)
+    home.forget()
+    if refused:
+        raise _half_done(refused[0][1], done, [each for each, _ in refused], is_later=False)
+
+
+def _has_completed(each: Participant) -> bool:
+    try:
+        return each.is_completed()
+    except OSError as error:
+        logs.LOG.debug("%s: nobody can tell whether it has completed: %s", each.label, error)
+        return False
+
+
+def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
+    """Take the decision back, and what was prepared; whether the next run will find no decision."""
+    if not home.take_back():
+        logs.LOG.warning(
+            "the next run that writes there publishes what this run has written, from %s", home.address.place
+        )
+        return False
+    _give_up(participants)
+    return True
+
+
+def _give_up(participants: Iterable[Participant]) -> None:
+    for each in participants:
+        try:
+            each.give_up()
+        except OSError as error:
+            logs.LOG.warning("%s: what is left is removed by the next run that writes there: %s", each.label, error)
+
+
+def _half_done(
+    cause: Exception, done: Sequence[Participant], left: Sequence[Participant], *, is_later: bool
+) -> RunFailed:
+    """What is said of a run that is visible in some places and not in others."""
+    code = cause.code if isinstance(cause, StoreError | RunFailed) else "E900"
+    said = str(cause) if isinstance(cause, StoreError) or not isinstance(cause, OSError) else durable.describe(cause)
+    text = f"{said}; the run is published already in: {_labels(done)}; not yet in: {_labels(left)}"
+    text += "; the next run that writes there, or `clinker recover`, publishes the rest" if is_later else ", for good"
+    return RunFailed(ExitCode.IO, code, text)
+
+
+def _labels(participants: Iterable[Participant]) -> str:
+    return ", ".join(each.label for each in participants) or "no place"
+
+
+def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
+    """Complete what a dead run had prepared: its home has decided. The home completes its own part after this.
+
+    Raises:
+        OSError: something cannot be completed; the journal has to stay.
+    """
+    known = [*KINDS]
+    for address in sorted(others, key=lambda each: known.index(each.kind) if each.kind in known else len(known)):
+        _left(address, home, reach).complete()
+
+
+def remove_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
+    """Remove what a dead run had prepared, or had announced: its home has not decided.
+
+    Raises:
+        OSError: something cannot be removed; what was announced has to stay.
+    """
+    for address in others:
+        _left(address, home, reach).remove()
+
+
+def resolve(home: Address, reach: Reach) -> Answer:
+    """Ask a home what became of its run, and have everything that the run left completed or removed.
+
+    Whoever finds what a participant has prepared asks this first. After `Answer.SETTLED` it looks again: what is still
+    prepared was never decided, and goes.
+
+    Raises:
+        OSError: the home cannot be reached from here, or something cannot be completed.
+    """
+    answer: Answer = _module(home).resolve(home, reach)
+    return answer
+
+
+def _left(address: Address, home: Address, reach: Reach) -> Left:
+    left: Left = _module(address).left(address, home, reach)
+    return left
+
+
+def _module(address: Address) -> Any:
+    if address.kind not in KINDS:
+        text = f"a run that died has written into {address.place}, and this version does not know such places"
+        raise OSError(None, f"{text} ({address.kind}): run the version that the run had", address.place)
+    return importlib.import_module(KINDS[address.kind])

@@ -1,0 +1,72 @@
+"""Objects as one of the places that a run publishes into: what is found of it after its death."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute.delivery.objects import layout, recovery
+from spark_jobs.execute.delivery.participant import Address, Answer, Reach
+from spark_jobs.stores import location, opening
+from spark_jobs.stores.refusals import Kind, StoreError
+
+if TYPE_CHECKING:
+    from spark_jobs.stores.location import Location
+
+
+@dataclass(frozen=True)
+class LeftObjects:
+    """See `Left`.
+
+    Args:
+        place: the run's home in the store.
+        home: where it has decided.
+        reach: how the store is reached.
+    """
+
+    place: Location
+    home: Address
+    reach: Reach
+
+    def complete(self) -> None:
+        """See `Left`."""
+        self._settle(is_decided=True)
+
+    def remove(self) -> None:
+        """See `Left`."""
+        self._settle(is_decided=False)
+
+    def _settle(self, *, is_decided: bool) -> None:
+        store = opening.writable(self.reach.stores.resolved())
+        recovery.settle(store, self.place, self.home, self.reach, is_decided=is_decided)
+
+
+def left(address: Address, home: Address, reach: Reach) -> LeftObjects:
+    """See `joint.py:KINDS`.
+
+    Raises:
+        StoreError: the address is none of objects.
+    """
+    return LeftObjects(_place(address), home, reach)
+
+
+def resolve(home: Address, reach: Reach) -> Answer:
+    """See `joint.py:KINDS`: what a run without a home there had prepared elsewhere was never decided.
+
+    Raises:
+        OSError: see `joint.resolve`.
+    """
+    place, store = _place(home), opening.writable(reach.stores.resolved())
+    if store.look(place / layout.PREPARED) is not None:
+        raise StoreError(Kind.FORBIDDEN, "is no home of a run, for another place decides about it", str(place))
+    return Answer.LIVES if recovery.cleared(store, place, reach) is None else Answer.SETTLED
+
+
+def _place(address: Address) -> Location:
+    try:
+        place = location.parse(address.place)
+    except location.BadLocation as error:
+        raise StoreError(Kind.FAILED, f"is no address of objects: {error.message}", address.place) from error
+    if place.scheme not in location.WRITABLE or place != layout.draft(layout.folder_of(place), address.run):
+        raise StoreError(Kind.FORBIDDEN, "is no draft of a run: nothing is published from there", address.place)
+    return place

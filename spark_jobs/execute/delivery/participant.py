@@ -1,0 +1,229 @@
+"""What takes part in a run's publication: files, objects, a table, a database; and what a death leaves of it.
+
+A run may publish into several places that know nothing of one another. So that it publishes into all of them or none,
+each of them is a *participant*, and one of them is the *home* of the run's journal (`joint.py:publish`):
+
+1. Every participant *prepares*: it does whatever may fail, shows nothing, and writes down on its own side what
+   completes it, and where the home is. "Own side" is where only those can write who may write the target as well: a
+   prefix beside the objects or the table, a control table of the database.
+2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whoever dies.
+3. The participants *complete*, in the order of their `Rank`.
+4. The journal goes.
+
+The journal has addresses only. So whoever can write one place cannot have another one written: a participant that was
+left is completed by what it has written down itself, and only if that names the home which asks for it.
+
+A participant that is alone needs no journal, and is prepared without a home (None): it decides for itself, as a table's
+commit or a database's transaction does.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spark_jobs.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Rank(enum.IntEnum):
+    """The order in which participants complete: first those that others can make fail, last those that nearly cannot.
+
+    Should the first one refuse, nothing is visible yet, and the run takes everything back.
+    """
+
+    #: A constraint, a lock, or another transaction may be in the way.
+    DATABASE = 0
+    #: Another writer may have committed to the table.
+    TABLE = 1
+    #: Another program may have replaced an object.
+    OBJECTS = 2
+    #: Renames in folders that the run has locked.
+    FILES = 3
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a participant has written down what completes it.
+
+    Args:
+        kind: which module knows what lies there (`joint.py:KINDS`).
+        place: where, in words of that kind: a path, a URI, the name of a connection and a table. No credentials.
+        run: the execution id; what lies there is of this run.
+    """
+
+    kind: str
+    place: str
+    run: str
+
+    def told(self) -> dict[str, str]:
+        """The address as JSON has it."""
+        return {"kind": self.kind, "place": self.place, "run": self.run}
+
+    @classmethod
+    def of(cls, told: Any) -> Address:
+        """The address that JSON has.
+
+        Raises:
+            ValueError: it is none.
+        """
+        if not isinstance(told, dict) or {type(told.get(name)) for name in ("kind", "place", "run")} != {str}:
+            raise ValueError(told)
+        return cls(told["kind"], told["place"], told["run"])
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How places are reached: what `clinker.toml` says of them, credentials apart.
+
+    Args:
+        stores: how stores are reached.
+        connections: the URIs of databases by the names of their connections.
+    """
+
+    stores: StoreSettings = field(default_factory=StoreSettings)
+    connections: Mapping[str, str] = field(default_factory=dict)
+
+
+class NotCompleted(Exception):
+    """A participant could not complete, and knows what that has left.
+
+    Args:
+        cause: why.
+        is_visible: whether some of what the run has written may be visible there.
+        can_be_later: whether another attempt may complete it, after the cause is mended. False where somebody else has
+            changed the target: nobody may overwrite that.
+    """
+
+    def __init__(self, cause: Exception, *, is_visible: bool, can_be_later: bool) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.is_visible = is_visible
+        self.can_be_later = can_be_later
+
+
+class Participant(Protocol):
+    """One of the places that a living run publishes into.
+
+    All calls come from the driver's main thread. `prepare` and `complete` are called once each, and in this order.
+    """
+
+    @property
+    def rank(self) -> Rank:
+        """When it completes."""
+
+    @property
+    def address(self) -> Address:
+        """Where it has written down what completes it."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it: a folder, a URI, a table."""
+
+    def prepare(self, home: Address | None) -> None:
+        """Do everything that may fail, and write down on its own side what completes it, durably; show nothing.
+
+        That is: parts joined, uploads ready, staging tables filled, `if_exists` and versions looked at again. After
+        this `complete` is as short and as certain as the place allows.
+
+        Args:
+            home: where the run decides. It has to be written down, because whoever finds what was prepared asks there
+                whether it counts (`joint.py:resolve`). None: this participant is alone and decides by completing.
+
+        Raises:
+            OSError, RunFailed: it cannot; the run publishes nothing.
+        """
+
+    def complete(self) -> None:
+        """Make visible what was prepared.
+
+        It must be possible to do this twice, by this process or by the next one: by the name of a transaction, a row of
+        a control table, a mark of an object.
+
+        Raises:
+            NotCompleted: it did not work, and what is visible is known.
+            OSError: it did not work, or nobody can tell; `is_completed` is asked.
+        """
+
+    def is_completed(self) -> bool:
+        """Whether it has completed.
+
+        Raises:
+            OSError: nobody can tell.
+        """
+
+    def give_up(self) -> None:
+        """Remove what was prepared, as far as it goes; what is visible stays.
+
+        It is called when the run ends without having published, also where `prepare` has failed half-way. Whatever
+        stays is for whoever comes next.
+
+        Raises:
+            OSError: something stays.
+        """
+
+
+class Home(Protocol):
+    """Where the journal of a run lies that publishes into several places. Nearly always a participant, too."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is."""
+
+    def announce(self, others: Sequence[Address]) -> None:
+        """Write down which participants will be prepared, before any of them is: a death leaves something there.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
+    def decide(self, others: Sequence[Address]) -> None:
+        """Write the journal, all at once and durably: from here on the run counts.
+
+        Raises:
+            OSError: it cannot be written, or nobody can tell; `take_back` follows.
+        """
+
+    def take_back(self) -> bool:
+        """Remove the journal; False where it may still be there, and so decides. Does not fail."""
+
+    def forget(self) -> None:
+        """Remove the journal once everybody has completed. Does not fail: what stays is done again by the next run."""
+
+
+class Left(Protocol):
+    """What a dead run has left of a participant. All calls may come again after a death in the middle of them."""
+
+    def complete(self) -> None:
+        """Make visible what was prepared, and remove everything beside that; what is completed already stays as it is.
+
+        Where nothing is left there is nothing to do: a participant's remains go only when the run is decided. A target
+        that somebody else has changed meanwhile stays as it is, with a warning.
+
+        Raises:
+            OSError: it does not work; the journal stays, and the next attempt begins again.
+        """
+
+    def remove(self) -> None:
+        """Remove what was prepared, or was being prepared. What is visible stays.
+
+        Raises:
+            OSError: something stays.
+        """
+
+
+class Answer(enum.Enum):
+    """What a home says of its run."""
+
+    #: It still runs: leave alone what it has.
+    LIVES = "lives"
+    #: It is dead, and all that it had prepared is completed or removed by now. What is still there was never decided.
+    SETTLED = "settled"
+
+
+def told(addresses: Iterable[Address]) -> list[dict[str, str]]:
+    """Addresses as JSON has them."""
+    return [each.told() for each in addresses]

@@ -327,6 +327,15 @@ def _diff_data(arguments: argparse.Namespace) -> int:
     )
 
 
+def _lsp(arguments: argparse.Namespace) -> int:
+    try:
+        from spark_jobs.cli.lsp import server
+    except ImportError:
+        sys.stderr.write("clinker lsp needs pygls: pip install 'clinker-spark[lsp]'\n")
+        return ExitCode.CONFIG
+    return server.main(_plan_options(arguments))
+
+
 def _serve(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli.warm import command
 
@@ -366,6 +375,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "preview": _preview,
     "profile": _profile,
     "diff": _diff,
+    "lsp": _lsp,
     "diff-data": _diff_data,
     "serve": _serve,
     "completion": _completion,
@@ -407,6 +417,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_preview(commands)
     _add_profile(commands)
     _add_diff(commands)
+    _add_lsp(commands)
     _add_diff_data(commands)
     _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
@@ -699,6 +710,11 @@ def _add_profile(commands: Any) -> None:
     )
     command.add_argument("--format", choices=("text", "json", "html"), default="text", help="how it is shown")
     command.add_argument("--quiet", action="store_true", help="print only the figures, not where they come from")
+
+
+def _add_lsp(commands: Any) -> None:
+    command = _command(commands, "lsp", "serve an editor by the Language Server Protocol, on standard input and output")
+    _add_planning(command)
 
 
 def _add_diff(commands: Any) -> None:

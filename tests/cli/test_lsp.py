@@ -1,0 +1,276 @@
+"""`clinker lsp`, driven as an editor does: a process that is spoken to over its standard input and output."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+PIPELINE = """\
+pipeline: {name: p}
+nodes:
+  - type: source
+    name: orders
+    config: {type: csv, path: in.csv, schema: {id: int, n: int, price: float}}
+  - type: transform
+    name: priced
+    input: orders
+    config:
+      cxl: |
+        # 🙂 keeps its place
+        let gross = n*price
+        emit net = gross * 0.8
+  - {type: output, name: out, input: priced, config: {type: csv, path: out.csv}}
+"""
+
+
+class Editor:
+    """An editor with one file open.
+
+    Args:
+        file: the file, which need not exist.
+    """
+
+    def __init__(self, file: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLINKER_KEEP_WARM": "off"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "import sys; from spark_jobs.cli import clinker; sys.exit(clinker.main(['lsp']))"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            cwd=file.parent,
+        )
+        self.uri = file.as_uri()
+        self.text = ""
+        self.version = 0
+        self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._told: list[dict[str, Any]] = []
+        self._number = 0
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.abilities = self.ask("initialize", processId=None, rootUri=None, capabilities={})["capabilities"]
+        self._send(method="initialized", params={})
+
+    def _listen(self) -> None:
+        stream: Any = self.process.stdout
+        while header := stream.readline():
+            size = int(header.split(b":")[1])
+            while stream.readline().strip():
+                pass
+            self._answers.put(json.loads(stream.read(size)))
+
+    def _send(self, **message: Any) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        stream: Any = self.process.stdin
+        stream.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        stream.flush()
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The answer to a request."""
+        self._number += 1
+        self._send(id=self._number, method=method, params=params)
+        while True:
+            answer = self._answers.get(timeout=60)
+            if answer.get("id") == self._number and "method" not in answer:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self._told.append(answer)
+
+    def write(self, text: str) -> list[dict[str, Any]]:
+        """Write a text, and wait for what is wrong with it."""
+        document = {"uri": self.uri, "version": self.version}
+        if self.version == 0:
+            self._send(
+                method="textDocument/didOpen", params={"textDocument": {**document, "languageId": "yaml", "text": text}}
+            )
+        else:
+            changes = [{"text": text}]
+            self._send(method="textDocument/didChange", params={"textDocument": document, "contentChanges": changes})
+        self.text = text
+        wanted, self.version = self.version, self.version + 1
+        while True:
+            told = self._told.pop(0) if self._told else self._answers.get(timeout=60)
+            if told.get("method") == "textDocument/publishDiagnostics" and told["params"].get("version") == wanted:
+                found: list[dict[str, Any]] = told["params"]["diagnostics"]
+                return found
+
+    def write_without_looking(self, text: str) -> None:
+        """Write a text that is not finished yet."""
+        document = {"uri": self.uri, "version": self.version}
+        self._send(
+            method="textDocument/didChange", params={"textDocument": document, "contentChanges": [{"text": text}]}
+        )
+        self.text, self.version = text, self.version + 1
+
+    def at(self, words: str, further: int = 0) -> dict[str, Any]:
+        """The place where some words begin, or so many characters further on."""
+        offset = self.text.index(words) + further
+        return {"textDocument": {"uri": self.uri}, "position": position(self.text, offset)}
+
+    def proposed(self, words: str) -> list[str]:
+        """What may be written after some words."""
+        return [one["label"] for one in self.ask("textDocument/completion", **self.at(words, len(words)))]
+
+    def applied(self, edits: list[dict[str, Any]]) -> str:
+        """The text with edits made."""
+        text = self.text
+        for edit in sorted(edits, key=lambda one: (one["range"]["start"]["line"], one["range"]["start"]["character"]))[
+            ::-1
+        ]:
+            start, end = (offset(text, edit["range"][side]) for side in ("start", "end"))
+            text = text[:start] + edit["newText"] + text[end:]
+        return text
+
+
+def position(text: str, at: int) -> dict[str, int]:
+    line = text.count("\n", 0, at)
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    return {"line": line, "character": len(before.encode("utf-16-le")) // 2}
+
+
+def offset(text: str, place: dict[str, int]) -> int:
+    lines = text.split("\n")
+    before = lines[place["line"]].encode("utf-16-le")[: 2 * place["character"]].decode("utf-16-le")
+    return sum(len(line) + 1 for line in lines[: place["line"]]) + len(before)
+
+
+@pytest.fixture
+def editor(tmp_path: Path) -> Iterator[Editor]:
+    pytest.importorskip("pygls")
+    found = Editor(tmp_path / "a pipeline.yaml")
+    yield found
+    found.ask("shutdown")
+    found._send(method="exit", params={})
+    assert found.process.wait(timeout=60) == 0
+
+
+def test_problems_are_shown_while_the_text_is_written_and_mended_by_a_quick_fix(editor: Editor) -> None:
+    assert editor.write(PIPELINE) == []
+    (_, found) = editor.write(PIPELINE.replace("net = gross", "net = gros"))
+    assert (found["code"], found["severity"]) == ("E200", 1)
+    assert "unknown field 'gros'" in found["message"]
+    assert found["range"]["start"] == editor.at("gros * 0.8")["position"]
+    (action,) = editor.ask(
+        "textDocument/codeAction",
+        textDocument={"uri": editor.uri},
+        range=found["range"],
+        context={"diagnostics": [found]},
+    )
+    assert action["title"] == "Change to `gross`"
+    assert editor.applied(action["edit"]["changes"][editor.uri]) == PIPELINE
+    assert editor.write(PIPELINE) == []
+
+
+def test_a_pipeline_is_written_with_what_is_proposed(editor: Editor) -> None:
+    editor.write(PIPELINE)
+    started = PIPELINE.replace("input: priced", "input: ")
+    editor.write_without_looking(started)
+    assert editor.proposed("name: out, input: ") == ["orders", "priced"]
+    editor.write_without_looking(PIPELINE.replace("- {type: output", "- type: \n  - {type: output"))
+    assert {"source", "transform", "output"} <= set(editor.proposed(["- type: ", "  - {"][0]))
+    unfinished = PIPELINE.replace("gross * 0.8", "gross * 0.8\n        emit more = ")
+    editor.write_without_looking(unfinished)
+    assert editor.proposed("emit more = ")[:5] == ["id", "n", "price", "gross", "net"]
+    editor.write_without_looking(unfinished.replace("emit more = ", "emit more = n."))
+    methods = editor.proposed("emit more = n.")
+    assert {"abs", "round_to", "to_string"} <= set(methods)
+    assert "price" not in methods
+
+
+def test_columns_of_a_combine_are_proposed_by_their_inputs(editor: Editor) -> None:
+    text = """\
+pipeline: {name: p}
+nodes:
+  - {type: source, name: a, config: {type: csv, path: a.csv, schema: {k: int, x: int}}}
+  - {type: source, name: b, config: {type: csv, path: b.csv, schema: {k: int, y: int}}}
+  - type: combine
+    name: c
+    input: {l: a, r: b}
+    config:
+      where: l.k == r.k
+      cxl: |
+        emit x = l.x
+        emit y = r.y
+  - {type: output, name: out, input: c, config: {type: csv, path: out.csv}}
+"""
+    assert editor.write(text) == []
+    assert (
+        editor.ask("textDocument/definition", **editor.at("r.y", 2))["range"]["start"]
+        == editor.at("y: int")["position"]
+    )
+    editor.write_without_looking(text.replace("emit y = r.y", "emit y = r."))
+    assert editor.proposed("emit y = r.") == ["k", "y"]
+
+
+def test_names_are_explained_and_lead_to_where_they_are_made(editor: Editor) -> None:
+    editor.write(PIPELINE)
+
+    def told(words: str, further: int = 0) -> str:
+        found = editor.ask("textDocument/hover", **editor.at(words, further))
+        return str(found["contents"]["value"]) if found else ""
+
+    assert told("price\n").startswith("`price` — column, Nullable(Float)")
+    assert "`orders.price`" in told("price\n")
+    assert "| `net` | Nullable(Float) |" in told("input: priced", 8)
+    assert told("keeps its place") == ""
+    places = {
+        "gross * 0.8": "gross = n",
+        "price\n": "price: float",
+        "priced, config": "priced\n    input",
+    }
+    for words, made in places.items():
+        found = editor.ask("textDocument/definition", **editor.at(words))
+        assert found["range"]["start"] == editor.at(made)["position"], words
+
+
+def test_a_node_is_renamed_wherever_it_is_read(editor: Editor) -> None:
+    editor.write(PIPELINE)
+    place = editor.at("input: orders", 9)
+    assert len(editor.ask("textDocument/references", **place, context={"includeDeclaration": True})) == 2
+    assert editor.ask("textDocument/prepareRename", **place)["start"] == editor.at("input: orders", 7)["position"]
+    edits = editor.ask("textDocument/rename", **place, newName="sales")["changes"][editor.uri]
+    renamed = editor.applied(edits)
+    assert renamed == PIPELINE.replace("name: orders", "name: sales").replace("input: orders", "input: sales")
+    assert editor.write(renamed) == []
+    assert editor.ask("textDocument/prepareRename", **editor.at("csv, path: out")) is None
+
+
+def test_programs_get_their_canonical_layout(editor: Editor) -> None:
+    editor.write(PIPELINE)
+    edits = editor.ask(
+        "textDocument/formatting",
+        textDocument={"uri": editor.uri},
+        options={"tabSize": 2, "insertSpaces": True},
+    )
+    formatted = editor.applied(edits)
+    assert formatted == PIPELINE.replace("n*price", "n * price")
+    assert editor.write(formatted) == []
+    again = editor.ask(
+        "textDocument/formatting", textDocument={"uri": editor.uri}, options={"tabSize": 2, "insertSpaces": True}
+    )
+    assert again == []
+
+
+def test_texts_that_are_no_pipeline_end_nothing(editor: Editor) -> None:
+    for text in ("", "a: [", "nodes: 3", "- x", "\t", "pipeline: {name: p}\nnodes:\n  - ", "🙂", "a: &a [*a]"):
+        editor.write(text)
+        for method in ("hover", "definition", "completion"):
+            editor.ask(f"textDocument/{method}", textDocument={"uri": editor.uri}, position={"line": 0, "character": 0})
+        assert isinstance(editor.ask("textDocument/documentSymbol", textDocument={"uri": editor.uri}), list)
+    editor.write(PIPELINE)
+    symbols = editor.ask("textDocument/documentSymbol", textDocument={"uri": editor.uri})
+    assert [(one["name"], one["detail"]) for one in symbols] == [
+        ("orders", "source"),
+        ("priced", "transform"),
+        ("out", "output"),
+    ]

@@ -77,13 +77,21 @@ class Editor:
 
     def ask(self, method: str, **params: Any) -> Any:
         """The answer to a request."""
+        answer = self._answered(method, params)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def refused(self, method: str, **params: Any) -> str:
+        """The reason for which a request is refused."""
+        return str(self._answered(method, params)["error"]["message"])
+
+    def _answered(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1
         self._send(id=self._number, method=method, params=params)
         while True:
             answer = self._answers.get(timeout=60)
             if answer.get("id") == self._number and "method" not in answer:
-                assert "error" not in answer, answer
-                return answer["result"]
+                return answer
             self._told.append(answer)
 
     def write(self, text: str) -> list[dict[str, Any]]:
@@ -245,6 +253,61 @@ def test_a_node_is_renamed_wherever_it_is_read(editor: Editor) -> None:
     assert editor.ask("textDocument/prepareRename", **editor.at("csv, path: out")) is None
 
 
+WIDE = """\
+pipeline: {name: p}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: s.csv, schema: {id: int, n: int, price: float}}}
+  - {type: transform, name: t, input: s, config: {cxl: "emit twice = n + n"}}
+  - {type: route, name: r, input: t, config: {conditions: {big: n > 2}, default: small}}
+  - {type: output, name: small, input: r.small, config: {type: csv, path: n.csv, exclude: [n], sort_order: [id]}}
+  - type: aggregate
+    name: a
+    input: r.big
+    config: {group_by: [n], cxl: "emit all = sum(twice)"}
+  - type: combine
+    name: c
+    input: {left: a, right: s}
+    config: {where: left.n == right.n, cxl: "emit n = left.n\\nemit p = right.price"}
+  - {type: transform, name: u, input: c, config: {cxl: "emit n = n + 1\\nemit m = n"}}
+  - {type: output, name: out, input: u, config: {type: csv, path: out.csv}}
+"""
+
+
+def test_a_column_is_renamed_across_nodes_until_another_one_is_made(editor: Editor) -> None:
+    assert editor.write(WIDE) == []
+    edits = editor.ask("textDocument/rename", **editor.at("n + n"), newName="number")["changes"][editor.uri]
+    renamed = editor.applied(edits)
+    assert renamed == (
+        WIDE.replace("n: int, price", "number: int, price")
+        .replace("n + n", "number + number")
+        .replace("n > 2", "number > 2")
+        .replace("exclude: [n]", "exclude: [number]")
+        .replace("group_by: [n]", "group_by: [number]")
+        .replace("left.n == right.n", "left.number == right.number")
+        .replace("emit n = left.n", "emit n = left.number")
+    )
+    assert editor.write(renamed) == []
+    editor.write(WIDE)
+    edits = editor.ask("textDocument/rename", **editor.at("n = left.n"), newName="number")["changes"][editor.uri]
+    renamed = editor.applied(edits)
+    assert renamed == WIDE.replace("emit n = left.n", "emit number = left.n").replace("= n + 1", "= number + 1")
+    assert editor.write(renamed) == []
+
+
+def test_what_cannot_be_renamed_is_refused_with_the_reason(editor: Editor) -> None:
+    editor.write(WIDE)
+    for new, reason in (
+        ("price", "node 's' has a column 'price' already"),
+        ("a b", "is no name"),
+        ("emit", "a word of"),
+    ):
+        assert reason in editor.refused("textDocument/rename", **editor.at("n + n"), newName=new)
+    refused = editor.refused("textDocument/rename", **editor.at("name: t", 6), newName="u")
+    assert "there is a node 'u' already" in refused
+    for words in ("type: csv", "+ n", "sum("):
+        assert editor.ask("textDocument/prepareRename", **editor.at(words)) is None
+
+
 def test_programs_get_their_canonical_layout(editor: Editor) -> None:
     editor.write(PIPELINE)
     edits = editor.ask(
@@ -259,6 +322,12 @@ def test_programs_get_their_canonical_layout(editor: Editor) -> None:
         "textDocument/formatting", textDocument={"uri": editor.uri}, options={"tabSize": 2, "insertSpaces": True}
     )
     assert again == []
+
+
+def test_other_files_are_left_alone(editor: Editor) -> None:
+    for text in ("a: 1\n", "", "_compose: {name: x}\nnodes: []\n", "cases: []\npipeline: p.yaml\n"):
+        assert editor.write(text) == []
+    assert editor.write("pipeline: {name: p}\n") != []
 
 
 def test_texts_that_are_no_pipeline_end_nothing(editor: Editor) -> None:

@@ -1,4 +1,5 @@
 """The language server: what an editor shows of a pipeline while it is written.
 
-`analysis` knows pipelines and no protocol, `server` speaks the protocol and knows no pipelines.
+Here: what is at a place in a text, and the protocol.
+Not here: what is wrong with a pipeline; planning finds that.
 """

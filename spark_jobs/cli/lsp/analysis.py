@@ -23,7 +23,7 @@ from spark_jobs.plan.reading import document, reader
 from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.yaml_tree import Node
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PIPELINE = re.compile(r"^(pipeline|nodes)[ \t]*:", re.MULTILINE)
+_NO_PIPELINE = re.compile(r"^(_compose|cases)[ \t]*:", re.MULTILINE)
 _PROPOSED = re.compile(r"did you mean [`'‘]([^`'’]+)[`'’]")
 _DEFINES = re.compile(r"^[ \t]*(?:emit|let)\s+([A-Za-z_][A-Za-z0-9_]*)\s*=", re.MULTILINE)
 _STATEMENTS = ("emit", "let", "filter", "distinct")
@@ -135,9 +137,14 @@ class Analysis:
         return bindings
 
     @property
+    def is_pipeline(self) -> bool:
+        """Whether the text is meant as a pipeline: other YAML files, compositions and cases too, are opened as well."""
+        return bool(_PIPELINE.search(self.text)) and not _NO_PIPELINE.search(self.text)
+
+    @property
     def diagnostics(self) -> list[Diagnostic]:
-        """All problems, in the order of their places."""
-        return self._planned[1]
+        """All problems, in the order of their places; none where the text is no pipeline."""
+        return self._planned[1] if self.is_pipeline else []
 
     @property
     def plan(self) -> Plan | None:
@@ -155,6 +162,13 @@ class Analysis:
         """Whether the text has nodes."""
         return bool(self.nodes)
 
+    def changed(self, edits: Iterable[Edit]) -> Analysis:
+        """The state after edits, which do not overlap."""
+        text = self.text
+        for edit in sorted(edits, key=lambda one: one.start, reverse=True):
+            text = text[: edit.start] + edit.text + text[edit.end :]
+        return Analysis(self.path, text, self._options)
+
     def node_at(self, place: int) -> NodeSource | None:
         """The node that is written at a place: the last one that begins before it."""
         before = [node for node in self.nodes if node.tree.span.start <= place]
@@ -163,7 +177,7 @@ class Analysis:
     def program_at(self, place: int) -> Program | None:
         """The CXL text at a place."""
         node = self.node_at(place)
-        programs = _programs(node) if node is not None else []
+        programs = programs_of(node) if node is not None else []
         return next((one for one in programs if one.offset_of(place) is not None), None)
 
     def columns(self, node: NodeSource) -> dict[str, str]:
@@ -281,11 +295,11 @@ class Analysis:
         if node is None or name in seen:
             return None
         seen.add(name)
-        for program in _programs(node):
+        for program in programs_of(node):
             if (found := _defined_in(program, column)) is not None:
                 return found
-        if (declared := _declared(node, column)) is not None:
-            return declared
+        if (own := declared(node, column)) is not None:
+            return own
         for reference in node.inputs:
             if (found := self._made(reference.node, column, seen)) is not None:
                 return found
@@ -328,7 +342,7 @@ class Analysis:
 
     def formatted(self) -> list[Edit]:
         """The edits that give every program in a literal block (`|`) the canonical layout."""
-        programs = [program for node in self.nodes for program in _programs(node)]
+        programs = [program for node in self.nodes for program in programs_of(node)]
         # What variables are filled into cannot be written back.
         blocks = [one for one in programs if one.scalar.style == "|" and not one.scalar.edits]
         return [edit for one in blocks if (edit := self._laid_out(one)) is not None]
@@ -422,7 +436,7 @@ def _is_of_node(written: str) -> bool:
     return bool(re.match(r"^\s*-\s*\{?\s*type:", written))
 
 
-def _programs(node: NodeSource) -> list[Program]:
+def programs_of(node: NodeSource) -> list[Program]:
     """The CXL texts of a node: those of keys that have programs or conditions."""
     config = node.tree.get("config")
     found: list[Scalar] = []
@@ -446,7 +460,7 @@ def _defined_in(program: Program, name: str, before: int | None = None) -> Span 
     for one in statements:
         if isinstance(one, ast.Emit | ast.Let) and one.name == name:
             span = program.text.span(*one.name_place)
-            if before is None or span.start < before:
+            if before is None or span.start <= before:
                 found = span
     return found
 
@@ -456,7 +470,7 @@ def _lets(program: Program) -> list[str]:
     return list(dict.fromkeys(_DEFINES.findall(program.text.value)))
 
 
-def _declared(node: NodeSource, column: str) -> Span | None:
+def declared(node: NodeSource, column: str) -> Span | None:
     """Where a schema declares a column."""
     config = node.tree.get("config")
     schema: Node | None = config.get("schema") if isinstance(config, Mapping) else None

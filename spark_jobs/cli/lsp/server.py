@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from spark_jobs import __version__
-from spark_jobs.cli.lsp import analysis
+from spark_jobs.cli.lsp import analysis, renaming
 from spark_jobs.cli.lsp.analysis import Analysis
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import pages
@@ -171,27 +172,30 @@ def _server(planning: PlanOptions) -> _Server:
     def refer(params: lsp.ReferenceParams) -> list[lsp.Location]:
         uri = params.text_document.uri
         known = server.keep(uri)
-        found = known.now.name_places(server.offset(uri, params.position))
-        return [lsp.Location(uri, _of_edit(known.now, edit).range) for edit in found[1]] if found is not None else []
+        found = renaming.named_at(known.now, server.offset(uri, params.position))
+        return [lsp.Location(uri, _stretch(known.now, *span)) for span in found.spans] if found is not None else []
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
     def may_rename(params: lsp.PrepareRenameParams) -> lsp.Range | None:
         uri = params.text_document.uri
         known = server.keep(uri)
         place = server.offset(uri, params.position)
-        found = known.now.name_places(place)
-        edits = [edit for edit in found[1] if edit.start <= place <= edit.end] if found is not None else []
-        return _of_edit(known.now, edits[0]).range if edits else None
+        found = renaming.named_at(known.now, place)
+        spans = found.spans if found is not None else ()
+        return next((_stretch(known.now, *span) for span in spans if span[0] <= place <= span[1]), None)
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
     def rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         uri = params.text_document.uri
         known = server.keep(uri)
-        found = known.now.name_places(server.offset(uri, params.position))
+        found = renaming.named_at(known.now, server.offset(uri, params.position))
         if found is None:
             return None
-        edits = [_of_edit(known.now, analysis.Edit(one.start, one.end, params.new_name)) for one in found[1]]
-        return lsp.WorkspaceEdit({uri: edits})
+        try:
+            edits = renaming.renamed(known.now, found, params.new_name)
+        except renaming.NotRenamed as problem:
+            raise JsonRpcException(str(problem), lsp.LSPErrorCodes.RequestFailed.value) from None
+        return lsp.WorkspaceEdit({uri: [_of_edit(known.now, edit) for edit in edits]})
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def outline(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
@@ -267,7 +271,11 @@ def _range(span: Span) -> lsp.Range:
 
 
 def _of_edit(text: Analysis, edit: Edit) -> lsp.TextEdit:
-    return lsp.TextEdit(lsp.Range(_position(text.text, edit.start), _position(text.text, edit.end)), edit.text)
+    return lsp.TextEdit(_stretch(text, edit.start, edit.end), edit.text)
+
+
+def _stretch(text: Analysis, start: int, end: int) -> lsp.Range:
+    return lsp.Range(_position(text.text, start), _position(text.text, end))
 
 
 def _position(text: str, offset: int) -> lsp.Position:

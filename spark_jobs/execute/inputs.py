@@ -317,7 +317,9 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     for planned in reversed(plan.nodes):
         step = upstream.step(planned)
         # A combine hands on those of its driver alone; asking for those of its other inputs costs time only.
-        if step.reads_undeclared or (step.hands_on and planned.name in asked):
+        if step.column_properties.reads_undeclared or (
+            step.record_properties.preserves_records and planned.name in asked
+        ):
             asked.update(edge.node for edge in planned.inputs)
     return frozenset(asked)
 
@@ -328,7 +330,7 @@ def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     for planned in plan.nodes:
         if not planned.inputs:
             found[planned.name] = inputs.scans[planned.name].widened
-        elif not upstream.step(planned).hands_on:
+        elif not upstream.step(planned).record_properties.preserves_records:
             found[planned.name] = ()
         else:
             names = (name for edge in upstream.streams(planned) for name in found[edge.node])

@@ -51,7 +51,7 @@ class NodeConfig(Config):
         return False
 
     @property
-    def ranges_over(self) -> str | None:
+    def window_source(self) -> str | None:
         """The source that the node reads beside its inputs."""
         return None
 

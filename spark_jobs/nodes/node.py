@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Values
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-    from spark_jobs.formats.typed.pruning import Test
-    from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.needs import Need, VariableRead
     from spark_jobs.nodes.terms.requirements import Requirements
 
@@ -77,77 +76,19 @@ class Step:
         return self
 
     @property
-    def hands_on(self) -> bool:
-        """Whether what comes out are the records that came in, with their undeclared columns and their origin."""
-        return True
+    def record_properties(self) -> RecordProperties:
+        """How the output records follow from the input records."""
+        return RecordProperties()
 
     @property
-    def groups_by(self) -> tuple[str, ...] | None:
-        """The fields that records have in common of which the step makes one; None where records stay what they are."""
-        return None
+    def column_properties(self) -> ColumnProperties:
+        """How the step treats columns."""
+        return ColumnProperties()
 
     @property
-    def looks_around_in(self) -> tuple[str, ...] | None:
-        """The fields that rows of its input have in common of which it reads all for each; None where it reads one."""
-        return None
-
-    @property
-    def inherited_keys(self) -> tuple[tuple[str, str, str], ...]:
-        """The columns that keep keys of records which are only looked up: what comes out is of their groups as well.
-
-        Each with the input and the column that it has there.
-        """
-        return ()
-
-    @property
-    def may_multiply(self) -> bool:
-        """Whether more records can come out than went in."""
-        return False
-
-    @property
-    def names_undeclared(self) -> bool:
-        """Whether the step names columns that no schema declares, and files may have."""
-        return False
-
-    @property
-    def reads_undeclared(self) -> bool:
-        """Whether the step needs undeclared columns of the files by itself."""
-        return self.names_undeclared
-
-    @property
-    def lays_over(self) -> tuple[str, ...]:
-        """The columns that the step lays over those of its records, which all go on."""
-        return ()
-
-    @property
-    def pushed_predicates(self) -> tuple[Test, ...]:
-        """What a record has to pass before anything else happens to it; others are filtered, and nothing more."""
-        return ()
-
-    @property
-    def sets(self) -> tuple[str, ...]:
-        """The paths of the variables that the step sets."""
-        return ()
-
-    @property
-    def ranges_over(self) -> str | None:
-        """The source whose records the step needs beside those of its inputs."""
-        return None
-
-    @property
-    def reads_origins(self) -> bool:
-        """Whether programs of the step read in which files rows stood that an earlier job wrote down for it."""
-        return False
-
-    @property
-    def told(self) -> Totals | None:
-        """The counters of all stages before that the step is told where its records meet."""
-        return None
-
-    @property
-    def shown(self) -> frozenset[str]:
-        """The values of the surroundings that the node reads beside its programs, by path."""
-        return frozenset()
+    def member_properties(self) -> MemberProperties:
+        """The `$` members that the step sets, and those that it reads outside its programs."""
+        return MemberProperties()
 
 
 def runner(step: Step) -> ModuleType:

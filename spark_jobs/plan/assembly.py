@@ -129,7 +129,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
 def _looked_up(bindings: binder.Bindings, name: str) -> str | None:
     """The source whose records a node reads beside those of its inputs."""
     step = bindings.bound[name].step
-    return step.ranges_over if step is not None else None
+    return step.record_properties.window_source if step is not None else None
 
 
 def _in_order(bindings: binder.Bindings) -> Iterator[str]:

@@ -147,7 +147,7 @@ def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
     carried = _of_row(planned) if planned.outputs else _all(each.columns for each in inputs)
     given = _all(each.columns for each in inputs)
     grouping = _grouping(planned, streams, carried)
-    groups = planned.step is not None and planned.step.groups_by is not None
+    groups = planned.step is not None and planned.step.record_properties.group_by is not None
     sources = _all(each.sources for each in streams) if planned.inputs else (planned.name,)
     return NodeKeys(
         name=planned.name,
@@ -167,7 +167,7 @@ def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
 
 def _beside(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> Iterator[tuple[str, ...]]:
     """The sources of build sides whose keys the results keep."""
-    inherited_keys = planned.step.inherited_keys if planned.step is not None else ()
+    inherited_keys = planned.step.record_properties.inherited_keys if planned.step is not None else ()
     kept = {qualifier for _, qualifier, _ in inherited_keys}
     for edge in planned.inputs:
         if edge.qualifier in kept:
@@ -186,7 +186,11 @@ def _of_row(planned: PlannedNode) -> tuple[str, ...]:
 
 
 def _grouping(planned: PlannedNode, streams: Iterable[NodeKeys], carried: tuple[str, ...]) -> Grouping | None:
-    if planned.step is None or planned.step.groups_by is None or not any(each.is_correlated for each in streams):
+    if (
+        planned.step is None
+        or planned.step.record_properties.group_by is None
+        or not any(each.is_correlated for each in streams)
+    ):
         return None
     if group_number(planned.name) in carried:
         return Grouping.RELAXED

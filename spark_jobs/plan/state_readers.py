@@ -22,7 +22,11 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
     init = scoping.init_nodes(bindings)
     awaited = _awaited(bindings, init)
     # What a window of that phase ranges over is nobody else's then (E150c).
-    ranged = {planned.step.ranges_over for planned in nodes if planned.name in init and planned.step is not None}
+    ranged = {
+        planned.step.record_properties.window_source
+        for planned in nodes
+        if planned.name in init and planned.step is not None
+    }
     early = init | ranged
 
     def settled(planned: PlannedNode) -> PlannedNode:

@@ -11,81 +11,81 @@ import pytest
 
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.node import Step
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 from spark_jobs.nodes.terms.shape import Role, ShufflePhase
 
 if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
+PROPERTIES: dict[str, type] = {
+    "record_properties": RecordProperties,
+    "column_properties": ColumnProperties,
+    "member_properties": MemberProperties,
+}
 #: What a step can say beside its name; all but `kind` are neutral where a type says nothing.
 CAN_SAY = {
-    "pruned",
-    "groups_by",
-    "hands_on",
-    "lays_over",
-    "looks_around_in",
-    "may_multiply",
+    "column_properties",
+    "member_properties",
     "module",
-    "names_undeclared",
     "needs",
-    "pushed_predicates",
     "partitions",
     "phases",
-    "ranges_over",
-    "reads_origins",
-    "reads_undeclared",
+    "pruned",
+    "record_properties",
     "schedule",
-    "sets",
-    "inherited_keys",
-    "shown",
     "stage",
-    "told",
     "unfolded",
 }
 #: What each type says. Who adds a type decides each of them; who adds something to say decides it for each type.
 SAYS = {
-    "AcrossStep": {"module", "reads_origins"},
+    "AcrossStep": {"member_properties", "module"},
     "AggregateStep": {
-        "pruned",
-        "groups_by",
-        "hands_on",
+        "column_properties",
+        "member_properties",
         "module",
-        "names_undeclared",
         "partitions",
         "phases",
-        "shown",
-        "told",
+        "pruned",
+        "record_properties",
     },
     "CombineStep": {
-        "pruned",
-        "may_multiply",
+        "column_properties",
         "module",
-        "names_undeclared",
         "needs",
         "partitions",
         "phases",
-        "inherited_keys",
+        "pruned",
+        "record_properties",
     },
     "DistinctStep": {"module"},
     "MergeStep": {"module", "needs", "phases", "schedule"},
-    "OutputStep": {"module", "names_undeclared", "phases", "reads_undeclared", "shown"},
+    "OutputStep": {"column_properties", "member_properties", "module", "phases"},
     "RouteStep": {"stage"},
     "SourceStep": {"pruned"},
-    "StateStep": {"module", "partitions", "phases", "sets", "unfolded"},
+    "StateStep": {"member_properties", "module", "partitions", "phases", "unfolded"},
     "TransformStep": {
-        "pruned",
-        "lays_over",
-        "looks_around_in",
-        "may_multiply",
+        "column_properties",
+        "member_properties",
         "module",
         "needs",
-        "pushed_predicates",
         "partitions",
         "phases",
-        "ranges_over",
-        "shown",
+        "pruned",
+        "record_properties",
     },
     "WindowStep": {"module"},
 }
+#: The facts that types state in their properties; a new fact is decided for each type.
+STATES = {
+    "AcrossStep": {"reads_origins"},
+    "AggregateStep": {
+        "counters", "group_by", "names_undeclared", "preserves_records", "reads", "reads_undeclared",
+    },
+    "CombineStep": {"inherited_keys", "may_multiply", "names_undeclared", "reads_undeclared"},
+    "OutputStep": {"names_undeclared", "reads", "reads_undeclared"},
+    "StateStep": {"sets"},
+    "TransformStep": {"added", "may_multiply", "partition_by", "pushed_predicates", "reads", "window_source"},
+}  # fmt: skip
 
 
 def step_types() -> dict[str, type[Step]]:
@@ -103,6 +103,24 @@ def test_what_steps_can_say_is_known() -> None:
 
 def test_what_each_step_says_is_known() -> None:
     assert {name: {say for say in CAN_SAY if say in vars(each)} for name, each in step_types().items()} == SAYS
+
+
+def test_each_fact_of_the_properties_is_stated_by_some_type() -> None:
+    facts = {each.name for kind in PROPERTIES.values() for each in fields(kind)}
+    assert set().union(*STATES.values()) == facts
+
+
+def test_no_step_states_what_its_type_is_not_known_to_state(steps: list[Step]) -> None:
+    stated: dict[str, set[str]] = {}
+    for whole in steps:
+        for step in {whole, *(phase.step for partitions in (1, 3) for phase in whole.phases(partitions))}:
+            mine = stated.setdefault(type(step).__name__, set())
+            for name, kind in PROPERTIES.items():
+                value, neutral = getattr(step, name), kind()
+                mine |= {f.name for f in fields(kind) if getattr(value, f.name) != getattr(neutral, f.name)}
+    unknown = {name: facts - STATES.get(name, set()) for name, facts in stated.items()}
+    assert {name: facts for name, facts in unknown.items() if facts} == {}
+    assert stated.keys() >= STATES.keys()
 
 
 @pytest.fixture

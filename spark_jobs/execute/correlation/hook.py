@@ -363,7 +363,7 @@ class CorrelatedTask(TaskHook):
             said = self._collateral(name, rows)
         else:
             # Groups are made behind an exchange: before it records fail, behind it their results.
-            is_result = operator.step.groups_by is not None and not operator.first
+            is_result = operator.step.record_properties.group_by is not None and not operator.first
             said = self._failed_rows(name, rows, places, failure_columns.details(failing), is_result=is_result)
         return failure_columns.remarked(failing, self._keys.remarks(name, rows)), said
 

@@ -280,7 +280,11 @@ def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict
 
 
 def _mode(plan: plans.Plan) -> str:
-    return "batch" if any(not upstream.step(planned).hands_on for planned in plan.nodes) else "streaming"
+    return (
+        "batch"
+        if any(not upstream.step(planned).record_properties.preserves_records for planned in plan.nodes)
+        else "streaming"
+    )
 
 
 def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class Pass:
         """Whether rejected groups and rows of aggregates are nothing to a job, and its records depend on none."""
         steps = [op.step for op in job.ops.values()]
         return job.stages == 1 and not any(
-            each.groups_by is not None or each.name in self.plan.outputs for each in steps
+            each.record_properties.group_by is not None or each.name in self.plan.outputs for each in steps
         )
 
     def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
@@ -262,7 +262,7 @@ class Pass:
 
 def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:
     """What is known of the splits that records come from whose task is another's."""
-    if job.readers or any(op.step.reads_origins for op in job.ops.values()):
+    if job.readers or any(op.step.member_properties.reads_origins for op in job.ops.values()):
         return origins.Places.of(inputs.splits)
     return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 

@@ -9,6 +9,7 @@ from spark_jobs.nodes import node
 from spark_jobs.nodes.aggregate.totals import COUNTERS, Totals
 from spark_jobs.nodes.records.columns import group_number
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import schema, typed
@@ -52,9 +53,21 @@ class AggregateStep(node.Step):
         return self.group_by + self.splits_by
 
     @property
-    def groups_by(self) -> tuple[str, ...]:
-        """The fields whose values a group has in common."""
-        return self.group_by
+    def record_properties(self) -> RecordProperties:
+        """Groups are records of no file."""
+        return RecordProperties(preserves_records=False, group_by=self.group_by)
+
+    @property
+    def column_properties(self) -> ColumnProperties:
+        """Keys may be undeclared columns."""
+        is_undeclared = bool(self.undeclared)
+        return ColumnProperties(names_undeclared=is_undeclared, reads_undeclared=is_undeclared)
+
+    @property
+    def member_properties(self) -> MemberProperties:
+        """Event times decide in which windows records are."""
+        reads = frozenset[str]() if self.time_window is None else frozenset(["source.event_time"])
+        return MemberProperties(reads=reads, counters=self.totals)
 
     @property
     def module(self) -> str:
@@ -64,12 +77,7 @@ class AggregateStep(node.Step):
         return "timed.session_run" if self.time_window.is_session else "timed.windowed_run"
 
     @property
-    def shown(self) -> frozenset[str]:
-        """Event times say in which windows records are."""
-        return frozenset() if self.time_window is None else frozenset(["source.event_time"])
-
-    @property
-    def _meeting_keys(self) -> tuple[str, ...]:
+    def _shuffle_keys(self) -> tuple[str, ...]:
         """What groups have in common, in words; sessions are known only where all records of a key are."""
         window = self.time_window
         return self.group_by if window is None or window.is_session else (*self.group_by, "window")
@@ -78,13 +86,13 @@ class AggregateStep(node.Step):
         """As many as the columns that it reads are worth; a single group is in one, and so are groups with numbers."""
         if self.is_numbered:
             return 1
-        return sizes.partitions(self.name, len(self.input) + 1) if self._meeting_keys else 1
+        return sizes.partitions(self.name, len(self.input) + 1) if self._shuffle_keys else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Groups are built where records are read, and meet by their keys."""
-        by = f"shuffled by {', '.join(self._meeting_keys) or 'nothing: one group'}"
+        by = f"shuffled by {', '.join(self._shuffle_keys) or 'nothing: one group'}"
         # A single group of all records needs no room.
-        stage = "aggregation:hash" if self._meeting_keys or self.time_window else ""
+        stage = "aggregation:hash" if self._shuffle_keys or self.time_window else ""
         why = "equal keys meet; partial groups are built before the shuffle"
         meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
@@ -102,18 +110,3 @@ class AggregateStep(node.Step):
         totals = Totals(tuple(sorted(read)), nodes, above.sources, above.streams) if read else None
         window = window and replace(window, sources=len(above.streams))
         return replace(self, totals=totals, time_window=window, is_numbered=is_numbered)
-
-    @property
-    def hands_on(self) -> bool:
-        """Groups are records of no file."""
-        return False
-
-    @property
-    def names_undeclared(self) -> bool:
-        """Where a key is undeclared."""
-        return bool(self.undeclared)
-
-    @property
-    def told(self) -> Totals | None:
-        """The counters that groups know."""
-        return self.totals

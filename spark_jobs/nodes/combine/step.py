@@ -10,6 +10,7 @@ from spark_jobs.cxl import schema
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
+from spark_jobs.nodes.terms.properties import ColumnProperties, RecordProperties
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import typed
@@ -144,14 +145,15 @@ class CombineStep(node.Step):
         return (*super().needs, *(self.build(qualifier) for qualifier in self.builds))
 
     @property
-    def may_multiply(self) -> bool:
-        """A driver record can have many matches."""
-        return True
+    def record_properties(self) -> RecordProperties:
+        """A driver record may have many matches."""
+        return RecordProperties(inherited_keys=self.inherited_keys, may_multiply=True)
 
     @property
-    def names_undeclared(self) -> bool:
-        """Where a program reads an undeclared column."""
-        return bool(self.undeclared)
+    def column_properties(self) -> ColumnProperties:
+        """Programs may read undeclared columns."""
+        is_undeclared = bool(self.undeclared)
+        return ColumnProperties(names_undeclared=is_undeclared, reads_undeclared=is_undeclared)
 
     def build(self, qualifier: str) -> Rows:
         """A build side, as it is written down."""

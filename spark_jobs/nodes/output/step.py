@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from spark_jobs.formats import options, registry
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -151,19 +152,15 @@ class OutputStep(node.Step):
         return registry.named(self.format).frame(self.options)
 
     @property
-    def shown(self) -> frozenset[str]:
-        """What it writes of the envelopes of sources."""
-        return frozenset(path for path, _ in self.header)
+    def column_properties(self) -> ColumnProperties:
+        """Undeclared columns are named by `mapping` and `exclude`, written, or sorted or split by."""
+        reads = self.widened or any(each.type is None for each in self.fields)
+        return ColumnProperties(names_undeclared=bool(self.undeclared), reads_undeclared=reads)
 
     @property
-    def names_undeclared(self) -> bool:
-        """Where `mapping` or `exclude` name undeclared columns."""
-        return bool(self.undeclared)
-
-    @property
-    def reads_undeclared(self) -> bool:
-        """Where undeclared columns are written, or records are sorted or split by one."""
-        return self.widened or any(each.type is None for each in self.fields)
+    def member_properties(self) -> MemberProperties:
+        """Headers may show envelopes of sources."""
+        return MemberProperties(reads=frozenset(path for path, _ in self.header))
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""

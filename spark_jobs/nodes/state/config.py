@@ -121,7 +121,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
 
 def _facts(step: StateStep, around: PlanSurroundings) -> dict[str, str]:
     phase = "init, over before anything else is read" if step.is_init else "runtime"
-    return {"sets": ", ".join(f"${path}" for path in dict.fromkeys(step.sets)), "phase": phase}
+    return {"sets": ", ".join(f"${path}" for path in dict.fromkeys(step.member_properties.sets)), "phase": phase}
 
 
 def _programs(step: StateStep) -> Iterator[Expression]:

@@ -12,6 +12,7 @@ from spark_jobs.nodes import node
 from spark_jobs.nodes.state import folds
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Values
+from spark_jobs.nodes.terms.properties import MemberProperties
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
@@ -66,8 +67,8 @@ class StateStep(node.Step):
     is_unfolded: bool = False
 
     @property
-    def sets(self) -> tuple[str, ...]:
-        return tuple(assignment.path for assignment in self.assignments)
+    def member_properties(self) -> MemberProperties:
+        return MemberProperties(sets=tuple(assignment.path for assignment in self.assignments))
 
     @cached_property
     def folded(self) -> tuple[folds.Fold | None, ...]:
@@ -75,7 +76,7 @@ class StateStep(node.Step):
         if self.scope == RECORD or self.is_unfolded:
             return (None,) * len(self.assignments)
         read = Counter(path for each in self.assignments for path in each.by_record.system)
-        written = Counter(self.sets)
+        written = Counter(self.member_properties.sets)
         return tuple(each.fold if read[each.path] == written[each.path] == 1 else None for each in self.assignments)
 
     @property

@@ -37,7 +37,7 @@ class Requirements:
         values: the values behind `$…` that they read on its records, by path.
         reader: the first step in file order that takes its records; None when none does.
         lifts: whether programs of the pipeline read undeclared columns.
-        pushed_predicates: the predicates that records must pass first (`Step.pushed_predicates`), where a single step
+        pushed_predicates: the predicates that records must pass first (see `ColumnProperties`), where a single step
             takes all of them.
         shown: the columns that its dead letters show, read or not: with correlation keys those of groups do, since no
             file has such rows.

@@ -96,7 +96,7 @@ class Across(operator.Operator):
 
     def _run_on_rows(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
         """Run a program on rows of the source, which know their files where it matters."""
-        origin = self.context.record_origin(0) if self.step.reads_origins else batches.GroupOrigin(0)
+        origin = self.context.record_origin(0) if self.step.member_properties.reads_origins else batches.GroupOrigin(0)
         batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), origin)
         return self.run(program, batch, self.state)
 

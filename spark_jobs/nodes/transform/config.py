@@ -117,7 +117,7 @@ class TransformConfig(NodeConfig):
         return self.phase is Phase.INIT
 
     @property
-    def ranges_over(self) -> str | None:
+    def window_source(self) -> str | None:
         """With `analytic_window` over another source."""
         return self.analytic_window.source if self.analytic_window else None
 

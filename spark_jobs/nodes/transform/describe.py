@@ -25,14 +25,14 @@ def _programs(step: TransformStep) -> Iterator[Expression]:
 def _trace(step: TransformStep, column: str) -> ColumnDerivation:
     if column not in dict(step.program.emits):
         return passed_on(step, column)
-    over = 1 if step.ranges_over is not None else 0
+    over = 1 if step.record_properties.window_source is not None else 0
     return ColumnDerivation(
         "emitted", tuple((over * in_frame, name) for in_frame, name in program_reads.reads(step.program, column))
     )
 
 
 def _parallel(step: TransformStep) -> str:
-    if step.looks_around_in is not None:
+    if step.record_properties.partition_by is not None:
         return "partition"
     return "key" if any(isinstance(part, typed.Distinct) for part in step.program.statements) else "record"
 

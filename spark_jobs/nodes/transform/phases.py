@@ -16,6 +16,7 @@ from spark_jobs.cxl import typed
 from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import KEY, SLOT
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.properties import MemberProperties
 from spark_jobs.nodes.windows import decompose
 
 if TYPE_CHECKING:
@@ -104,10 +105,11 @@ class AcrossStep(node.Step):
     calls: tuple[Call, ...]
 
     @property
-    def reads_origins(self) -> bool:
-        """Whether a function is given what a row of the source knows of its file."""
+    def member_properties(self) -> MemberProperties:
+        """Arguments of functions may read the file or the row of the source's records."""
         read = {path for call in self.calls if call.argument is not None for path in call.argument.system}
-        return any(path.startswith("source.") or path == "pipeline.total_count" for path in read)
+        reads_origins = any(path.startswith("source.") or path == "pipeline.total_count" for path in read)
+        return MemberProperties(reads_origins=reads_origins)
 
     @property
     def module(self) -> str:

@@ -40,7 +40,7 @@ class Transform(operator.Operator):
     @property
     def can_pass_over(self) -> bool:
         """Filters come first, if there are any at the beginning."""
-        return self.first and bool(self.step.pushed_predicates)
+        return self.first and bool(self.step.column_properties.pushed_predicates)
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""

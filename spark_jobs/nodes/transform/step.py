@@ -10,11 +10,11 @@ from spark_jobs.cxl import typed
 from spark_jobs.nodes import member_reads, node, program_reads
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
-    from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.nodes.transform.phases import Window
@@ -79,11 +79,6 @@ class TransformStep(node.Step):
     max_expansion: int = 10_000
     window: Window | None = None
 
-    @property
-    def may_multiply(self) -> bool:
-        """`emit each` makes several records of one."""
-        return any(isinstance(part, typed.Each) for part in program_reads.parts(self.program))
-
     def reads(self, wanted: RequiredColumns) -> RequiredColumns:
         """What the step needs of its records, without the columns of its window.
 
@@ -119,25 +114,30 @@ class TransformStep(node.Step):
         return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
-    def pushed_predicates(self) -> tuple[Test, ...]:
-        """The filters that the program begins with; the rows of a window meet before them."""
+    def record_properties(self) -> RecordProperties:
+        """Windows are computed over partitions, of the input or of a source; `emit each` makes records of one."""
+        window = self.window
+        return RecordProperties(
+            partition_by=window.group_by if window is not None and window.source is None else None,
+            window_source=window.source if window is not None else None,
+            may_multiply=any(isinstance(part, typed.Each) for part in program_reads.parts(self.program)),
+        )
+
+    @property
+    def column_properties(self) -> ColumnProperties:
+        """Emits are added; the filters that the program begins with are pushed down, unless it has a window."""
         from spark_jobs.nodes.transform import pushdown
 
-        return () if self.window is not None else pushdown.predicates(self.program)
+        predicates = () if self.window is not None else pushdown.predicates(self.program)
+        return ColumnProperties(added=tuple(name for name, _ in self.program.emits), pushed_predicates=predicates)
 
     @property
-    def lays_over(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.program.emits)
-
-    @property
-    def looks_around_in(self) -> tuple[str, ...] | None:
-        """The partitions of a window over its own input."""
-        return self.window.group_by if self.window is not None and self.window.source is None else None
-
-    @property
-    def ranges_over(self) -> str | None:
-        """That of a window over another source."""
-        return self.window.source if self.window is not None else None
+    def member_properties(self) -> MemberProperties:
+        """Log lines show members of records."""
+        about_records = [entry.names for entry in self.log if entry.when in (PER_RECORD, ON_ERROR)]
+        return MemberProperties(
+            reads=frozenset(SHOWN[name] for names in about_records for name in names if name in SHOWN)
+        )
 
     @property
     def looked_up(self) -> Rows | None:
@@ -163,16 +163,10 @@ class TransformStep(node.Step):
         """
         if not any(isinstance(phase, shape.ShufflePhase) for phase in self.phases(1)):
             return 1
-        return sizes.partitions(self.name, growth=2 if self.looks_around_in else 1)
+        return sizes.partitions(self.name, growth=2 if self.record_properties.partition_by else 1)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """What stands before a `distinct`, the meeting of equal values, what stands after it."""
         from spark_jobs.nodes.transform import phases
 
         return phases.of(self, partitions)
-
-    @property
-    def shown(self) -> frozenset[str]:
-        """The values around records that log lines show."""
-        about_records = [entry.names for entry in self.log if entry.when in (PER_RECORD, ON_ERROR)]
-        return frozenset(SHOWN[name] for names in about_records for name in names if name in SHOWN)

@@ -118,7 +118,7 @@ def check_shadows(bindings: Bindings) -> None:
     passing = _passing(bindings)
     for name, node in bindings.graph.nodes.items():
         bound = bindings.bound.get(name)
-        for column in bound.step.lays_over if bound and bound.step else ():
+        for column in bound.step.column_properties.added if bound and bound.step else ():
             if column in passing.get("/".join(node.instance), ()):
                 message = f"composition body node '{name}' emits '{column}', which also passes through from upstream"
                 help_text = "the body's value wins; declare the column in the port's schema to say so"

@@ -66,7 +66,7 @@ def check(read: Document, wiring: Graph, found: Diagnostics) -> None:
         _, key, depth = reader.locate(read.tree, where)
         if depth == len(where):
             found.add(codes.W003.at(key, f"`{'.'.join(path)}` has no effect: {why}"))
-    windowed = {node.config.ranges_over for node in wiring.nodes.values() if node.config is not None}
+    windowed = {node.config.window_source for node in wiring.nodes.values() if node.config is not None}
     consumers = wiring.consumers()
     for name, node in wiring.nodes.items():
         ends = node.type.is_end or node.instance or name in windowed

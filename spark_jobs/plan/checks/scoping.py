@@ -69,7 +69,7 @@ def writers(bindings: Bindings) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
-        for path in bound.step.sets if bound is not None and bound.step is not None else ():
+        for path in bound.step.member_properties.sets if bound is not None and bound.step is not None else ():
             found.setdefault(path, []).append(name)
     return found
 
@@ -109,7 +109,7 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
-        source = step.ranges_over if step is not None else None
+        source = step.record_properties.window_source if step is not None else None
         if name not in init or source is None or source in init:
             continue
         readers = consumers[source]

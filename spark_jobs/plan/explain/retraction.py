@@ -51,7 +51,7 @@ def _aggregate(plan: Plan, region: DeferredRegion) -> Iterator[str]:
 def _windows(plan: Plan, found: Correlation) -> Iterator[list[str]]:
     """The windows over rows that may be computed again, some lines each."""
     for planned in plan.nodes:
-        by = planned.step.looks_around_in if planned.step is not None else None
+        by = planned.step.record_properties.partition_by if planned.step is not None else None
         if by is not None and found.nodes[planned.name].behind:
             fields = ", ".join(f'"{field}"' for field in by)
             what = "window buffer recompute over the rows that stay, partition cardinality unknown at plan time."

@@ -61,7 +61,9 @@ def of(plan: Plan) -> CorrelationPlan | None:
 
 def _grouped_by(plan: Plan, keys: NodeKeys) -> dict[str, None]:
     """The columns by which the rows of aggregates at a node were grouped."""
-    return dict.fromkeys(name for node in keys.rows_of for name in upstream.step(plan.by_name[node]).groups_by or ())
+    return dict.fromkeys(
+        name for node in keys.rows_of for name in upstream.step(plan.by_name[node]).record_properties.group_by or ()
+    )
 
 
 def _feeding_mixed(plan: Plan, nodes: Mapping[str, NodeCorrelation]) -> set[str]:
@@ -70,7 +72,7 @@ def _feeding_mixed(plan: Plan, nodes: Mapping[str, NodeCorrelation]) -> set[str]
     waiting = [name for name, node in nodes.items() if node.mixes]
     while waiting:
         planned = plan.by_name[waiting.pop()]
-        looked_at = planned.step.ranges_over if planned.step else None
+        looked_at = planned.step.record_properties.window_source if planned.step else None
         above = {
             *(edge.node for edge in planned.inputs),
             *upstream.awaited(planned),
@@ -97,11 +99,11 @@ def _at(
         return NodeCorrelation(tuple(own), kinds, whole=frozenset([planned.name]))
     step, streams = upstream.step(planned), upstream.streams(planned)
     keys = [] if is_mixing else list(_cut(streams, above, mine.fields))
-    if step.groups_by is not None:
+    if step.record_properties.group_by is not None:
         keys = [replace(each, origin=KeyOrigin.AGGREGATE) for each in keys]
     if len(streams) > 1:
         keys = [replace(each, shared=tuple(sorted({*each.shared, *mine.sources}))) for each in keys]
-    inherited = {(qualifier, column): name for name, qualifier, column in step.inherited_keys}
+    inherited = {(qualifier, column): name for name, qualifier, column in step.record_properties.inherited_keys}
     for edge in (edge for edge in planned.inputs if edge not in streams):
         keys += _joined(above[edge.node].keys, edge.qualifier, inherited)
     whole = _whole(planned, above, known)
@@ -229,9 +231,9 @@ def _dependency(planned: PlannedNode, nodes: Mapping[str, NodeKeys], above: Mapp
     if met := [*_met(planned), *setting]:
         depth += 1
         sources |= _sources(met, nodes)
-    if planned.step is not None and planned.step.ranges_over is not None:
+    if planned.step is not None and planned.step.record_properties.window_source is not None:
         depth = max(depth, 1)
-        sources |= {planned.step.ranges_over}
+        sources |= {planned.step.record_properties.window_source}
     if not _groups(planned):
         return _Dependency(depth, sources, depth, sources)
     of_groups = _sources([edge.node for edge in upstream.streams(planned)], nodes)
@@ -239,7 +241,7 @@ def _dependency(planned: PlannedNode, nodes: Mapping[str, NodeKeys], above: Mapp
 
 
 def _groups(planned: PlannedNode) -> bool:
-    return planned.step is not None and planned.step.groups_by is not None
+    return planned.step is not None and planned.step.record_properties.group_by is not None
 
 
 def _met(planned: PlannedNode) -> list[str]:

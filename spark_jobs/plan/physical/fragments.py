@@ -117,7 +117,7 @@ class Job:
     def totals(self, exchange: Exchange) -> Totals | None:
         """The totals that the groups behind an exchange know, where it is one of groups."""
         consumer = self.ops[exchange.consumer]
-        return consumer.step.told if consumer.role is Role.FINAL else None
+        return consumer.step.member_properties.counters if consumer.role is Role.FINAL else None
 
     def slots(self, stage: int) -> int:
         """How many tasks a stage above 0 has."""

@@ -106,14 +106,14 @@ def _made(
         return frozenset()
     emitted = {name for program, _ in programs for name, _ in program.emits}
     found = set[str]().union(*(_emitted(program, coming) for program in reading))
-    variables = {columns.value(path): path for path in planned.step.sets}
+    variables = {columns.value(path): path for path in planned.step.member_properties.sets}
     traced = set(variables)
     if isinstance(planned.step, OutputStep):
         traced |= {column.name for column in planned.step.columns}
     for row in planned.outputs.values():
         traced |= {column.name for column in row.user_columns}
     # Of what a group emits its programs do not say all: what its functions take is between them.
-    is_whole = planned.step.groups_by is None or not is_read
+    is_whole = planned.step.record_properties.group_by is None or not is_read
     for name in traced - emitted if is_whole else traced:
         made = registry.described(planned.kind).trace(planned.step, name)
         if _has_secret((column for _, column in made.reads), coming):

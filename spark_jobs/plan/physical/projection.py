@@ -42,12 +42,12 @@ def prune(
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
         for edge in planned.inputs:
             takers[edge.node].append(planned.step)
-        if planned.step is not None and planned.step.ranges_over is not None:
-            takers[planned.step.ranges_over].append(planned.step)
+        if planned.step is not None and planned.step.record_properties.window_source is not None:
+            takers[planned.step.record_properties.window_source].append(planned.step)
         if planned.step is None:
             continue
-        own = _system(programs.get(planned.name, []), "before") | planned.step.shown
-        behind = members[planned.name] if planned.step.hands_on else set()
+        own = _system(programs.get(planned.name, []), "before") | planned.step.member_properties.reads
+        behind = members[planned.name] if planned.step.record_properties.preserves_records else set()
         streams = upstream.streams(planned)
         for edge in planned.inputs:
             # Records that are only looked up do not go on: nobody behind the node asks where they come from.
@@ -55,7 +55,7 @@ def prune(
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
                 first[edge.node] = planned.step
-    lifts = any(planned.step is not None and planned.step.names_undeclared for planned in nodes)
+    lifts = any(planned.step is not None and planned.step.column_properties.names_undeclared for planned in nodes)
     by_name = {planned.name: planned for planned in nodes}
     is_correlated = any(column in CORRELATION for planned in nodes for column in _columns(planned))
 
@@ -76,7 +76,7 @@ def prune(
 def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
     """What the one step that takes some records asks of them first."""
     only = takers[0] if len(takers) == 1 else None
-    return only.pushed_predicates if only is not None else ()
+    return only.column_properties.pushed_predicates if only is not None else ()
 
 
 def wanted(nodes: Sequence[PlannedNode]) -> dict[str, RequiredColumns]:
@@ -117,7 +117,7 @@ def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Upstream:
 def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[str]:
     """The columns of sources, behind nodes that make groups."""
     above = [nodes[name] for name in _upstream(planned, nodes, upstream.streams)]
-    if all(each.step is None or each.step.groups_by is None for each in above):
+    if all(each.step is None or each.step.record_properties.group_by is None for each in above):
         return frozenset()
     return frozenset(column for each in nodes.values() if not each.inputs for column in _columns(each))
 

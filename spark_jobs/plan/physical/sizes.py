@@ -72,6 +72,6 @@ def _bytes_above(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode]
             if size is None:
                 return None
             total += size
-        elif step is None or step.may_multiply:
+        elif step is None or step.record_properties.may_multiply:
             return None
     return total

@@ -1,0 +1,72 @@
+"""Properties of steps: facts about a bound node that the planner and tasks use without knowing its type.
+
+A step states them as a few values, with defaults for a node that treats each record on its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.typed.pruning import Test
+    from spark_jobs.nodes.aggregate.totals import Totals
+
+
+@dataclass(frozen=True)
+class RecordProperties:
+    """How the records of a node's output follow from those of its inputs.
+
+    Args:
+        preserves_records: whether output records are input records, with their undeclared columns and their origin.
+        group_by: where output records are groups, the fields that the records of a group have in common; else None.
+        partition_by: where each output record depends on a whole partition of the input, the fields that the records
+            of a partition have in common; else None.
+        window_source: the source whose records the step reads in addition to its inputs.
+        inherited_keys: the columns that keep correlation keys of records that are only looked up, so that the output
+            belongs to their groups as well: name, qualifier of the input, column there.
+        may_multiply: whether there may be more output records than input records.
+    """
+
+    preserves_records: bool = True
+    group_by: tuple[str, ...] | None = None
+    partition_by: tuple[str, ...] | None = None
+    window_source: str | None = None
+    inherited_keys: tuple[tuple[str, str, str], ...] = ()
+    may_multiply: bool = False
+
+
+@dataclass(frozen=True)
+class ColumnProperties:
+    """How a node treats columns.
+
+    Args:
+        added: the columns that the step adds to its records, or overwrites, while all others pass through.
+        pushed_predicates: the predicates that a record must pass before anything else happens to it. All other
+            records are filtered, and have no further effect.
+        names_undeclared: whether the step names columns that no schema declares, and files may have.
+        reads_undeclared: whether the step needs undeclared columns of the files itself.
+    """
+
+    added: tuple[str, ...] = ()
+    pushed_predicates: tuple[Test, ...] = ()
+    names_undeclared: bool = False
+    reads_undeclared: bool = False
+
+
+@dataclass(frozen=True)
+class MemberProperties:
+    """The `$` members that a node sets, and those that it reads outside its programs.
+
+    Args:
+        sets: the paths of the variables that the step sets.
+        reads: the paths of the members that the step reads in addition to those that its programs read.
+        counters: the counters of earlier stages that the step reads where its groups are complete.
+        reads_origins: whether programs of the step read the file or the row of records that an earlier job
+            materialized.
+    """
+
+    sets: tuple[str, ...] = ()
+    reads: frozenset[str] = frozenset()
+    counters: Totals | None = None
+    reads_origins: bool = False

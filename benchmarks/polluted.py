@@ -28,7 +28,7 @@ from spark_jobs.cli.guess import checking, command
 from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.csv.options import CsvRead, Ragged
+from spark_jobs.formats.csv.options import CsvRead, Quoting, Ragged
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.scan import files
@@ -184,7 +184,8 @@ def _of_rows(table: Rows, made: Any) -> Iterator[Polluted]:
             odd = f'""{cells[place][1:]}' if is_quoted else '"' + cells[place]
             stray = [*cells[:place], odd, *cells[place + 1 :]]
             clean = [*table[:number], [*row[:place], '"' + row[place], *row[place + 1 :]], *table[number + 1 :]]
-            yield made(f"row_extra_quote{number}_col{place}", _with(lines, number, ",".join(stray)), clean, 0.00926)
+            text = _with(lines, number, ",".join(stray))
+            yield made(f"row_extra_quote{number}_col{place}", text, clean, 0.00926, quotes=Quoting.REPAIR)
         yield made(f"row_field_delimiter_{number}_0x20", _with(lines, number, " ".join(cells)), table, 0.0106)
 
 

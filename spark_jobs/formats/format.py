@@ -181,13 +181,13 @@ def _no_failures() -> Failures:
 
 
 @dataclass
-class Surplus:
-    """Records that lost cells which are not empty, by their places in the split, and what the first of them lost."""
+class Affected:
+    """Records of which something has to be told, by their places in the split, and what is shown of the first."""
 
     rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     first: str
 
-    def until(self, row: int) -> Surplus | None:
+    def until(self, row: int) -> Affected | None:
         """Those that stand before a place."""
         rows = self.rows[self.rows < row]
         return replace(self, rows=rows) if len(rows) else None
@@ -211,6 +211,7 @@ class Block:
             of them share.
         passed_over: how many pieces of the file the records are, when none of them passes and they were not read.
         surplus: what records have lost that had more cells than their file has columns.
+        repaired: records with quotes that nobody escaped, and the first of them.
     """
 
     first_row: int
@@ -221,7 +222,8 @@ class Block:
     failed_rows: pa.RecordBatch | None = None
     documents: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
-    surplus: Surplus | None = None
+    surplus: Affected | None = None
+    repaired: Affected | None = None
 
     def until(self, row: int) -> Block:
         """The records that stand before a place in the split."""
@@ -242,6 +244,7 @@ class Block:
                 for path, found in self.documents.items()
             },
             surplus=None if self.surplus is None else self.surplus.until(row),
+            repaired=None if self.repaired is None else self.repaired.until(row),
         )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli.guess import charset, dialect, table, values
 from spark_jobs.cli.guess.source import Guess
+from spark_jobs.formats.csv import repairing, rewriting
+from spark_jobs.formats.csv.quotes import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 LEAST = 0.35
 _LEAST_OF_ALL = 0.25
 _SHOWN_ROWS = 5
+#: Stands for a quote that nobody escaped, while the text is looked at.
+_TEXT_QUOTE = "\U0010fffc"
 
 
 @dataclass
@@ -32,11 +36,13 @@ class Found:
         table: its table.
         rows: its records, with those of ranges further on.
         score: how well its signs fit.
+        repaired: how many of its quotes nobody escaped, where more records are as wide as each other without these.
     """
 
     table: Table
     rows: list[Row] = field(default_factory=list)
     score: float = 0.0
+    repaired: int = 0
 
 
 def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
@@ -57,13 +63,53 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
     try:
         found = table.find(text, signs, is_end=sample.is_whole)
     except dialect.TooLong:
-        return None
+        found = None
+    found, repaired = _repaired(text, found, signs, is_end=sample.is_whole)
     if found is None:
         return None
     rows = list(found.body)
     for _, data in sample.pieces:
         rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
-    return Found(found, rows, score)
+    return Found(found, rows, score, repaired)
+
+
+def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> tuple[Table | None, int]:
+    """The table that `quotes: repair` reads, and of how many quotes it is told, where it is a better one."""
+    is_usual = rewriting.is_plain(signs.delimiter) and signs.quote and not signs.separator and not signs.escape
+    if not is_usual or signs.quote not in text or _TEXT_QUOTE in text:
+        return found, 0
+    structure = Dialect(ord(signs.delimiter), ord(signs.quote), has_blanks=signs.trims)
+    data = text.encode()
+    repair = repairing.Repair(data, structure, at_end=is_end, most=len(data))
+    if not repair.strays:
+        return found, 0
+    mended = repairing.replaced(data[: repair.end], repair.strays, _TEXT_QUOTE.encode()).decode()
+    try:
+        other = table.find(mended, signs, is_end=is_end)
+    except dialect.TooLong:
+        return found, 0
+    if other is None or (found is not None and _misfits(other) > _misfits(found)):
+        return found, 0
+    return _with_quotes(other, signs.quote), len(repair.strays)
+
+
+def _misfits(one: Table) -> int:
+    """How many records of a table have another width than it, and how many lines of its text it leaves out."""
+    return sum(len(row.cells) != one.width for row in one.body) + one.skipped + one.footer
+
+
+def _with_quotes(one: Table, quote: str) -> Table:
+    """A table of a repaired text, with the quotes that its cells have."""
+
+    def told(cells: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(cell.replace(_TEXT_QUOTE, quote) for cell in cells)
+
+    return replace(
+        one,
+        names=None if one.names is None else told(one.names),
+        body=[replace(row, cells=told(row.cells)) for row in one.body],
+        titles=list(told(tuple(one.titles))),
+    )
 
 
 def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
@@ -173,6 +219,8 @@ def options_of(found: Found, names: tuple[str, ...], encoding: Charset, sample: 
     options |= _of_header(one, names)
     if one.footer:
         options["skip_footer"] = one.footer
+    if found.repaired:
+        options["quotes"] = "repair"
     if ragged := _ragged(found):
         options["ragged"] = ragged
     if encoding.name != "utf-8":
@@ -258,6 +306,10 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         )
     if one.repeats_header:
         said.append("records that are the header again are left out (`skip_repeated_header`)")
+    if found.repaired:
+        many = "1 quote" if found.repaired == 1 else f"{found.repaired} quotes"
+        are = "is not doubled: it is" if found.repaired == 1 else "are not doubled: they are"
+        said.append(f"{many} within quoted cells, or at the start of cells, {are} text (`quotes: repair`)")
     said += _of_widths(found, is_whole=sample.is_whole)
     return said
 

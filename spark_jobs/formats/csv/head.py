@@ -76,6 +76,7 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
     made = rewriting.of(options)
+    is_repaired = made is not None and made.repairs
     taken: list[bytes] = []
     if made is not None:
         stream = _Kept(made.stream(stream), taken)
@@ -93,7 +94,7 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
     if head is not None and made is not None:
         start = len(made.original(b"".join(taken)[: head.data_start]))
         head = replace(head, data_start=start, header=made.original_text(head.header))
-    return head and replace(head, file=replace(file, edges=edges), is_splittable=is_utf8)
+    return head and replace(head, file=replace(file, edges=edges), is_splittable=is_utf8 and not is_repaired)
 
 
 @dataclass

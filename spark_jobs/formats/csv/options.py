@@ -48,6 +48,7 @@ class Quoting(StrEnum):
 
     LENIENT = "lenient"
     STRICT = "strict"
+    REPAIR = "repair"
 
 
 class Duplicates(StrEnum):
@@ -102,7 +103,8 @@ class CsvRead(SpelledOptions):
         ragged: What happens to records with fewer or more cells than the file has columns: they are an `error`; `pad`
             adds empty cells to short ones, `cut` removes the last cells of long ones, `both` does both.
         quotes: With `strict`, a quote within an unquoted cell, or text after a closing quote, makes a record malformed;
-            `lenient` takes them as text.
+            `lenient` takes them as text. `repair` also reads quotes within quoted fields that are not doubled as text,
+            and warns with the number of records; one task then reads the whole file.
         decimal_separator: The decimal separator of numbers, `.` or `,`. A column may override it, like the next four
             options.
         thousands_separator: The separator between groups of digits; none when absent.
@@ -148,6 +150,8 @@ class CsvRead(SpelledOptions):
             found += [(key, "there is no header: `has_header: false`") for key, is_said in said if is_said]
         if len(set(self.columns)) < len(self.columns) or "" in self.columns:
             found.append(("columns", "a name is empty, or occurs twice"))
+        if self.quotes is Quoting.REPAIR and not self.quote_char:
+            found.append(("quotes", "there is no quote to repair: `quote_char: ''`"))
         return found + super().problems()
 
     def _mixed_up(self, signs: dict[str, str]) -> list[tuple[str, str]]:

@@ -51,10 +51,9 @@ _REPLACEMENT = "\ufffd"
 def dialect_of(options: CsvRead) -> quotes.Dialect:
     """The structuring bytes of files that are read by some options, once their signs are the usual ones."""
     made = rewriting.of(options)
-    delimiter, quote = options.delimiter, options.quote_char
     if made is not None:
-        delimiter, quote = made.plain_delimiter, made.plain_quote
-    return quotes.Dialect(ord(delimiter), ord(quote), options.comment.encode(), options.trim)
+        return made.dialect
+    return quotes.Dialect(ord(options.delimiter), ord(options.quote_char), options.comment.encode(), options.trim)
 
 
 def is_regular(options: CsvRead) -> bool:
@@ -177,13 +176,30 @@ class CsvParser:
         """The block of records; raises `pa.ArrowInvalid` where some have another number of fields than they should."""
         texts = self._parse(data, mark)
         first, count = stats.records, len(next(iter(texts.values())))
-        if mark is None:
-            stats.records += count
-            return self._shape.block(first, count, texts, None, failure_columns.none())
-        rows = np.arange(first, first + count, dtype=np.int64)
         stats.records += count
-        texts, rows, undecodable = self._without_marked(texts, rows, mark)
-        return self._shape.block(first, count, texts, rows, undecodable)
+        if mark is None:
+            block = self._shape.block(first, count, texts, None, failure_columns.none())
+        else:
+            rows = np.arange(first, first + count, dtype=np.int64)
+            texts, rows, undecodable = self._without_marked(texts, rows, mark)
+            block = self._shape.block(first, count, texts, rows, undecodable)
+        block.repaired = self._repaired(data, np.arange(first, first + count, dtype=np.int64), mark)
+        return block
+
+    def _repaired(self, data: bytes, rows: failure_columns.Rows, mark: str | None) -> format.Affected | None:
+        """Which of some records have quotes that nobody escaped, and the first of these."""
+        sign = b"" if self._rewriting is None else self._rewriting.repaired_quote
+        if not sign or sign not in data:
+            return None
+        assert self._rewriting is not None
+        found = quotes.Records.of(self._dialect, data)
+        theirs = _records_with(sign, data, found)
+        if mark is not None:
+            theirs = np.setdiff1d(theirs, _records_with(mark.encode(), data, found))
+        if not len(theirs):
+            return None
+        first = data[int(found.starts[theirs[0]]) : int(found.stops[theirs[0]])].decode()
+        return format.Affected(rows[theirs], self._rewriting.original_text(first))
 
     def _block_of_some(self, data: bytes, mark: str | None, stats: RangeStats) -> Block:
         """The block of records of which some are ragged or wrongly quoted; those that stay so are not parsed."""
@@ -205,7 +221,8 @@ class CsvParser:
         shown = self._shown(cell_text.of_bytes(bad, ends), mark)
         failing = self._malformed(rows[is_bad], problems[is_bad], found.widths[is_bad], shown)
         rows = rows[~is_bad]
-        surplus: format.Surplus | None = None
+        surplus: format.Affected | None = None
+        repaired = self._repaired(rest, rows, mark)
         if (~is_bad & (is_short | is_long)).any():
             rest, surplus = self._fitted(rest, rows, mark)
         texts = self._parse(rest, mark) if len(rows) else self._no_texts()
@@ -213,10 +230,12 @@ class CsvParser:
             texts, rows, undecodable = self._without_marked(texts, rows, mark)
             failing = failure_columns.joined([failing, undecodable])
         block = self._shape.block(first, count, texts, rows, failing)
-        block.surplus = surplus
+        block.surplus, block.repaired = surplus, repaired
         return block
 
-    def _fitted(self, data: bytes, rows: failure_columns.Rows, mark: str | None) -> tuple[bytes, format.Surplus | None]:
+    def _fitted(
+        self, data: bytes, rows: failure_columns.Rows, mark: str | None
+    ) -> tuple[bytes, format.Affected | None]:
         """Records that all have as many fields as the file, and what of them is lost."""
         found = quotes.Records.of(self._dialect, data)
         fitted, lost, begins = found.fitted(data, self._columns.width, self._dialect)
@@ -224,7 +243,7 @@ class CsvParser:
             return fitted, None
         shown = data[int(begins[0]) : int(found.stops[lost[0]])].decode()
         shown = shown if self._rewriting is None else self._rewriting.original_text(shown)
-        return fitted, format.Surplus(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
+        return fitted, format.Affected(rows[lost], shown if mark is None else shown.replace(mark, _REPLACEMENT))
 
     def _malformed(
         self, rows: failure_columns.Rows, problems: quotes.Positions, widths: quotes.Positions, shown: pa.StringArray
@@ -294,6 +313,13 @@ def _unused_character(data: bytes) -> str:
 def _marked(data: bytes, mark: str) -> bytes:
     """The bytes as UTF-8, each run of undecodable ones replaced by the mark. All others stay, so records do too."""
     return _UNDECODABLE.sub(mark, data.decode("utf-8", "surrogateescape")).encode()
+
+
+def _records_with(sign: bytes, data: bytes, found: quotes.Records) -> quotes.Positions:
+    """Which records have a sign in them, ascending."""
+    places = np.array([match.start() for match in re.finditer(re.escape(sign), data)], dtype=np.int64)
+    theirs: quotes.Positions = np.unique(found.of_positions(places))
+    return theirs
 
 
 def _without_mark_to_drop(data: bytes) -> bytes:

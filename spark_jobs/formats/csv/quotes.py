@@ -76,6 +76,14 @@ class Dialect:
             return quotes
         return self._walk(data, quotes.tolist(), is_inside, before)
 
+    def is_regular(self, data: bytes) -> bool:
+        """Whether every quote of some bytes that begin with a record stands where quotes belong."""
+        if data.find(self.quote_byte) < 0:
+            return True
+        array = np.frombuffer(data, dtype=np.uint8)
+        is_plain = not self.comment or self.comment not in data
+        return is_plain and self._all_toggle(array, np.flatnonzero(array == self.quote), False, FILE_START)
+
     def _line_starts(self, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
         """Where lines begin, those in quoted cells too."""
         ends = np.flatnonzero((array[:-1] == _NEWLINE) | (array[:-1] == _RETURN)) + 1

@@ -1,10 +1,11 @@
 """CSV files with unusual signs, rewritten so that they have the usual ones.
 
 A delimiter of several characters, an escape character, records that are ended by other signs, a quote beyond ASCII or
-none at all: the bytes of such a file are rewritten with one byte for each delimiter and a newline for each end of a
-record, and everything else reads that. What would then be taken for something that it is not, such as an escaped quote,
-is a *stand-in*: a character for private use and a letter. So rewriting can be undone to the last byte: the length of
-what was rewritten tells where a record begins in its file, and dead letters show what the file has.
+none at all, quotes that nobody escaped: the bytes of such a file are rewritten with one byte for each delimiter and a
+newline for each end of a record, and everything else reads that. What would then be taken for something that it is not,
+such as an escaped quote, is a *stand-in*: a character for private use and a letter. So rewriting can be undone to the
+last byte: the length of what was rewritten tells where a record begins in its file, and dead letters show what the file
+has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from spark_jobs.formats import cell_text
+from spark_jobs.formats.csv import quotes, repairing
+from spark_jobs.formats.csv.options import Quoting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,12 +55,23 @@ class Rewriting:
         quote: the file's; empty where there is none.
         escape: what takes the meaning from a sign behind it; empty where there is none.
         separator: what ends records; empty where every usual line end does.
+        repairs: whether quotes that nobody escaped become text.
+        comment: what lines begin with that are no records.
+        trims: whether blanks around a field are none of it.
     """
 
     delimiter: str
     quote: str
     escape: str
     separator: str
+    repairs: bool = False
+    comment: str = ""
+    trims: bool = False
+
+    @cached_property
+    def dialect(self) -> quotes.Dialect:
+        """The bytes that structure the rewritten file."""
+        return quotes.Dialect(ord(self.plain_delimiter), ord(self.plain_quote), self.comment.encode(), self.trims)
 
     @cached_property
     def plain_delimiter(self) -> str:
@@ -111,6 +125,16 @@ class Rewriting:
         return [_StandIn(letter, character, character) for letter, character in found]
 
     @cached_property
+    def _repaired(self) -> list[_StandIn]:
+        """What stands for quotes that nobody escaped."""
+        return [_StandIn(b"x", self.quote.encode(), self.quote.encode())] if self.repairs else []
+
+    @property
+    def repaired_quote(self) -> bytes:
+        """What stands for a quote that nobody escaped; empty where none is repaired."""
+        return self._repaired[0].sign if self._repaired else b""
+
+    @cached_property
     def special(self) -> bytes:
         """The bytes that signs are made of: behind any other byte a file may be cut."""
         signs = (self.delimiter, self.quote, self.escape, self.separator, "\r\n")
@@ -133,7 +157,7 @@ class Rewriting:
         """What the file has, byte by byte, of some rewritten bytes."""
         for sign, _, becomes in reversed(self._signs):
             data = data.replace(becomes, sign)
-        for stand_in in (*self._escaped, *self._others):
+        for stand_in in (*self._escaped, *self._others, *self._repaired):
             data = data.replace(stand_in.sign, stand_in.written)
         return data.replace(_LEAD + b"l", _LEAD)
 
@@ -161,12 +185,13 @@ class Rewriting:
         """What is replaced in cells, in order: an escape before any other character only goes."""
         found = [(self.escape.encode(), b"")] if self.escape else []
         found += [(becomes, sign) for sign, _, becomes in reversed(self._signs)]
-        found += [(stand_in.sign, stand_in.cell) for stand_in in (*self._escaped, *self._others)]
+        found += [(stand_in.sign, stand_in.cell) for stand_in in (*self._escaped, *self._others, *self._repaired)]
         return [*found, (_LEAD + b"l", _LEAD)]
 
-    def stream(self, stream: ByteStream) -> Rewritten:
+    def stream(self, stream: ByteStream) -> ByteStream:
         """A stream of the file, rewritten."""
-        return Rewritten(stream, self)
+        made = Rewritten(stream, self)
+        return repairing.Repaired(made, self.dialect, self.repaired_quote) if self.repairs else made
 
 
 class Rewritten:
@@ -211,6 +236,16 @@ def is_plain(sign: str) -> bool:
 def of(options: CsvRead) -> Rewriting | None:
     """How files are rewritten that are read by some options; None where they can be read as they are."""
     escape = options.escape_char if options.escape_char != options.quote_char else ""
-    if is_plain(options.delimiter) and is_plain(options.quote_char) and not escape and not options.record_separator:
+    repairs = options.quotes is Quoting.REPAIR
+    is_usual = is_plain(options.delimiter) and is_plain(options.quote_char) and not escape
+    if is_usual and not options.record_separator and not repairs:
         return None
-    return Rewriting(options.delimiter, options.quote_char, escape, options.record_separator)
+    return Rewriting(
+        options.delimiter,
+        options.quote_char,
+        escape,
+        options.record_separator,
+        repairs,
+        options.comment,
+        options.trim,
+    )

@@ -158,7 +158,9 @@ class Source(operator.Operator):
         if len(block.failures):
             self._fail(origin, block)
         if block.surplus is not None:
-            self._tell_of(block.surplus, origin)
+            self._tell_of("records that lost surplus cells (`options.ragged`), empty ones aside", block.surplus, origin)
+        if block.repaired is not None:
+            self._tell_of("records with quotes that were read as text (`quotes: repair`)", block.repaired, origin)
         first = origin.base + block.first_row
         if block.rows is None:
             rows = pa.array(np.arange(first, first + block.batch.num_rows))
@@ -186,14 +188,14 @@ class Source(operator.Operator):
         self.push(self._read(batches.Batch(data, rows, origin)))
         self.context.pause()
 
-    def _tell_of(self, surplus: format.Surplus, origin: SplitOrigin) -> None:
-        """Have the run warn of cells that were cut off."""
-        text = f"source '{self.step.name}': records that lost surplus cells (`options.ragged`), empty ones aside"
-        rows = pa.array(surplus.rows + origin.base)
+    def _tell_of(self, what: str, affected: format.Affected, origin: SplitOrigin) -> None:
+        """Have the run warn of records that were not read as they stand."""
+        text = f"source '{self.step.name}': {what}"
+        rows = pa.array(affected.rows + origin.base)
         batch = batches.Batch(
             pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=[columns.NONE.name]), rows, origin
         )
-        shown = credentials.HIDDEN if guarded.has_secret(self.step.column_names) else surplus.first
+        shown = credentials.HIDDEN if guarded.has_secret(self.step.column_names) else affected.first
         self.context.notice(self, text, batch, dict.fromkeys(range(len(rows)), "") | {0: shown})
 
     def _pass_over(self, block: format.Block) -> None:

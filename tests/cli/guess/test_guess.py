@@ -415,3 +415,18 @@ def test_records_that_are_sums_of_others_are_asked_about(tmp_path: Path, end: st
     path = tmp_path / "in.csv"
     path.write_text(HEAD + end)
     assert command.look(path, path.name, set()).guess.doubts == doubts
+
+
+def test_quotes_that_nobody_escaped_are_told(tmp_path: Path) -> None:
+    answer = look(tmp_path, 'id,name,note\n1,Ann,"He said "hi, you" to me"\n2,Bob,"fine"\n3,"Cy,"x"\n4,Dee,"y"\n')
+    assert config(answer)["options"] == {"quotes": "repair"}
+    assert answer.read is not None
+    assert answer.read.records == 4
+    assert not answer.read.bad
+    said = "3 quotes within quoted cells, or at the start of cells, are not doubled: they are text (`quotes: repair`)"
+    assert said in command.told(answer)
+
+
+def test_quotes_that_are_doubled_need_no_repair(tmp_path: Path) -> None:
+    answer = look(tmp_path, 'id,name,note\n1,Ann,"He said ""hi, you"" to me"\n2,Bob,5" pipe\n3,"Cy","x"\n')
+    assert "options" not in config(answer)

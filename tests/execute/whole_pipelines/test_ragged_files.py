@@ -143,3 +143,16 @@ def test_a_record_that_is_too_wide_is_a_dead_letter_where_nothing_is_declared(tm
     result = pipelines.run(tmp_path).result
     assert (result.error, result.exit_code, result.records_dlq) == (None, 2, 1)
     assert "3" in pipelines.outputs(tmp_path)["o.csv"].decode()
+
+
+def test_quotes_that_nobody_escaped_are_read_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = {"in/1.csv": 'a,b\n1,"a "b, c" d"\n2,5" pipe\n3,"ok, ""it"" is"\n4,"x "y" z"\n'}
+    with caplog.at_level(logging.WARNING):
+        assert run(tmp_path, "quotes: repair", file) == 0
+    written = 'a,b\n1,"a ""b, c"" d"\n2,"5"" pipe"\n3,"ok, ""it"" is"\n4,"x ""y"" z"\n'
+    assert (tmp_path / "out/copy.csv").read_text() == written
+    (told,) = [record.message for record in caplog.records if "quotes" in record.message]
+    assert told == (
+        "source 'rows': records with quotes that were read as text (`quotes: repair`): 2; the first is "
+        '\'1,"a "b, c" d"\' of in/1.csv, row 1'
+    )

@@ -1,0 +1,201 @@
+"""`quotes: repair`: quotes of a CSV file that nobody escaped, found and marked before the file is parsed.
+
+A quoted field ends at a quote that a delimiter or the end of the record follows. Any other single quote in it is text
+that should have been doubled. A field that begins with a quote, and in which another field begins with one before it
+ends, was never quoted: its quote is text, too. So is that of a field in which such quotes are followed by a line end,
+since nothing then says where it ends. What is well-formed is read as ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spark_jobs.formats import format
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.byte_stream import ByteStream
+    from spark_jobs.formats.csv.quotes import Dialect
+
+_LINE_ENDS = (10, 13)
+
+
+class Repaired:
+    """A stream of records with the usual signs, in which a stand-in stands for every quote that is text."""
+
+    def __init__(
+        self, stream: ByteStream, dialect: Dialect, stand_in: bytes, most: int = format.MOST_RECORD_BYTES
+    ) -> None:
+        self._stream = stream
+        self._dialect = dialect
+        self._stand_in = stand_in
+        self._most = most
+        self._rest = b""
+        self._hopeless = 0
+        self._ready = b""
+        self._at_end = False
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; empty at the end."""
+        while not self._ready and not self._at_end:
+            # As much again, where a record is not complete in what was read: the work stays linear.
+            chunk = self._stream.read(max(size, len(self._rest), 1))
+            self._at_end = not chunk
+            data = self._rest + chunk
+            found = Repair(data, self._dialect, at_end=self._at_end, hopeless=self._hopeless, most=self._most)
+            self._ready = replaced(data[: found.end], found.strays, self._stand_in)
+            self._rest, self._hopeless = data[found.end :], max(found.hopeless - found.end, 0)
+        taken, self._ready = self._ready[:size], self._ready[size:]
+        return taken
+
+
+def replaced(data: bytes, places: list[int], by: bytes) -> bytes:
+    """Bytes with something else in place of some single ones."""
+    parts, at = [], 0
+    for place in places:
+        parts += [data[at:place], by]
+        at = place + 1
+    return b"".join((*parts, data[at:]))
+
+
+class Repair:
+    """The quotes that are text in some bytes which begin with a record.
+
+    Args:
+        data: the bytes.
+        dialect: what structures them.
+        at_end: whether the file ends with them.
+        hopeless: before which place no field of several signs is quoted; known from the bytes before.
+        most: how long a quoted field may be.
+
+    Attributes:
+        end: up to where it is known; the end of a record, or of the file.
+        strays: the places of quotes that are text, ascending.
+        hopeless: the same as the argument, for what follows.
+    """
+
+    def __init__(self, data: bytes, dialect: Dialect, *, at_end: bool, hopeless: int = 0, most: int) -> None:
+        self.strays: list[int] = []
+        self.hopeless = hopeless
+        self._data, self._dialect, self._at_end, self._most = data, dialect, at_end, most
+        self._blanks = [blank for blank in b" \t" if blank != dialect.delimiter] if dialect.has_blanks else []
+        self._toggles: list[int] = []
+        if not hopeless and dialect.is_regular(data):
+            self.end = dialect.last_record_end(data)[0]
+            if not at_end or not len(dialect.toggles(data)) % 2:
+                self.end = len(data) if at_end else self.end
+                return
+        array = np.frombuffer(data, dtype=np.uint8)
+        self._quotes: list[int] = np.flatnonzero(array == dialect.quote).tolist()
+        limit = self._walk()
+        self.end = len(data) if at_end else self._last_record_end(limit)
+        self.strays = [place for place in self.strays if place < self.end]
+
+    def _walk(self) -> int:
+        """Look at the quotes one after the other; gives the place up to which they could be told."""
+        index, count = 0, len(self._quotes)
+        comment_stop = -1
+        while index < count:
+            place = self._quotes[index]
+            if place < comment_stop or not self._begins_field(place):
+                index += 1
+                continue
+            if self._dialect.comment and (stop := self._comment_around(place)):
+                comment_stop = stop
+                continue
+            if place < self.hopeless:
+                if index + 1 < count and self._quotes[index + 1] == place + 1 and self._closes(place + 1):
+                    self._toggles += [place, place + 1]
+                    index += 2
+                else:
+                    self.strays.append(place)
+                    index += 1
+                continue
+            closer = self._closer(index)
+            if closer is None:
+                return place
+            if closer < 0:
+                self.strays.append(place)
+                index += 1
+            else:
+                self._toggles += [place, self._quotes[closer]]
+                index = closer + 1
+        return len(self._data)
+
+    def _closer(self, opener: int) -> int | None:
+        """Which quote ends a quoted field; -1 where the field is not quoted, None where more has to be read."""
+        data, found = self._data, self._quotes
+        start = found[opener]
+        strays: list[int] = []
+        line_end = len(data)  # behind which no quote is the field's, once some of its quotes are text
+        index = opener + 1
+        while index < len(found):
+            place = found[index]
+            if place > line_end:
+                return self._give_up(line_end)
+            if place - start > self._most:
+                return self._give_up(start + self._most)
+            if index + 1 < len(found) and found[index + 1] == place + 1:
+                index += 2
+                continue
+            if place + 1 == len(data) and not self._at_end:
+                return None
+            if self._closes(place):
+                self.strays += strays
+                return index
+            if place > start + 1 and self._begins_field(place):
+                return self._give_up(place)
+            if not strays:
+                line_end = self._line_end(start)
+                if line_end < place:
+                    return self._give_up(line_end)
+            strays.append(place)
+            index += 1
+        if strays and line_end < len(data):
+            return self._give_up(line_end)
+        if len(data) - start > self._most:
+            return self._give_up(start + self._most)
+        return self._give_up(len(data)) if self._at_end else None
+
+    def _give_up(self, place: int) -> int:
+        self.hopeless = max(self.hopeless, place)
+        return -1
+
+    def _line_end(self, place: int) -> int:
+        """Where the line ends that has a place in it."""
+        ends = [end for sign in (b"\n", b"\r") if (end := self._data.find(sign, place)) >= 0]
+        return min(ends, default=len(self._data))
+
+    def _comment_around(self, place: int) -> int:
+        """Where the line ends that a field begins in, if it is a comment; else 0."""
+        data = self._data
+        start = max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1
+        return self._line_end(start) if data.startswith(self._dialect.comment, start) else 0
+
+    def _begins_field(self, place: int) -> bool:
+        place -= 1
+        while self._blanks and place >= 0 and self._data[place] in self._blanks:
+            place -= 1
+        return place < 0 or self._data[place] == self._dialect.delimiter or self._data[place] in _LINE_ENDS
+
+    def _closes(self, place: int) -> bool:
+        data = self._data
+        place += 1
+        while self._blanks and place < len(data) and data[place] in self._blanks:
+            place += 1
+        return place == len(data) or data[place] == self._dialect.delimiter or data[place] in _LINE_ENDS
+
+    def _last_record_end(self, limit: int) -> int:
+        """The end of the last record that ends before a place; 0 where none does."""
+        toggles = np.array(self._toggles, dtype=np.int64)
+        best = 0
+        for sign in (b"\n", b"\r"):
+            end = limit
+            while (found := self._data.rfind(sign, best, end)) >= 0:
+                before = int(np.searchsorted(toggles, found))
+                if before % 2 == 0:
+                    best = found + 1
+                    break
+                end = self._toggles[before - 1]
+        return best

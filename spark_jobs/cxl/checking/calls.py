@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.builtins import declare
-from spark_jobs.cxl.checking import inlining, operators
+from spark_jobs.cxl.checking import foreign, inlining, operators
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.types import Kind, Type
@@ -20,146 +20,6 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.builtins.declare import Builtin, Parameter
     from spark_jobs.cxl.checking.session import Session
     from spark_jobs.cxl.syntax.ast import Place
-
-#: What other languages call a method, and what to write instead.
-_FOREIGN = {
-    "fuzzy_match": "value.trim().lower() == other.trim().lower()",
-    "strip": ".trim()",
-    "lstrip": ".trim_start()",
-    "rstrip": ".trim_end()",
-    "ltrim": ".trim_start()",
-    "rtrim": ".trim_end()",
-    "len": ".length()",
-    "size": ".length()",
-    "count": ".length()",
-    "to_upper": ".upper()",
-    "uppercase": ".upper()",
-    "toUpperCase": ".upper()",
-    "ucase": ".upper()",
-    "to_lower": ".lower()",
-    "lowercase": ".lower()",
-    "toLowerCase": ".lower()",
-    "lcase": ".lower()",
-    "substr": ".substring(start, length)",
-    "slice": ".substring(start, length)",
-    "startswith": ".starts_with(prefix)",
-    "endswith": ".ends_with(suffix)",
-    "includes": ".contains(part)",
-    "replace_all": ".replace(old, new)",
-    "lpad": ".pad_left(width, fill)",
-    "rpad": ".pad_right(width, fill)",
-    "zfill": '.pad_left(width, "0")',
-    "match": ".matches(pattern)",
-    "regex": ".matches(pattern)",
-    "search": ".find(pattern)",
-    "extract": ".capture(pattern, group)",
-    "coalesce": "value ?? default",
-    "if_null": "value ?? default",
-    "ifnull": "value ?? default",
-    "nvl": "value ?? default",
-    "default": "value ?? default",
-    "is_not_null": "not value.is_null()",
-    "is_blank": ".trim().is_empty()",
-    "typeof": ".type_of()",
-    "int": ".to_int()",
-    "to_integer": ".to_int()",
-    "parse_int": ".try_int()",
-    "to_number": ".to_float()",
-    "float": ".to_float()",
-    "str": ".to_string()",
-    "as_string": ".to_string()",
-    "toString": ".to_string()",
-    "as_date": ".to_date()",
-    "parse_date": ".to_date(format)",
-    "to_timestamp": ".to_datetime()",
-    "strftime": ".format_date(format)",
-    "format_datetime": ".format_date(format)",
-    "date_add": ".add_days(n)",
-    "date_diff": ".diff_days(other)",
-    "datediff": ".diff_days(other)",
-    "add_weeks": ".add_days(7 * n)",
-    "ceiling": ".ceil()",
-    "absolute": ".abs()",
-    "mod": "the operator `%`",
-    "get": '["key"]',
-    "has": 'not value["key"].is_null()',
-    "delete": ".remove_field(key)",
-    "put": ".set(path, value)",
-    "all": "not values.any(it => not …)",
-    "first": "[0]",
-    "concat_ws": ".join(delimiter)",
-    "char_length": ".length()",
-    "initcap": ".title_case()",
-    "proper": ".title_case()",
-    "capitalize": ".title_case()",
-    "regexp_replace": ".regex_replace(pattern, replacement)",
-    "replace_regex": ".regex_replace(pattern, replacement)",
-    "sub": ".regex_replace(pattern, replacement)",
-    "gsub": ".regex_replace(pattern, replacement)",
-    "regexp_extract": ".capture(pattern, group)",
-    "regexp_like": ".find(pattern)",
-    "regexp_matches": ".find(pattern)",
-    "instr": ".contains(part)",
-    "position": ".contains(part)",
-    "charindex": ".contains(part)",
-    "translate": ".replace(old, new)",
-    "nullif": ".null_if(other)",
-    "isnull": ".is_null()",
-    "isna": ".is_null()",
-    "notnull": "not value.is_null()",
-    "notna": "not value.is_null()",
-    "greatest": ".max(other)",
-    "least": ".min(other)",
-    "pow": ".power(exponent)",
-    "sqrt": ".square_root()",
-    "title": ".title_case()",
-    "truncate": '.truncate_to("month")',
-    "square": ".power(2)",
-    "trunc": ".floor()",
-    "sign": "if value < 0 then -1 else 1",
-    "dateadd": ".add_days(n)",
-    "timestampdiff": ".diff_days(other)",
-    "date_sub": ".add_days(-n)",
-    "months_between": ".diff_months(other)",
-    "date_trunc": '.truncate_to("month")',
-    "to_char": '.format("%Y-%m")',
-    "date_format": '.format("%Y-%m")',
-    "date_part": ".year()",
-    "today": "now.to_date()",
-    "current_date": "now.to_date()",
-    "curdate": "now.to_date()",
-    "getdate": "now",
-    "current_timestamp": "now",
-    "sysdate": "now",
-    "row_number": "$window.row_number()",
-    "rank": "$window.rank()",
-    "lag": "$window.lag(column)",
-    "lead": "$window.lead(column)",
-    "try_cast": ".try_int()",
-    "to_decimal": ".to_float()",
-    "boolean": ".to_bool()",
-    "date": ".to_date()",
-    "hash": ".sha256()",
-    "sha1": ".sha256()",
-    "sha2": ".sha256()",
-    "iif": "if condition then value else other",
-    "decode": "match value { a => b, _ => c }",
-    "case": "match { condition => value, _ => other }",
-    "print": ".debug(label)",
-}
-#: What there is nothing for, and why.
-_NOTHING = {
-    "uuid": "a run that is repeated has to give the same records: make a key of columns, `value.sha256()`",
-    "gen_random_uuid": "a run that is repeated has to give the same records: make a key of columns, `value.sha256()`",
-    "random": "a run that is repeated has to give the same records",
-    "rand": "a run that is repeated has to give the same records",
-}
-
-
-def foreign(name: str) -> str | None:
-    """How CXL writes what another language calls a function; capitals do not count."""
-    return _FOREIGN.get(name) or _FOREIGN.get(name.lower())
-
 
 #: What literals that are looked at stand for, by the parameter's name.
 _CHECKED = {"pattern": "regex pattern", "form": "date format", "number_format": "number pattern"}
@@ -227,7 +87,7 @@ def _unknown(
     session: Session, name: str, arguments: Sequence[ast.Expression], place: Place, name_place: Place
 ) -> typed.Expression:
     _check_all(session, arguments)
-    written = None if name.lower() in _by_name() else foreign(name)
+    written = None if name.lower() in _by_name() else foreign.method(name)
     if written is not None:
         help_text: str | None = f"write `{written}`" if not written.startswith("the ") else f"use {written}"
     elif overloads(name.lower()):
@@ -434,13 +294,6 @@ def _widen_together(
     return result
 
 
-def _as_written(written: str, shown: str) -> str:
-    """How CXL writes something, with what the argument is."""
-    if written.startswith("the "):
-        return f"use {written}"
-    return f"write `{shown if written[0] in '.[' else ''}{written.replace('value', shown)}`"
-
-
 def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     """`name(arguments)`: an aggregate, a function of the same module, or a mistake."""
     aggregates = declare.aggregates()
@@ -449,24 +302,20 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     if node.name in aggregates:
         if session.aggregate:
             return session.aggregate(node)
-        return session.mistyped(
-            f"aggregate function '{node.name}' {session.no_aggregates}",
-            node.name_place,
-            "aggregate functions belong to aggregate nodes",
-        )
+        help_text = foreign.of_two(node) or "aggregate functions belong to aggregate nodes"
+        return session.mistyped(f"aggregate function '{node.name}' {session.no_aggregates}", node.name_place, help_text)
     _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
     shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
     small = node.name.lower()
-    if overloads(small):
+    help_text = foreign.call(node)
+    if help_text is None and overloads(small):
         rest = ", ".join("…" for _ in node.arguments[1:2])
-        help_text: str | None = f"`{small}` is a method: write `{shown}.{small}({rest or '…' if rest else ''})`"
-    elif (written := foreign(node.name)) is not None:
-        help_text = _as_written(written, shown)
-    elif small in aggregates and node.name != small:
+        help_text = f"`{small}` is a method: write `{shown}.{small}({rest or '…' if rest else ''})`"
+    elif help_text is None:
+        help_text = foreign.as_method(node.name, shown)
+    if help_text is None and small in aggregates and node.name != small:
         help_text = f"names of functions are written in small letters: `{small}(…)`"
-    elif small in _NOTHING:
-        help_text = _NOTHING[small]
-    else:
+    if help_text is None:
         names = [*aggregates, *(session.module.functions if session.module else ())]
         help_text = nearest.hint(node.name, names, "'")
     session.unresolved(f"unknown function '{node.name}'", node.name_place, help_text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,9 @@ _FOREIGN_WORDS = {
     "False": "write `false`",
     "None": "write `null`",
     "NULL": "write `null`",
+    "TRUE": "write `true`",
+    "FALSE": "write `false`",
+    "Null": "write `null`",
     "nil": "write `null`",
     "undefined": "write `null`",
     "current_date": "write `now.to_date()`",
@@ -51,9 +55,20 @@ _FOREIGN_WORDS = {
     "row": "fields of the record are read by their bare names",
     "record": "fields of the record are read by their bare names",
     "this": "fields of the record are read by their bare names",
+    **dict.fromkeys(("df", "data", "self", "item"), "fields of the record are read by their bare names"),
+    **dict.fromkeys(("math", "np", "numpy", "pd", "F"), "there are no modules of Python: values have methods"),
+    "re": "patterns are methods of texts: `.matches(p)`, `.capture(p, group)`, `.regex_replace(p, new)`",
+    "datetime": "write `now` for the clock, `value.to_date(format)` for a text",
+    "try": "conversions that fail give null with `.try_int()`, `.try_float()` or `.try_date()`",
     "var": "write `let name = expression`",
     "const": "write `let name = expression`",
 }
+
+
+def _of_cell(name: str) -> str | None:
+    """What to say of a name such as `A1`, unless a field has it."""
+    is_cell = re.fullmatch(r"[A-Z]{1,2}[0-9]{1,5}", name)
+    return "a program reads one record, by the names of its fields, not by cells of a sheet" if is_cell else None
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,7 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
             unknown.place,
             "there is no column of this name here; name the field itself",
         )
-    help_text = _FOREIGN_WORDS.get(found) or session.suggest(found, lambda: _candidates(session))
+    help_text = _FOREIGN_WORDS.get(found) or _of_cell(found) or session.suggest(found, lambda: _candidates(session))
     what = "unresolved identifier" if session.environment.is_closed else "unknown field"
     return session.unresolved(f"{what} '{found}'", unknown.place, help_text)
 

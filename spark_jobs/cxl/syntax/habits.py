@@ -109,7 +109,55 @@ def _extract(found: re.Match[str], text: str) -> str:
     return f"write `{_part(found, text, 'value')}.{found['unit'].lower()}()`"
 
 
+def _within(found: re.Match[str], text: str) -> str:
+    return f"write `{_part(found, text, 'value')}.contains({_part(found, text, 'part')})`"
+
+
+def _named(found: re.Match[str], text: str) -> str:
+    return f"write `emit {found['name']} = {_part(found, text, 'value')}`"
+
+
+def _unnamed(found: re.Match[str], text: str) -> str:
+    value = _part(found, text, "value")
+    return f"write `emit {value if value.isidentifier() else 'name'} = {value}`"
+
+
+def _added(found: re.Match[str], text: str) -> str:
+    return f"write `emit {found['name']} = {found['name']} {found['sign']} …`"
+
+
+def _whole_part(found: re.Match[str], text: str) -> str:
+    return f"write `({_part(found, text, 'value')} / {_part(found, text, 'other')}).floor()`"
+
+
+def _small(found: re.Match[str], text: str) -> str:
+    return f"words are written in small letters: `{found['word'].lower()}`"
+
+
+def _found(found: re.Match[str], text: str) -> str:
+    negation = "not " if found["not"] else ""
+    given = _STRING.match(text, found.end())
+    return f"write `{negation}{_part(found, text, 'value')}.find({given[0] if given else 'pattern'})`"
+
+
+def _windowed(found: re.Match[str], text: str) -> str:
+    name = found["name"].lower()
+    return f"write `$window.{name}(…)`, with `partition_by` and `order_by` under the transform's `analytic_window`"
+
+
+def _of_statement(words: str, help_text: str) -> _Habit:
+    """A statement of another language, by its first words."""
+    pattern = r"\s+".join(words.split())
+    return _habit(rf"^[ \t]*{pattern}\b", f"`{words}` is no statement of CXL", help_text)
+
+
 _HABITS = (
+    _habit(
+        rf"{_VALUE}\s*//\s*(?P<other>[\d.]+)[ \t]*$|(?!)",
+        "`//` is no operator",
+        _whole_part,
+    ),
+    _habit(rf"{_VALUE}\s+div\s+(?P<other>[\w.]+)", "`div` is no operator", _whole_part),
     _habit(r"/\*", "`/*` begins no comment", _COMMENT),
     _habit(r"(?:^|(?<=\s))--(?=\s|$)|^[ \t]*--", "`--` begins no comment", _COMMENT),
     _habit(r"//", "`//` begins no comment", _COMMENT),
@@ -123,7 +171,9 @@ _HABITS = (
         "`case` is a word of SQL",
         "a choice is written `if … then … else …` or `match { condition => value, _ => default }`",
     ),
-    _habit(rf"{_VALUE}\s+(?P<not>not\s+)?(?:i?like|rlike)\s+", "`like` is a word of SQL", _like),
+    _habit(rf"{_VALUE}\s+(?P<not>not\s+)?i?like\s+", "`like` is a word of SQL", _like),
+    _habit(rf"{_VALUE}\s+(?P<not>not\s+)?(?:rlike|regexp|similar\s+to)\s+", "a pattern is tested by a method", _found),
+    _habit(rf"{_VALUE}\s*(?P<not>!)?(?:=~|~)\s*", "a pattern is tested by a method", _found),
     _habit(
         rf"{_VALUE}\s+(?P<not>not\s+)?between\s+(?P<low>[^\n]+?)\s+and\s+(?P<high>[^\s)]+)",
         "`between` is a word of SQL",
@@ -146,6 +196,57 @@ _HABITS = (
         "the condition of a choice stands first",
         _choice,
     ),
+    _habit(
+        r"\bposition\s*\(\s*(?P<part>[^()\n]+?)\s+in\s+(?P<value>[^()\n]+)\)?",
+        "a part is looked for by a method",
+        _within,
+    ),
+    _habit(
+        r"(?P<part>\"[^\"\n]*\"|'[^'\n]*')\s+in\s+(?P<value>[\w.]+)", "a part is looked for by a method", _within
+    ),
+    _habit(r"\b(?P<name>\w+)\s*\([^()\n]*\)\s*over\s*\(", "`over` is a word of SQL", _windowed),
+    _habit(
+        r"\bcount\s*\(\s*distinct\b",
+        "`count(distinct …)` is SQL",
+        "put a transform with `distinct by name` upstream of the aggregate, and count its records",
+    ),
+    _habit(r"\binterval\s+['\"\d]", "`interval` is a word of SQL", "write `day.add_days(1)`, or `.add_months(1)`"),
+    _habit(
+        r"\bsubstring\s*\([^()\n]*?\bfrom\b",
+        "arguments are separated by commas",
+        "write `value.substring(start, length)`: the first character has place 0",
+    ),
+    _habit(r"<>", "`<>` is no operator", "write `!=`"),
+    _habit(r"^\s*emit\s+(?P<value>[^=\n]+?)\s+as\s+(?P<name>\w+)\s*$", "`as` names no field", _named),
+    _habit(r"^\s*emit\s+\w+\s*=\s*(?P<value>[^\n]+?)\s+as\s+(?P<name>\w+)\s*$", "`as` names no field", _named),
+    _habit(r"^\s*emit\s+(?P<value>[A-Za-z_][\w.]*(?:\([^()\n]*\))?)\s*$", "`emit` gives a value a name", _unnamed),
+    _habit(r"^\s*emit\s+(?P<name>\w+)\s*(?P<sign>[-+*/])=", "a field gets one value", _added),
+    _habit(r"^\s*emit\s+(?P<name>\w+)\s*:\s*(?P<value>[^:=\n][^\n]*)", "a value follows `=`", _named),
+    _habit(
+        r"^\s*if\b[^\n]*\bemit\s+(?P<name>\w+)",
+        "a statement cannot stand inside `if`",
+        lambda found, text: f"write `emit {found['name']} = if condition then value else other`",
+    ),
+    _habit(r"(?-i:\b(?P<word>AND|OR|NOT|THEN|ELSE)\b)", "CXL tells capitals from small letters", _small),
+    _of_statement("order by", "records are ordered by `sort_order:` of a source or an output"),
+    _of_statement("sort", "records are ordered by `sort_order:` of a source or an output"),
+    _of_statement("group by", "records are grouped by `group_by:` of an aggregate node"),
+    _of_statement(
+        "limit", "`clinker run -n 10` reads the first records; `$window.row_number()` numbers those of a group"
+    ),
+    _of_statement("drop", "an output leaves columns out: `exclude: [name]`"),
+    _of_statement("rename", "write `emit new = old`, or `mapping:` on an output"),
+    _of_statement("dedupe", "write `distinct by name`"),
+    _of_statement("update", "a transform changes a field: `emit name = value`"),
+    _of_statement("insert", "an output writes what its `input:` gives"),
+    _of_statement("delete", "write `filter not (…)`: records that do not meet the condition are left out"),
+    _of_statement("from", "a node reads what its `input:` names"),
+    _of_statement("join", "a combine node joins its inputs: `where: \"a.id == b.id\"`"),
+    _of_statement("import", "modules are used with `use`; values have methods"),
+    _of_statement("def", "functions stand in modules: `fn name(x) = …`"),
+    _of_statement("return", "write `emit name = value`"),
+    _of_statement("for", "each element of an array becomes a record with `emit each item in items { … }`"),
+    _of_statement("elif", "a choice is a value: `emit name = if … then … else if … then … else …`"),
     _habit(r"^\s*select\b", "`select` is a word of SQL", "write `emit name = value` for each column of the output"),
     _habit(
         r"^\s*where\b", "`where` is a word of SQL", "write `filter condition`: records that do not meet it are left out"

@@ -6,6 +6,7 @@ Each function gives a message, a place and help (or None).
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ _OPERAND_ENDS = terminals("NAME QUOTED MEMBER INT FLOAT STRING DATE TRUE FALSE N
 DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
 _CLOSURE = "a closure is written `it => …`; its parameter is always `it`, and it can only be an argument of a method"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
+_QUOTES = 'write texts in straight quotes: "…"'
 #: What a character that begins no token is usually meant to be.
 _CHARACTERS = {
-    "&": "boolean logic is written in words: use `and`",
+    "&": "boolean logic is written in words: use `and`; texts are joined with `+`",
     "|": "boolean logic is written in words: use `or`; texts are joined with `+`",
     "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
     ";": "statements need no separator: leave the `;` out or start a new line",
@@ -42,9 +44,24 @@ _CHARACTERS = {
     "^": "there is no `^` in CXL; multiply instead",
     "~": 'there is no `~` in CXL; use `.matches("…")` for patterns',
     "\\": "lines go on by themselves after an operator or inside parentheses; leave the `\\` out",
-    "\N{NO-BREAK SPACE}": "this is a no-break space; use an ordinary blank",
-    "\N{LEFT DOUBLE QUOTATION MARK}": 'write strings in straight quotes: "…"',
-    "\N{RIGHT DOUBLE QUOTATION MARK}": 'write strings in straight quotes: "…"',
+    **dict.fromkeys(
+        "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}\N{DOUBLE LOW-9 QUOTATION MARK}", _QUOTES
+    ),
+    **dict.fromkeys(
+        "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}\N{SINGLE LOW-9 QUOTATION MARK}", _QUOTES
+    ),
+    **dict.fromkeys(
+        "\N{LEFT-POINTING DOUBLE ANGLE QUOTATION MARK}\N{RIGHT-POINTING DOUBLE ANGLE QUOTATION MARK}", _QUOTES
+    ),
+    **dict.fromkeys(
+        "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{NON-BREAKING HYPHEN}", "write the minus of the keyboard, `-`"
+    ),
+    **dict.fromkeys("\N{MULTIPLICATION SIGN}\N{MIDDLE DOT}", "write `*`"),
+    "\N{DIVISION SIGN}": "write `/`",
+    "\N{GREATER-THAN OR EQUAL TO}": "write `>=`",
+    "\N{LESS-THAN OR EQUAL TO}": "write `<=`",
+    "\N{NOT EQUAL TO}": "write `!=`",
+    "\N{HORIZONTAL ELLIPSIS}": "write out what the dots stand for",
 }
 _LABELS = {
     "_ASSIGN": "'='",
@@ -90,12 +107,23 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
     while end < len(text) and text[end] == character:
         end += 1
     shown = text[position:end] if character.isprintable() else f"U+{ord(character):04X}"
-    help_text = _CHARACTERS.get(character)
+    help_text = _CHARACTERS.get(character) or _unseen(character)
     if character == ":":
         help_text = _colon(text, position, inside)
     if help_text is None and character.isidentifier():
         help_text = "write names with characters other than A to Z, digits and `_` in backticks, and text in quotes"
     return end, (f"unexpected character '{shown[:20]}'", (position, end), help_text)
+
+
+def _unseen(character: str) -> str | None:
+    """What to say of a character that looks like a blank, or like nothing."""
+    if character.isprintable():
+        return None
+    name = unicodedata.name(character, "").lower()
+    article = "an" if name[:1] in "aeiou" else "a"
+    is_blank = unicodedata.category(character) == "Zs"
+    what = f"this is {article} {name}" if name else "this is a control character"
+    return f"{what}; use an ordinary blank" if is_blank else f"{what}, which nobody sees; delete it"
 
 
 def _colon(text: str, position: int, inside: str) -> str:
@@ -252,6 +280,8 @@ _HINTS = {
 #: Habits from other languages: what stands before the token, the tokens it shows at, and the hint.
 _HABITS = (
     (r"\bnow\s*\($", ("RPAR",), "`now` is a word, not a function: leave the parentheses out"),
+    (r"(?:^|[=(,\s])$", ("_DOT",), "a fraction begins with a digit: write `0.5`"),
+    (r"\d\.$", ("_NL", "$END", "RPAR", "_COMMA"), "a fraction has digits behind its dot: write `1.0`"),
     (r"\(\s*$", ("RPAR",), "the parentheses are empty"),
     (r"", ("RPAR",), _BRACES),
     (r"\b(elif|elsif|elseif)\b", ("_THEN", "_ELSE"), "write `else if`"),

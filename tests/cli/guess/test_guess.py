@@ -159,7 +159,7 @@ def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
         ("1,x,2026-01-02\n2,y,2026-01-03\n", {"has_header": False}, ["col_0", "col_1", "col_2"]),
         ("a,b\n1,2\na,b\n3,4\n", {"skip_repeated_header": True}, ["a", "b"]),
         (",May,May\nid,net,gross\n1,2,3\n2,3,4\n3,4,5\n", {"header_rows": 2}, ["id", "May_net", "May_gross"]),
-        ('a,"b,c\n1,"x, y",2\n2,"y, z",3\n3,"z",4\n', {"has_header": False, "skip_rows": 1}, ["a", '"b', "c"]),
+        ('a,"b,c\n1,"x, y",2\n2,"y, z",3\n3,"z",4\n', {"quotes": "repair"}, ["a", '"b', "c"]),
         ("a b c\n1,x,2\n2,y,3\n3,z,4\n", {"has_header": False, "skip_rows": 1}, ["a", "b", "c"]),
         ("a,,b,c\n1,x,2\n2,y,3\n3,z,4\n", {"has_header": False, "skip_rows": 1}, ["a", "b", "c"]),
         ("a,,c\n1,2,3\n2,3,4\n", {"columns": ["a", "col_1"]}, ["a", "col_1", "c"]),

@@ -181,8 +181,24 @@ def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases:
     return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
 
 
+#: What other tools call formats, types of columns and the like.
+_WORDS_ELSEWHERE = {
+    **dict.fromkeys(("xlsx", "xls", "xlsm", "spreadsheet"), "excel"),
+    **dict.fromkeys(("ndjson", "jsonl", "json_lines", "jsonlines"), "json"),
+    **dict.fromkeys(("tsv", "txt", "delimited"), "csv"),
+    **dict.fromkeys(("postgres", "postgresql", "sqlite", "mysql", "sql", "jdbc", "table"), "database"),
+    **dict.fromkeys(("fixed", "fwf", "fixedwidth"), "fixed_width"),
+    **dict.fromkeys(("integr", "whole"), "int"),
+    **dict.fromkeys(("number", "money", "currency"), "float"),
+    **dict.fromkeys(("varchar", "char", "text", "object"), "string"),
+    **dict.fromkeys(("abort", "stop", "fail"), "fail_fast"),
+    **dict.fromkeys(("skip", "dlq", "ignore"), "continue"),
+}
+
+
 def _not_among(word: str, words: list[str]) -> str:
-    proposal = nearest.hint(word, words)
+    known = _WORDS_ELSEWHERE.get(word.lower())
+    proposal = f"did you mean `{known}`?" if known in words else nearest.hint(word, words)
     allowed = ", ".join(f"`{known}`" for known in words)
     return f"`{word}` is none of {allowed}" + (f"; {proposal}" if proposal else "")
 

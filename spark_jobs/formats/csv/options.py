@@ -62,11 +62,15 @@ class Duplicates(StrEnum):
 _MOST_CHARACTERS = 16
 _ESCAPED = {r"\t": "a tab", r"\n": "a newline", r"\r": "a return", r"\r\n": "a return and a newline", r"\0": "U+0000"}
 
+_WORDS = {"tab": r"\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "blank": " ", "colon": ":"}
+
 
 def _sign_problem(key: str, value: str) -> str | None:
     """Why a text cannot be one of the signs of a file that is read, or None when it can."""
     if value in _ESCAPED:
         return f'expected a sign, found a backslash: YAML takes "{value}" for {_ESCAPED[value]} in double quotes alone'
+    if key == "delimiter" and value.lower() in _WORDS:
+        return f'expected a sign, found its name: write `{key}: "{_WORDS[value.lower()]}"`'
     if key == "delimiter" and not value:
         return "expected at least one character"
     most = 1 if key in ("quote_char", "escape_char") else _MOST_CHARACTERS

@@ -81,6 +81,18 @@ def read_nodes(tree: Mapping, found: Diagnostics) -> list[NodeSource]:
     return [node for item in listed.items if (node := read_node(item, found)) is not None]
 
 
+#: What other tools call types of nodes.
+_TYPES_ELSEWHERE = {
+    **dict.fromkeys(("select", "map", "filter", "where", "expression", "compute", "calculate", "derive"), "transform"),
+    **dict.fromkeys(("join", "lookup", "enrich"), "combine"),
+    **dict.fromkeys(("group", "group_by", "groupby", "summarize", "summarise"), "aggregate"),
+    **dict.fromkeys(("union", "concat", "append", "union_all"), "merge"),
+    **dict.fromkeys(("switch", "branch", "split", "case", "router", "conditional_split"), "route"),
+    **dict.fromkeys(("sink", "load", "write", "writer", "target", "destination"), "output"),
+    **dict.fromkeys(("read", "reader", "extract", "input", "load_file"), "source"),
+}
+
+
 def read_node(item: Node, found: Diagnostics) -> NodeSource | None:
     """One node; None when it has no usable type."""
     if not isinstance(item, Mapping):
@@ -93,7 +105,8 @@ def read_node(item: Node, found: Diagnostics) -> NodeSource | None:
         found.add(codes.E006.at(reader.head(item.span), message))
         return None
     if written.text not in kinds:
-        proposal = nearest.hint(written.text, kinds)
+        known = _TYPES_ELSEWHERE.get(written.text.lower().replace("-", "_"))
+        proposal = f"did you mean `{known}`?" if known else nearest.hint(written.text, kinds)
         message = f"`{written.text}` is not a type of node" + (f"; {proposal}" if proposal else "")
         found.add(codes.E007.at(written.span, message, help=f"types: {', '.join(kinds)}"))
         return None

@@ -151,6 +151,30 @@ _ELSEWHERE = dict.fromkeys(
 )
 
 
+#: What other tools call keys.
+_KEYS_ELSEWHERE = {
+    **dict.fromkeys(("sep", "separator", "field_separator", "field_delimiter"), "delimiter"),
+    **dict.fromkeys(("quotechar", "quote", "enclosure", "text_qualifier"), "quote_char"),
+    **dict.fromkeys(("escapechar", "escape"), "escape_char"),
+    **dict.fromkeys(("header", "first_row_is_header"), "has_header"),
+    **dict.fromkeys(("skiprows", "skip_lines", "skip"), "skip_rows"),
+    **dict.fromkeys(("skipfooter", "skip_last", "footer"), "skip_footer"),
+    **dict.fromkeys(("na_values", "nullvalue", "nullstr", "null_value", "nulls"), "null_values"),
+    **dict.fromkeys(("decimal", "decimal_point"), "decimal_separator"),
+    **dict.fromkeys(("thousands", "group_separator"), "thousands_separator"),
+    **dict.fromkeys(("charset", "codepage", "code_page"), "encoding"),
+    **dict.fromkeys(("lineterminator", "line_separator", "linesep", "newline"), "record_separator"),
+    **dict.fromkeys(("file", "filename", "filepath", "location"), "path"),
+    **dict.fromkeys(("sql", "query", "expression", "program", "code"), "cxl"),
+    **dict.fromkeys(("groupby", "by", "keys"), "group_by"),
+    **dict.fromkeys(("order_by", "sort_by", "sort", "orderby"), "sort_order"),
+    **dict.fromkeys(("inputs", "from", "upstream"), "input"),
+    **dict.fromkeys(("fields", "dtypes"), "schema"),
+    **dict.fromkeys(("on", "join_on", "condition"), "where"),
+    "format": "type",
+}
+
+
 def elsewhere(name: str) -> str | None:
     """What to write for a key that belongs elsewhere."""
     return _ELSEWHERE.get(name)
@@ -167,7 +191,8 @@ def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = N
     _, place, _ = locate(node, path)
     if help is not None:
         return codes.E005.at(place, f"unknown key `{name}`", help=help)
-    proposal = nearest.hint(name, allowed)
+    known = _KEYS_ELSEWHERE.get(name.lower())
+    proposal = f"did you mean `{known}`?" if known in allowed else nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
     if proposal is None and (other := elsewhere(name)) is not None:
         listed = other

@@ -142,7 +142,7 @@ def _found(found: re.Match[str], text: str) -> str:
 
 def _windowed(found: re.Match[str], text: str) -> str:
     name = found["name"].lower()
-    return f"write `$window.{name}(…)`, with `partition_by` and `order_by` under the transform's `analytic_window`"
+    return f"write `$window.{name}(…)`, with `group_by` and `sort_by` under the transform's `analytic_window`"
 
 
 def _of_statement(words: str, help_text: str) -> _Habit:

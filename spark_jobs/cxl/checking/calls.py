@@ -302,8 +302,8 @@ def function(session: Session, node: ast.FunctionCall) -> typed.Expression:
     if node.name in aggregates:
         if session.aggregate:
             return session.aggregate(node)
-        help_text = foreign.of_two(node) or "aggregate functions belong to aggregate nodes"
-        return session.mistyped(f"aggregate function '{node.name}' {session.no_aggregates}", node.name_place, help_text)
+        remedy = foreign.of_two(node) or "aggregate functions belong to aggregate nodes"
+        return session.mistyped(f"aggregate function '{node.name}' {session.no_aggregates}", node.name_place, remedy)
     _check_all(session, [a for a in node.arguments if not isinstance(a, ast.Star)])
     shown = "value" if not node.arguments or not isinstance(node.arguments[0], ast.Name) else node.arguments[0].name
     small = node.name.lower()

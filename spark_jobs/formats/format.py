@@ -387,6 +387,7 @@ class Format:
             have no meaning.
         is_in_folder: whether the reader finds the files of what `path` names: a folder that is a table.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
+        known_as: what other tools call it.
     """
 
     name: str
@@ -408,6 +409,7 @@ class Format:
     has_statistics: bool = False
     has_files: bool = True
     is_in_folder: bool = False
+    known_as: tuple[str, ...] = ()
 
     @property
     def can_read(self) -> bool:

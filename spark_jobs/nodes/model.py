@@ -19,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from spark_jobs.cxl import types
 from spark_jobs.cxl.dates import zones
 from spark_jobs.diagnostics import nearest
+from spark_jobs.formats import registry
 from spark_jobs.nodes.terms.sort import NullOrder, SortField
 
 __all__ = ["Field", "model_validator"]
@@ -181,13 +182,8 @@ def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases:
     return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
 
 
-#: What other tools call formats, types of columns and the like.
+#: What other tools call types of columns, and strategies.
 _WORDS_ELSEWHERE = {
-    **dict.fromkeys(("xlsx", "xls", "xlsm", "spreadsheet"), "excel"),
-    **dict.fromkeys(("ndjson", "jsonl", "json_lines", "jsonlines"), "json"),
-    **dict.fromkeys(("tsv", "txt", "delimited"), "csv"),
-    **dict.fromkeys(("postgres", "postgresql", "sqlite", "mysql", "sql", "jdbc", "table"), "database"),
-    **dict.fromkeys(("fixed", "fwf", "fixedwidth"), "fixed_width"),
     **dict.fromkeys(("integr", "whole"), "int"),
     **dict.fromkeys(("number", "money", "currency"), "float"),
     **dict.fromkeys(("varchar", "char", "text", "object"), "string"),
@@ -197,7 +193,10 @@ _WORDS_ELSEWHERE = {
 
 
 def _not_among(word: str, words: list[str]) -> str:
-    known = _WORDS_ELSEWHERE.get(word.lower())
+    small = word.lower()
+    known = _WORDS_ELSEWHERE.get(small) or next(
+        (one.name for one in registry.formats().values() if small in one.known_as), None
+    )
     proposal = f"did you mean `{known}`?" if known in words else nearest.hint(word, words)
     allowed = ", ".join(f"`{known}`" for known in words)
     return f"`{word}` is none of {allowed}" + (f"; {proposal}" if proposal else "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -56,6 +57,8 @@ nodes:
       type: csv
       path: out/report.csv
 """
+#: Lists that grow with each key, format and node type.
+_LISTS = re.compile(r"(allowed here:|is none of `csv`,|types: aggregate,)(?:(?!; did you)[^\n])*")
 #: A mistake, what is replaced, and by what.
 _MISTAKES = [
     ("name of a node misspelt", "input: priced\n", "input: prced\n"),
@@ -157,7 +160,7 @@ def said() -> dict[str, str]:
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 clinker.main(["validate", "--no-inputs", "p.yaml"])
-            found[title] = out.getvalue() + err.getvalue()
+            found[title] = _LISTS.sub(r"\1 …", out.getvalue() + err.getvalue())
     return found
 
 

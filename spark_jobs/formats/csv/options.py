@@ -223,4 +223,12 @@ class CsvWrite(Options):
         return are_plain(kinds, self.encoding)
 
 
-FORMAT = Format("csv", "CSV", chapter=3, read_options=CsvRead, write_options=CsvWrite, values_are_text=True)
+FORMAT = Format(
+    "csv",
+    "CSV",
+    chapter=3,
+    read_options=CsvRead,
+    write_options=CsvWrite,
+    values_are_text=True,
+    known_as=("tsv", "txt", "delimited"),
+)

@@ -63,4 +63,5 @@ FORMAT = Format(
     write_options=DatabaseWrite,
     is_typed=True,
     has_files=False,
+    known_as=("postgres", "postgresql", "sqlite", "mysql", "sql", "jdbc", "table"),
 )

@@ -74,4 +74,5 @@ FORMAT = Format(
     write_options=ExcelWrite,
     is_typed=True,
     documents=(("sheet", ("name",)),),
+    known_as=("xlsx", "xls", "xlsm", "spreadsheet"),
 )

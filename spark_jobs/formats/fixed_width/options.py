@@ -106,4 +106,5 @@ FORMAT = Format(
     values_are_text=True,
     ending="txt",
     layout=layout.problems,
+    known_as=("fixed", "fwf", "fixedwidth"),
 )

@@ -96,4 +96,5 @@ FORMAT = Format(
     has_arrays=True,
     comes_in_pages=True,
     sections=SectionPlace("json_pointer", problem=_pointer_problem),
+    known_as=("ndjson", "jsonl", "json_lines", "jsonlines"),
 )

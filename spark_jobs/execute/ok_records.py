@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import spread
@@ -13,18 +14,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.scratch import Scratch
+
 #: Up to so many records the driver joins what tasks told itself: a job costs more.
 DRIVER_RECORDS = 2_000_000
 #: Tasks that share a larger number.
 _TASKS = 64
 
 
-def count(spark: SparkSession, told: Sequence[Bits]) -> int:
+def count(spark: SparkSession, told: Sequence[Bits], room: Scratch) -> int:
     """The records that are in some task's bits.
 
     Args:
         spark: runs tasks, where there is much to join.
         told: what the tasks told.
+        room: where their files are.
     """
     alone, shared = _apart(told)
     found = sum(each.count for each in alone)
@@ -32,8 +36,8 @@ def count(spark: SparkSession, told: Sequence[Bits]) -> int:
         return found
     ranges = _ranges(shared)
     if len(ranges) == 1:
-        return found + _joined(ranges[0])
-    return found + sum(spread.spread(spark, _joined, ranges, told=(OSError,)))
+        return found + _joined(room, ranges[0])
+    return found + sum(spread.spread(spark, partial(_joined, room), ranges, told=(OSError,)))
 
 
 def _apart(told: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
@@ -73,7 +77,7 @@ def _ranges(told: Sequence[Bits]) -> list[_Range]:
     return ranges
 
 
-def _joined(wanted: _Range) -> int:
+def _joined(_: Scratch, wanted: _Range) -> int:
     """The records of some splits."""
     found = Reached()
     for each in wanted.told:

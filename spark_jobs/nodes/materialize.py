@@ -8,7 +8,7 @@ to the nodes downstream, which run in several jobs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +93,7 @@ class ReadMaterialized(operator.Operator):
     number_of_partition: int = 0
     reads: tuple[Rows, ...] = ()
 
-    def read(self, start: int, end: int, schedule: str | None) -> None:
+    def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
         """Push the records from `start` to `end`, in their order."""
         origin = self.context.record_origin(self.number_of_partition)
         done = 0

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Values
 from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
     from spark_jobs.nodes.terms.needs import Need, VariableRead
@@ -59,11 +59,11 @@ class Step:
         """What earlier jobs find out for the step."""
         return tuple(dict.fromkeys(Values(setter) for each in self.reads_variables for setter in each.setters))
 
-    def schedule(self, counts: Sequence[int], path: str) -> bool:
+    def schedule(self, counts: Sequence[int], create: Callable[[], IO[bytes]]) -> bool:
         """Write down in which order the records of inputs go on, where tasks cannot tell from the counts alone.
 
-        The driver asks, where the step has inputs that earlier jobs wrote down and that go on; gives whether there is
-        such a file now.
+        The driver asks, where the step has inputs that earlier jobs wrote down and that go on. Gives whether there is
+        such a file now, which `create` begins.
         """
         return False
 

@@ -123,7 +123,9 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
 
 def _written(run: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
     """The entries that name some splits, in a file of their own; those that go to no dead-letter file are counted."""
-    dlq = buffer.DlqBuffer(f"{run.scratch}/dlq-{uuid.uuid4().hex}.arrow", run.filed, run.named, _HELD_BYTES, run.tuning)
+    dlq = buffer.DlqBuffer(
+        run.scratch.file(f"dlq-{uuid.uuid4().hex}.arrow"), run.filed, run.named, _HELD_BYTES, run.tuning
+    )
     merged = merge.of_reports(reports, splits)
     for part in merged.parts():
         dlq.take(part, merged.whys)

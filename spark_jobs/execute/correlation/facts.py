@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.correlation import stored
 from spark_jobs.execute.tasks import part_file
 
@@ -106,7 +107,7 @@ class FactWriter:
     def _write(self) -> None:
         if self._file is None:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, FACTS, options=options), self.path)
+            self._file = part_file.PartFile(lambda path: scratch.ArrowFile(path, FACTS, options), self.path)
         for batch in pa.concat_tables(self._held).combine_chunks().to_batches():
             self._file.write_batch(batch)
         self._held, self._rows, self._bytes = [], 0, 0

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,11 +102,11 @@ class CorrelatedTask(TaskHook):
         self._guard = guarded.Guard(is_read=bool(spec.run.guards))
         self._sources = list(spec.run.steps)
         self._keys = GroupKeys(plan, self._sources)
-        writer = FactWriter(os.path.join(spec.run.scratch, f"facts-{name}.arrow"))
+        writer = FactWriter(spec.run.scratch.file(f"facts-{name}.arrow"))
         self._facts = TaskFacts(plan, self._sources, self._keys, writer)
         #: Which groups were read, where the next pass may run some tasks again and leave others as they are.
         self._bitmap = GroupBitmap() if spec.notes_groups else None
-        self._bitmap_path = os.path.join(spec.run.scratch, f"groups-{name}")
+        self._bitmap_path = spec.run.scratch.file(f"groups-{name}")
         counts_sizes = plan.limit and spec.state.goal is Goal.COMPUTE
         self._sizes = np.zeros(SIZE_BUCKETS if counts_sizes else 0, dtype=np.int64)
         self._collects = spec.state.goal is Goal.RETRACTED_RECORDS

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.cxl.failure import Category
-from spark_jobs.execute import logs
+from spark_jobs.execute import logs, scratch
 from spark_jobs.execute.correlation import (
     ascending,
     dependency_order,
@@ -31,9 +31,8 @@ from spark_jobs.execute.correlation import (
 )
 from spark_jobs.execute.correlation.facts import FactKind
 from spark_jobs.execute.correlation.rejections import Rejections
-from spark_jobs.execute.correlation.state import GROUPS, NUMBERS, RECORDS, REJECTED, Goal, PassState
+from spark_jobs.execute.correlation.state import GROUPS, NUMBERS, RECORDS, REJECTED, Goal, PassState, column
 from spark_jobs.execute.correlation.suppressed_rows import SuppressedRows
-from spark_jobs.execute.tasks import part_file
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.plan import plan as plans
 
@@ -135,8 +134,13 @@ class Iteration:
     _computed: PassResults | None = None
 
     def __post_init__(self) -> None:
-        self.suppressed = SuppressedRows(self.run.scratch)
-        self.rejections = Rejections(self.run.scratch, "primary" in self.plan.policies.values())
+        self.suppressed = SuppressedRows(self._folder)
+        self.rejections = Rejections(self._folder, "primary" in self.plan.policies.values())
+
+    @property
+    def _folder(self) -> str:
+        """Where the driver puts tables that are long."""
+        return self.run.scratch.here
 
     def take(self, products: PassResults) -> None:
         """Take in what a pass has found; `state` says which pass comes next.
@@ -184,7 +188,7 @@ class Iteration:
                 return self._written("rows-without-key", pa.table([self._waiting.rows], schema=NUMBERS))
             case Goal.RECORD_KEYS:
                 assert self._waiting is not None
-                sought = findings.records(self._waiting.found.lacking_keys(), self.run.scratch)
+                sought = findings.records(self._waiting.found.lacking_keys(), self._folder)
                 return self._written("records-without-key", sought)
             case Goal.RETRACTED_RECORDS:
                 return self._written("retracting", pa.table([self._retracting], schema=NUMBERS))
@@ -215,7 +219,7 @@ class Iteration:
     def _take_record_keys(self, found: Facts, _: PassResults) -> Goal:
         assert self._waiting is not None
         waiting, self._waiting = self._waiting, None
-        keyed = findings.with_keys(waiting.found, found.of_kind(FactKind.GROUP_KEY), self.run.scratch)
+        keyed = findings.with_keys(waiting.found, found.of_kind(FactKind.GROUP_KEY), self._folder)
         self.rejections.add(keyed, self._rejected(keyed, waiting.products))
         self._write_rejections()
         return self._next_search()
@@ -226,7 +230,7 @@ class Iteration:
         self.retracted_records += len(records)
         self.rejections.retract(records)
         # Rows of aggregates upstream: their records come next.
-        self._retracting = findings.aggregated(found, self.run.scratch)
+        self._retracting = findings.aggregated(found, self._folder)
         if self.suppressed.are_outdated and not len(self._retracting):
             self._make_rows_again()
         return self._next_search()
@@ -239,7 +243,7 @@ class Iteration:
     def _take_group_members(self, found: Facts, _: PassResults) -> Goal:
         """Groups are too large that have more records, at outputs and failed, than they may."""
         members = found.of_kind(FactKind.GROUP_MEMBER)
-        large = group_sizes.too_large(members, self.rejections.whole, self.plan.limit, self.run.scratch)
+        large = group_sizes.too_large(members, self.rejections.whole, self.plan.limit, self._folder)
         if large is None:
             return Goal.DONE
         self._refuse(large)
@@ -262,8 +266,8 @@ class Iteration:
         """Some failures count from now on. The others are found again, or are good without these."""
         chosen = self._chosen(dependency_order.groups_of(found))
         in_last = found.of_kind(FactKind.LAST_PASS_FAILURE, FactKind.ROW_FAILURE)
-        by_rows = findings.joined([self.suppressed.rejected, self._rejected(in_last, products)], self.run.scratch)
-        rows = ascending.united(self.suppressed.rows, findings.aggregated(in_last, self.run.scratch))
+        by_rows = findings.joined([self.suppressed.rejected, self._rejected(in_last, products)], self._folder)
+        rows = ascending.united(self.suppressed.rows, findings.aggregated(in_last, self._folder))
         is_same = np.array_equal(by_rows.column("group").to_numpy(), self._rejected_by_rows.column("group").to_numpy())
         is_same = is_same and np.array_equal(rows, self._failed_rows)
         is_new = bool(chosen) and self._has_progressed()
@@ -298,7 +302,7 @@ class Iteration:
 
     def _has_progressed(self) -> bool:
         """Whether the failures that were chosen last have excluded more records, or suppressed more rows."""
-        excluded = 0 if self.state.excluded is None else part_file.mapped(self.state.excluded).read_all().num_rows
+        excluded = 0 if self.state.excluded is None else len(column(self.state.excluded, "record"))
         before, self._at_choice = self._at_choice, (excluded, len(self.suppressed.rows))
         return self._at_choice != before
 
@@ -316,11 +320,11 @@ class Iteration:
 
     def _suppress(self, failing: Facts, nodes: tuple[int, ...], products: PassResults) -> None:
         """Rows of aggregates count as never made from now on, for they failed at some nodes."""
-        mine, rows = self.suppressed, findings.aggregated(failing, self.run.scratch)
+        mine, rows = self.suppressed, findings.aggregated(failing, self._folder)
         path = self._written("rows", pa.table([rows], schema=NUMBERS))
         count = entries.EntryFilter((FactKind.ROW_FAILURE,), rows=path, nodes=nodes)
         mine.entries.append(entries.PassEntries(tuple(products.dlq), count))
-        mine.rejected = findings.joined([mine.rejected, self._rejected(failing, products)], self.run.scratch)
+        mine.rejected = findings.joined([mine.rejected, self._rejected(failing, products)], self._folder)
         mine.rows = ascending.united(mine.rows, rows)
         mine.lines += findings.lines_about(products.tally.logs, rows[:0], rows)
         suppressed = self._written("suppressed", pa.table([mine.rows], schema=NUMBERS))
@@ -336,7 +340,7 @@ class Iteration:
         records = self._exclude(failing)
         count = entries.EntryFilter((kind,), records=self._written("failing", records))
         self._entries.append(entries.PassEntries(tuple(products.dlq), count))
-        self._retracting = findings.aggregated(failing, self.run.scratch)
+        self._retracting = findings.aggregated(failing, self._folder)
         self._lines += findings.lines_about(products.tally.logs, records.column("record").to_numpy(), self._retracting)
         self.suppressed.are_outdated = True
         if not len(self._retracting):
@@ -351,13 +355,14 @@ class Iteration:
 
     def _rejected(self, found: Facts, products: PassResults) -> pa.Table:
         names = findings.Names(products.rows_before, products.inputs.one_of_several, list(self.plan.nodes))
-        return findings.rejected(found, names, self.run.scratch)
+        return findings.rejected(found, names, self._folder)
 
     def _exclude(self, found: Facts) -> pa.Table:
         """Records count as never read from now on; gives these."""
-        records = findings.records(found, self.run.scratch)
-        before = [] if self.state.excluded is None else [part_file.mapped(self.state.excluded).read_all()]
-        excluded = ordered.united(self.run.scratch, RECORDS, [*before, records], RECORDS.names)
+        records = findings.records(found, self._folder)
+        known = self.state.excluded
+        before = [] if known is None else [pa.table([column(known, "record")], schema=RECORDS)]
+        excluded = ordered.united(self._folder, RECORDS, [*before, records], RECORDS.names)
         self.state = replace(self.state, excluded=self._written("excluded", excluded))
         return records
 
@@ -368,7 +373,7 @@ class Iteration:
         if self.rejections.needs_first_records:
             by_policy["primary"] = self.rejections.by_first_records()
         rejected = {
-            policy: self._written(name, findings.joined([by_policy[policy], self._rejected_by_rows], self.run.scratch))
+            policy: self._written(name, findings.joined([by_policy[policy], self._rejected_by_rows], self._folder))
             for policy, name in (("any", "rejected"), ("primary", "primary"), ("all", "all"))
             if policy in by_policy
         }
@@ -403,7 +408,7 @@ class Iteration:
         products.dlq = entries.merged_reports(spark, self.run, [*self._entries, *self.suppressed.entries, last])
         products.tally.recount(products.dlq)
         products.tally.logs[:0] = [*self._lines, *self.suppressed.lines]
-        rejected = findings.joined([self.rejections.groups, self._rejected_by_rows], self.run.scratch).num_rows
+        rejected = findings.joined([self.rejections.groups, self._rejected_by_rows], self._folder).num_rows
         if rejected or self.retracted_rows or self.too_large:
             logs.LOG.info("correlation: %s", self._summary(rejected))
         retract = {
@@ -439,7 +444,7 @@ class Iteration:
 
     def _written(self, name: str, table: pa.Table) -> str:
         """A file of this pass's findings; each name is written once in a pass."""
-        path = f"{self.run.scratch}/{name}-{self.passes}.arrow"
-        with pa.ipc.new_file(path, table.schema) as file:
+        path = self.run.scratch.file(f"{name}-{self.passes}.arrow")
+        with scratch.ArrowFile(path, table.schema) as file:
             file.write_table(table.combine_chunks())
         return path

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.correlation import ascending, stored
 from spark_jobs.execute.tasks import part_file
 from spark_jobs.nodes import sorted_runs
@@ -121,7 +122,7 @@ class _Runs:
     def _write(self, run: pa.Table) -> None:
         if self._file is None:
             schema = run.schema
-            self._file = part_file.PartFile(lambda path: pa.ipc.new_file(path, schema), self._path)
+            self._file = part_file.PartFile(lambda path: scratch.ArrowFile(path, schema), self._path)
         self._file.write_batch(run.combine_chunks().to_batches()[0])
         self._held, self._rows, self._bytes = [], 0, 0
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.correlation import ascending
 from spark_jobs.execute.correlation.state import per_split
 from spark_jobs.nodes.records import identity
@@ -50,7 +51,7 @@ class GroupBitmap:
         least = max(_SPARSE * int(self._bits.sum()), _FEWEST)
         shared = max(KEY_BUCKETS >> (least - 1).bit_length(), 1)
         bits = np.logical_or.reduce(self._bits.reshape(-1, shared), axis=1)
-        with open(path, "wb") as file:
+        with scratch.create(path) as file:
             file.write(np.packbits(bits).data)
 
 
@@ -60,7 +61,8 @@ def has_any(path: str, buckets: np.ndarray) -> bool:
     Raises:
         OSError: the file cannot be read.
     """
-    packed = np.fromfile(path, dtype=np.uint8)
+    with scratch.opened(path) as file:
+        packed = np.frombuffer(file.read(), dtype=np.uint8)
     at = buckets // (KEY_BUCKETS // (8 * len(packed)))
     return bool((packed[at >> 3] & (128 >> (at & 7)).astype(np.uint8)).any())
 

@@ -112,7 +112,7 @@ class PassState:
 @lru_cache(maxsize=64)
 def column(path: str, name: str) -> pa.Array:
     """A column of a file in one piece, mapped."""
-    found = part_file.mapped(path).read_all().column(name)
+    found = part_file.mapped(path, is_whole=True).read_all().column(name)
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 

@@ -283,7 +283,15 @@ def check(part_store: PartStore, part: Piece) -> None:
     Raises:
         OSError: it has more or fewer, or is gone.
     """
-    found = part_store.size(part.path)
+    check_size(part, part_store.size(part.path))
+
+
+def check_size(part: Piece, found: int) -> None:
+    """The same, where it is known how many it has.
+
+    Raises:
+        OSError: see there.
+    """
     if found != part.size:
         text = f"has {found} bytes, but {part.size} were written to it: it was cut off or changed; run again"
         raise OSError(errno.EIO, text, part.path)

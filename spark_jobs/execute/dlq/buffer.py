@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.dlq.reasons import Reasons
 from spark_jobs.nodes import sorted_runs
 from spark_jobs.nodes.records import guarded
@@ -288,8 +289,8 @@ class Runs:
         if self._file is not None:
             self._file.close()
             self._file = None
-            with open(self.path + INDEX, "w", encoding="utf-8") as file:
-                json.dump(self._blocks, file)
+            with scratch.create(self.path + INDEX) as file:
+                file.write(json.dumps(self._blocks).encode())
 
     def _flush(self) -> None:
         if not self._tables:
@@ -304,7 +305,7 @@ class Runs:
             self._run += 1
         self._last = sorted_runs.key_at(table, ORDERED, table.num_rows - 1)
         if self._file is None:
-            self._file = pa.ipc.new_file(self.path, SCHEMA, options=_LZ4)
+            self._file = scratch.ArrowFile(self.path, SCHEMA, _LZ4)
         size = self._tuning.dlq_block_rows
         for start in range(0, table.num_rows, size):
             self._write(table.slice(start, size).combine_chunks())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq.buffer import ReasonKey
 from spark_jobs.execute.tasks import part_file
@@ -90,7 +91,7 @@ class Merged:
         """The blocks that may name the splits, run by run; a range is one block and what others have of its keys."""
         found: list[list[sorted_runs.Block]] = []
         for path in self._files:
-            with part_file.unchanged(path), open(path + buffer.INDEX, encoding="utf-8") as file:
+            with part_file.unchanged(path), scratch.opened(path + buffer.INDEX) as file:
                 told = json.load(file)
             runs: dict[int, list[sorted_runs.Block]] = {}
             for number, block in enumerate(told):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile
@@ -85,6 +86,7 @@ class DlqWriter:
         inputs: the run's inputs, for names and for reading records again.
         rows_before: the records of a split's file before it, by the split's number.
         branches: the branches of all routes, as entries count them.
+        scratch: where the gathered entries are.
         written: when the files are written.
     """
 
@@ -92,6 +94,7 @@ class DlqWriter:
     inputs: Inputs
     rows_before: Mapping[int, int]
     branches: tuple[str, ...]
+    scratch: Scratch
     written: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def header(self, file: DlqFile) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,9 +20,19 @@ from spark_jobs.execute.delivery.destinations import Destinations
 from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
-from spark_jobs.execute.run import breakdown, metrics, name_search, once, progress, unpacked, work
+from spark_jobs.execute.run import (
+    breakdown,
+    metrics,
+    name_search,
+    once,
+    progress,
+    scratch_location,
+    unpacked,
+    work,
+)
 from spark_jobs.execute.run.passes import Pass
 from spark_jobs.execute.run.stopwatch import Stopwatch
+from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.spark import cores, executors, masking, session
 from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.tasks import spill
@@ -39,10 +50,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Draft
+    from spark_jobs.execute.delivery.destination import Draft, Publication
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.identity import Identity
-    from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.stores.location import FilePath
 
@@ -199,9 +209,14 @@ def _publishing(run: _Run) -> ExitCode:
     targets.refuse_own_files(run.plan, run.inputs, wanted)
     folders = [*wanted.folders, *([asked.path.parent] if asked else [])]
     draft = there.open(run.identity.execution_id, wanted.home, folders)
-    try:
-        _fetch(run, draft.home)
-        spark, done = _work(run, opening, wanted, draft)
+    with ExitStack() as held:
+        held.callback(_closed, run, draft)
+        is_local = partial(_is_local, run, opening)
+        room = held.enter_context(
+            scratch_location.location_of(run.plan, run.identity.execution_id, wanted, draft, is_local)
+        )
+        _fetch(run, draft.home, room)
+        spark, done = _work(run, opening, wanted, draft, room)
         products = done.products
         with run.clock.phase("publish"), draft.alone():
             # Another run may have published meanwhile: names that were free need not be so any more.
@@ -209,7 +224,7 @@ def _publishing(run: _Run) -> ExitCode:
             targets.refuse_existing(wanted, run.options)
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft)
-            writer = _dlq_writer(run.plan, products)
+            writer = _dlq_writer(run.plan, done)
             run.clock.current = "letters" if products.tally.dead else "publish"
             run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
             run.clock.current = "publish"
@@ -221,10 +236,17 @@ def _publishing(run: _Run) -> ExitCode:
             with interrupts.ignored():
                 draft.publish()
                 run.is_published = True
-    finally:
-        with interrupts.ignored():
-            draft.close(failed=not run.is_published)
     return run.exit_code
+
+
+def _closed(run: _Run, draft: Publication[FilePath]) -> None:
+    with interrupts.ignored():
+        draft.close(failed=not run.is_published)
+
+
+def _is_local(run: _Run, opening: _SessionOpening) -> bool:
+    """Whether all tasks run on this machine; a cluster is asked for where nothing else tells."""
+    return session.is_certainly_local(run.options) or session.is_local(opening.wait())
 
 
 def _there(plan: plans.Plan) -> Destinations:
@@ -245,9 +267,10 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     opening = _begin(run)
     wanted = targets.resolve(run.plan, run.identity, run.options, _there(run.plan), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
+    room = Scratch(str(draft.home))
     try:
-        _fetch(run, draft.home)
-        spark, done = _work(run, opening, wanted, draft)
+        _fetch(run, draft.home, room)
+        spark, done = _work(run, opening, wanted, draft, room)
         material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
         outputs.assemble(material, spark, wanted, draft, is_shown=True)
         for target in wanted.outputs:
@@ -297,7 +320,7 @@ def _copies(run: _Run) -> SourceStaging | None:
     return run.source_staging
 
 
-def _fetch(run: _Run, folder: Path) -> None:
+def _fetch(run: _Run, folder: Path, room: Scratch) -> None:
     """The pages of network sources become files in a folder of the run, where every machine can read them."""
     assert run.inputs is not None
     steps = run.inputs.on_network
@@ -307,6 +330,7 @@ def _fetch(run: _Run, folder: Path) -> None:
 
     with run.clock.phase("fetch"):
         pages = network.fetch(run.plan, steps, folder, run.options.preview)
+        pages = network.handed_over(pages, room)
         run.inputs = inputs.with_pages(run.plan, run.inputs, pages, splits.configured_bytes())
     _warn(run.inputs, steps)
 
@@ -318,7 +342,7 @@ def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
 
 
 def _work(
-    run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft[FilePath]
+    run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft[FilePath], scratch: Scratch
 ) -> tuple[SparkSession, work.Work]:
     """The jobs and the verdict."""
     with run.clock.phase("session"):
@@ -328,12 +352,12 @@ def _work(
     assert run.inputs is not None
     if run.options.preview is None:
         with run.clock.phase("unpack"):
-            run.inputs = unpacked.unpack(spark, run.plan, run.inputs, str(draft.home), splits.configured_bytes())
+            run.inputs = unpacked.unpack(spark, run.plan, run.inputs, scratch, splits.configured_bytes())
     _log_around(run, transform.BEFORE)
     try:
         with spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
-            room = work.TaskFolders(str(draft.home), outputs.places(wanted, draft), spilling, share)
+            room = work.TaskFolders(scratch, outputs.places(wanted, draft), spilling, share)
             named = partial(_named, run, opening, room)
             run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
             run.work.all_jobs(spark)
@@ -343,12 +367,12 @@ def _work(
             logs.write(run.tally.logs, *places)
             logs.tell(run.tally.notices.values(), *places)
     products = run.work.products
-    dropped.log(_dlq_writer(run.plan, products), products.dlq)
+    dropped.log(_dlq_writer(run.plan, run.work), products.dlq)
     _log_around(run, transform.AFTER)
     try:
         tolerance.judge(run.plan.errors, products, run.options.error_threshold)
     except RunFailed:
-        dropped.log_unpublished(_dlq_writer(run.plan, products), products.dlq, products.tally.dead)
+        dropped.log_unpublished(_dlq_writer(run.plan, run.work), products.dlq, products.tally.dead)
         raise
     return spark, run.work
 
@@ -412,5 +436,6 @@ class _SessionOpening:
         return self._session
 
 
-def _dlq_writer(plan: plans.Plan, products: PassResults) -> writer.DlqWriter:
-    return writer.DlqWriter(plan.errors, products.inputs, products.rows_before, work.branches(plan))
+def _dlq_writer(plan: plans.Plan, done: work.Work) -> writer.DlqWriter:
+    products, scratch = done.products, done.wanted.run.scratch
+    return writer.DlqWriter(plan.errors, products.inputs, products.rows_before, work.branches(plan), scratch)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import queue
+import shutil
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.execute import verdict
+from spark_jobs.execute import scratch, verdict
 from spark_jobs.formats.pages import Pages
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import http, rest
@@ -16,14 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
+    from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.matching import Matched
 
 #: Sources that are pulled at a time.
 MOST_AT_A_TIME = 8
 #: How long pulls that nobody waits for any more may take to notice, in seconds, before the run goes on without them.
 _PATIENCE_S = 0.5
+_COPIED_BYTES = 1 << 20
 
 
 def fetch(
@@ -79,6 +85,25 @@ def fetch(
                 worker.join(max(deadline - time.monotonic(), 0))
         raise
     return {name: found[name] for name in steps}
+
+
+def handed_over(pages: Mapping[str, Matched], room: Scratch) -> dict[str, Matched]:
+    """The pages where tasks can read them: as they are, or in the scratch location where that is in a store.
+
+    Raises:
+        OSError: they cannot be written there.
+    """
+    if room.is_local:
+        return {**pages}
+    return {name: replace(each, files=tuple(_sent(file, room) for file in each.files)) for name, each in pages.items()}
+
+
+def _sent(file: InputFile, room: Scratch) -> InputFile:
+    path = room.file(os.path.basename(file.path))
+    with open(file.path, "rb") as source, scratch.create(path) as target:
+        shutil.copyfileobj(source, target, _COPIED_BYTES)
+    made = room.described(path, file.name)
+    return replace(made, source_file=file.source_file, most_records=file.most_records)
 
 
 def _wanted(step: SourceStep, most_records: int | None) -> rest.Pull:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.disk import durable
-from spark_jobs.execute import tolerance, verdict
+from spark_jobs.execute import scratch, tolerance, verdict
 from spark_jobs.execute.correlation.state import Goal, PassState, per_split
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.dlq import failed_record
 from spark_jobs.execute.run.partitions import Sizes, Written
 from spark_jobs.execute.run.pass_results import (
@@ -244,8 +243,7 @@ class Pass:
     def _check(self, parts: Iterable[Part], node: str) -> None:
         """Build sides are what their tasks wrote, before other tasks map them."""
         try:
-            for part in parts:
-                destination.check(LocalPartStore(), destination.whole(part.path, part.bytes))
+            scratch.each(_check_size, parts, are_local=self.run.scratch.is_local)
         except OSError as error:
             raise verdict.broken(self.plan, "E900", durable.describe(error), node) from error
 
@@ -258,6 +256,10 @@ class Pass:
         first = tolerance.first_failure(tally, strategy)
         if first is not None:
             raise failed_record.blamed(first, products.inputs, products.rows_before, strategy)
+
+
+def _check_size(part: Part) -> None:
+    destination.check_size(destination.whole(part.path, part.bytes), scratch.size(part.path))
 
 
 def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:

@@ -79,12 +79,14 @@ class Progress:
     @contextmanager
     def job(self, wanted: JobSpec) -> Iterator[JobSpec]:
         """Within, the tasks of a job tell how far they are, if they are given what this gives."""
-        folder = os.path.join(wanted.run.scratch, f"progress-{uuid.uuid4().hex}")
-        try:
-            os.mkdir(folder)
-        except OSError as error:  # a full disk, which the run meets itself
-            logs.LOG.debug("progress is not told: %s", error)
-            folder = ""
+        folder = ""
+        if wanted.run.scratch.is_local:  # counters that change all the time are nothing for a store
+            folder = wanted.run.scratch.file(f"progress-{uuid.uuid4().hex}")
+            try:
+                os.mkdir(folder)
+            except OSError as error:  # a full disk, which the run meets itself
+                logs.LOG.debug("progress is not told: %s", error)
+                folder = ""
         self._first = None
         self._job = _job(folder, wanted)
         try:

@@ -6,22 +6,22 @@ then for as many tasks as the file has splits. What is unpacked lies in a folder
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute import inputs
+from spark_jobs.execute import inputs, scratch
 from spark_jobs.execute.spark import spread
 from spark_jobs.plan.physical import sizes
-from spark_jobs.scan import changes, files
+from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.formats.columns import FilePlan
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 1 << 20
 
 
-def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, folder: str, split_bytes: int) -> Inputs:
+def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, room: Scratch, split_bytes: int) -> Inputs:
     """The inputs with the files unpacked where that is worth it, a task for each.
 
     Args:
         spark: runs the tasks.
         plan: the plan, for the places of its nodes.
         found: the inputs.
-        folder: where plain files go, reachable from every machine.
+        room: where plain files go.
         split_bytes: the nominal size of splits.
 
     Raises:
@@ -49,7 +49,7 @@ def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, folder: str, sp
         return found
     try:
         made = spread.spread(
-            spark, partial(_unpack, folder), [file for _, _, file in wanted], told=(FormatError, OSError)
+            spark, partial(_unpack, room), [file for _, _, file in wanted], told=(FormatError, OSError)
         )
     except FormatError as error:
         broken = next(name for name, _, file in wanted if file.name == error.path)
@@ -77,14 +77,14 @@ def _large(found: Inputs, source: str, split_bytes: int) -> list[tuple[int, File
     ]
 
 
-def _unpack(folder: str, file: InputFile) -> InputFile:
+def _unpack(room: Scratch, file: InputFile) -> InputFile:
     """Unpack a file; gives what it is now. A task that is tried again writes another one."""
-    path = os.path.join(folder, f"{uuid.uuid4().hex}.unpacked")
-    with changes.opened(file) as stream, open(path, "xb") as plain:
+    path = room.file(f"{uuid.uuid4().hex}.unpacked")
+    with changes.opened(file) as stream, scratch.create(path) as plain:
         while data := stream.read(_CHUNK_BYTES):
             plain.write(data)
     return replace(
-        files.describe(path, file.name),
+        room.described(path, file.name),
         source_file=file.source_file,
         origin=file.origin or file.path,
     )

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.passes import Pass
     from spark_jobs.execute.run.stopwatch import Stopwatch
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.execute.tasks import spill
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
@@ -44,13 +45,13 @@ class TaskFolders:
     """Where tasks write, and how much they may hold.
 
     Args:
-        scratch: the folder for what stays inside the run.
+        scratch: where the files lie that stay inside the run.
         parts: where the parts of outputs go.
         spilling: where a task writes what is too much for it.
         memory_share: bytes that each task may hold.
     """
 
-    scratch: str
+    scratch: Scratch
     parts: Parts
     spilling: spill.Settings
     memory_share: int
@@ -144,7 +145,7 @@ class Work:
         if wrong := self.products.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
-        self.products.tally.ok = ok_records.count(spark, self.products.reached)
+        self.products.tally.ok = ok_records.count(spark, self.products.reached, self.wanted.run.scratch)
         self._warn_of_absent()
 
     def _run(self, spark: SparkSession) -> None:

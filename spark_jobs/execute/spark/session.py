@@ -284,6 +284,18 @@ def is_on_cluster(options: RunOptions) -> bool:
     return not options.remote and (launch.is_submitted() or not _is_local(options))
 
 
+def is_certainly_local(options: RunOptions) -> bool:
+    """Whether all tasks will run on this machine, as far as that is known before there is a session."""
+    return options.in_process or not (options.remote or is_on_cluster(options))
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether a session runs all tasks on this machine."""
+    if isinstance(spark, spread.InProcess):
+        return True
+    return not connect.is_session(spark) and cores.is_local(spark.sparkContext.master)
+
+
 def local_dir(options: RunOptions, spill_root: str) -> str:
     """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
     if options.remote or launch.is_submitted() or not _is_local(options):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +45,7 @@ class Failing:
         self.guards = spec.run.guards
         filed, named = self.correlation.filed(spec.run)
         limit = min(spec.run.memory_share // _LETTERS_SHARE, _MOST_LETTERS_BYTES)
-        path = os.path.join(spec.run.scratch, f"dlq-{name}.arrow")
-        self.dlq = buffer.DlqBuffer(path, filed, named, limit, spec.run.tuning)
+        self.dlq = buffer.DlqBuffer(spec.run.scratch.file(f"dlq-{name}.arrow"), filed, named, limit, spec.run.tuning)
 
     def fail(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Writer:
     """Writes records down, and at last the list of their batches."""
 
     def __init__(self, path: str, schema: pa.Schema) -> None:
-        self._file = pa.ipc.new_file(path, schema)
+        self._file = scratch.ArrowFile(path, schema)
         self._schema = schema
         self._rows: list[int] = []
         self._partitions: list[int | None] = []
@@ -53,9 +54,14 @@ class Writer:
         self._file.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema), listed)
         self._file.close()
 
+    @property
+    def size(self) -> int:
+        """How many bytes were written; known when it is closed."""
+        return self._file.size
+
 
 def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa.Table:
-    """All records, or those of a partition; mapped where the file system allows it, and copied where files are many.
+    """All records, or those of a partition; mapped, and copied where files are many.
 
     What the records of some merge path or file lack is null there.
     """
@@ -68,9 +74,9 @@ def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa
 
 
 def _of_partition(path: str, partition: int | None) -> list[pa.Table]:
-    file = part_file.mapped(path)
     if partition is None:
-        return [file.read_all()]
+        return [part_file.mapped(path, is_whole=True).read_all()]
+    file = part_file.mapped(path)
     with part_file.unchanged(path):
         mine = [file.get_batch(number) for number, whose in enumerate(_listed(file, _PARTITIONS)) if whose == partition]
     return [pa.Table.from_batches([batch]) for batch in mine]
@@ -100,7 +106,7 @@ def _between(path: str, start: int, end: int) -> Iterator[pa.Table]:
             low, high = max(start - first, 0), min(end - first, count)
             if low >= high:
                 continue
-            if touched > _TOUCHED_BYTES:
+            if touched > _TOUCHED_BYTES and scratch.is_mapped(path):
                 file, touched = part_file.mapped(path), 0
             batch = file.get_batch(number)
             touched += batch.nbytes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
 from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class PartFile:
             self.bytes = tell() if tell else 0
             self.note = getattr(self._file, "note", "")
             self._named(self._file.close)
-            if tell is None:  # files of Arrow's batches do not tell
-                self.bytes = os.path.getsize(self.path)
+            if tell is None:  # files of Arrow's batches know when they are closed
+                self.bytes = getattr(self._file, "size", 0)
 
     def _named(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
@@ -61,19 +61,20 @@ class PartFile:
             raise OSError(error.errno, error.strerror or str(error), self.path) from error
 
 
-def mapped(path: str, fields: Sequence[int] | None = None) -> pa.ipc.RecordBatchFileReader:
-    """A part of Arrow batches, to read; mapped where the file system allows it.
+def mapped(path: str, fields: Sequence[int] | None = None, *, is_whole: bool = False) -> pa.ipc.RecordBatchFileReader:
+    """A file of Arrow batches, to read; mapped where it is local.
 
     Args:
-        path: the part.
+        path: the file.
         fields: the columns to read, by their places; None for all.
+        is_whole: whether all of it is wanted, and not a stretch here and there.
 
     Raises:
         OSError: it cannot be read, or not as it was written.
     """
     with unchanged(path):
         options = None if fields is None else pa.ipc.IpcReadOptions(included_fields=list(fields))
-        return pa.ipc.open_file(pa.memory_map(path), options=options)
+        return pa.ipc.open_file(scratch.mapped(path) if is_whole else scratch.arrow(path), options=options)
 
 
 @contextmanager
@@ -81,5 +82,7 @@ def unchanged(path: str) -> Iterator[None]:
     """Within, what cannot be read of a part names it: `OSError`."""
     try:
         yield
+    except StoreError:
+        raise  # it says where it is
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise OSError(errno.EIO, f"cannot be read as it was written: {error}", path) from error

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.execute import scratch
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -118,7 +120,7 @@ class Reached:
             found.told = base64.b85encode(packed).decode()
             return found
         options = pa.ipc.IpcWriteOptions(compression="lz4")
-        with pa.ipc.new_file(path, _SCHEMA, options=options) as writer:
+        with scratch.ArrowFile(path, _SCHEMA, options) as writer:
             for start in range(0, len(ordered), _BLOCK):
                 writer.write_batch(self._batch(ordered[start : start + _BLOCK]))
         found.path = path
@@ -142,7 +144,7 @@ def _read(told: Bits) -> Iterator[tuple[int, bytes]]:
         batches: Iterable[Any] = pa.ipc.open_stream(zlib.decompress(base64.b85decode(told.told)))
         yield from _rows(batches)
         return
-    with pa.memory_map(told.path) as file:
+    with scratch.arrow(told.path) as file:
         reader = pa.ipc.open_file(file)
         yield from _rows(reader.get_batch(number) for number in range(reader.num_record_batches))
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import types
     from spark_jobs.execute.delivery.destination import Parts
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.materialized import MaterializedFile
     from spark_jobs.execute.tasks.task_inputs import Load
@@ -38,8 +39,7 @@ class RunSpec:
         filed: the sources whose dead letters go to a file; None: all.
         named: so many of the others are named in the log.
         keep_texts: whether dead letters show the record's columns.
-        scratch: the folder for parts that stay inside the run (dead letters, build sides), reachable from every
-            machine.
+        scratch: where the files lie that stay inside the run (dead letters, build sides).
         parts: where the parts of outputs go.
         memory_share: bytes of Arrow data that a task may hold.
         spill: where a task writes what is more.
@@ -58,7 +58,7 @@ class RunSpec:
     filed: frozenset[int] | None
     named: int
     keep_texts: bool
-    scratch: str
+    scratch: Scratch
     parts: Parts
     memory_share: int
     spill: spill.Settings

@@ -8,6 +8,7 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
+from spark_jobs.execute import scratch
 from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.execute.tasks.task import Task
 from spark_jobs.execute.tasks.task_inputs import MaterializedRange, Splits
@@ -120,5 +121,6 @@ def unpickled(pickled: bytes) -> JobSpec:
     key = (len(pickled), hash(pickled))
     if key not in _SPECS:
         _SPECS.clear()
+        scratch.drop_copies()
         _SPECS[key] = pickle.loads(pickled)
     return _SPECS[key]

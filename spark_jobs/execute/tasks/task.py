@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
-from spark_jobs.execute import logs
+from spark_jobs.execute import logs, scratch
 from spark_jobs.execute.tasks import block_codec, failing, materialized, meter, part_file, reached, report
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
@@ -179,14 +179,18 @@ class Task(failing.Failing):
     ) -> Any:
         """A new part of an output."""
         parts = self.spec.run.parts
-        folder = parts.folders.get(output, self.spec.run.scratch)
-        file = self._opened(folder, output, output, partial(opener, parts.part_store.create))
+        folder, create = parts.folders.get(output), parts.part_store.create
+        if folder is None:  # it has no file
+            folder, create = self.spec.run.scratch.folder, scratch.create
+        file = self._opened(folder, output, output, partial(opener, create))
         self._parts.append((report.Part(output, merge_path, self.report.number, file.path, 0, 0, source_file), file))
         return file
 
     def materialize(self, need: Need, merge_path: tuple[int, ...], schema: pa.Schema) -> Any:
         """A new file of what a later job needs."""
-        file = self._opened(self.spec.run.scratch, str(need), need.node, lambda path: materialized.Writer(path, schema))
+        file = self._opened(
+            self.spec.run.scratch.folder, str(need), need.node, lambda path: materialized.Writer(path, schema)
+        )
         self._parts.append((report.Part(need, merge_path, self.report.number, file.path, 0, 0), file))
         return file
 
@@ -236,8 +240,9 @@ class Task(failing.Failing):
         started = time.perf_counter()
         operators = self._region([load.op])
         root: Any = operators[0]
-        with self._stoppable(root.step.name):
-            root.read(load.start, load.end, load.schedule)
+        with self._stoppable(root.step.name), ExitStack() as held:
+            schedule = None if load.schedule is None else held.enter_context(scratch.opened(load.schedule))
+            root.read(load.start, load.end, schedule)
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
@@ -348,7 +353,7 @@ class Task(failing.Failing):
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         try:
             name = f"reached-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
-            self.report.reached = self._reached.tell(os.path.join(self.spec.run.scratch, name))
+            self.report.reached = self._reached.tell(self.spec.run.scratch.file(name))
         except OSError as error:
             self._break(error)
         self._meter.add(stage=self.stage)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING
+
+from spark_jobs.execute import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from spark_jobs.execute.scratch import Scratch
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.plan.physical.fragments import PhysicalOperator
 
@@ -80,7 +83,7 @@ def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Lo
 
 
 def materialized_ranges(
-    op: PhysicalOperator, counts: Sequence[int], size: int, first_number: int, most_bytes: int, folder: str
+    op: PhysicalOperator, counts: Sequence[int], size: int, first_number: int, most_bytes: int, room: Scratch
 ) -> list[Load]:
     """What an operator reads that earlier jobs wrote down, in ranges of about as many bytes.
 
@@ -90,23 +93,23 @@ def materialized_ranges(
         size: the bytes of all.
         first_number: the number of the first range.
         most_bytes: those of a range. It has as many records as there are inputs at least, since it opens them all.
-        folder: where the order is written down, if it has to be.
+        room: where the order is written down, if it has to be.
     """
     total = sum(counts)
     step = max(total * most_bytes // max(size, 1), len(counts), 1)
-    path = os.path.join(folder, f"schedule-{uuid.uuid4().hex}")
-    schedule = path if op.step.schedule(counts, path) else None
+    path = room.file(f"schedule-{uuid.uuid4().hex}")
+    schedule = path if op.step.schedule(counts, partial(scratch.create, path)) else None
     starts = enumerate(range(0, total, step), first_number)
     return [MaterializedRange(op.id, number, start, min(start + step, total), schedule) for number, start in starts]
 
 
-def provide(loads: Sequence[Load], folder: str) -> Sequence[Load]:
-    """The same for tasks: as they are, or in a file of a folder that all machines can read."""
+def provide(loads: Sequence[Load], room: Scratch) -> Sequence[Load]:
+    """The same for tasks: as they are, or in a file that all machines can read."""
     if len(loads) <= MOST_AT_HAND:
         return tuple(loads)
-    path = os.path.join(folder, f"loads-{uuid.uuid4().hex}")
+    path = room.file(f"loads-{uuid.uuid4().hex}")
     starts = [0]
-    with open(path, "xb") as file:
+    with scratch.create(path) as file:
         for first in range(0, len(loads), _BLOCK_LOADS):
             file.write(pickle.dumps(loads[first : first + _BLOCK_LOADS], protocol=pickle.HIGHEST_PROTOCOL))
             starts.append(file.tell())
@@ -134,11 +137,11 @@ class LoadFile(Sequence[Load]):
         if not 0 <= number < self._count:
             raise IndexError(number)
         block, place = divmod(number, _BLOCK_LOADS)
-        with open(self._path, "rb") as file:
+        with scratch.opened(self._path) as file:
             return self._read(file, block)[place]
 
     def __iter__(self) -> Iterator[Load]:
-        with open(self._path, "rb") as file:
+        with scratch.opened(self._path) as file:
             for block in range(len(self._starts) - 1):
                 yield from self._read(file, block)
 

@@ -8,7 +8,7 @@ it is, so it takes the records of each input that fall into its range and puts t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +40,7 @@ class Interleave(operator.Operator):
     step: MergeStep
     number_of_partition: int = 0
 
-    def read(self, start: int, end: int, schedule: str | None) -> None:
+    def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
         """Push the records from `start` to `end`, in their order; `schedule` is the file of the drawn one."""
         needs = self.step.needs
         counts = [self.context.count(rows) for rows in needs]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_jobs.cxl import types
 
@@ -49,10 +49,11 @@ class MergeStep(node.Step):
         """Each input is a merge path of its own; interleaved inputs are one merge path."""
         return (shape.LocalPhase(self, merge_paths=not self.interleave),)
 
-    def schedule(self, counts: Sequence[int], path: str) -> bool:
+    def schedule(self, counts: Sequence[int], create: Callable[[], IO[bytes]]) -> bool:
         if self.seed is None:
             return False
         from spark_jobs.nodes.merge import turns
 
-        turns.write_drawn(counts, self.seed, path)
+        with create() as file:
+            turns.write_drawn(counts, self.seed, file)
         return True

@@ -8,7 +8,7 @@ ones, so the driver draws once and writes the result down, with how many records
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
@@ -66,37 +66,35 @@ def _whole_rounds(sizes: np.ndarray, start: int) -> int:
     return low
 
 
-def write_drawn(counts: Sequence[int], seed: int, path: str) -> None:
+def write_drawn(counts: Sequence[int], seed: int, file: IO[bytes]) -> None:
     """Draw all turns, and write them down for `read_drawn`."""
     kind, interval = _layout(counts)
     given = np.zeros(len(counts), dtype=np.int64)
     notes = [given.copy()]
-    with open(path, "xb") as file:
-        since = 0
-        for block in drawn(counts, seed):
-            start = 0
-            while start < len(block):
-                piece = block[start : start + interval - since]
-                file.write(piece.astype(kind).tobytes())
-                given += np.bincount(piece, minlength=len(counts))
-                start, since = start + len(piece), since + len(piece)
-                if since == interval:
-                    notes.append(given.copy())
-                    since = 0
-        for note in notes:
-            file.write(note.tobytes())
+    since = 0
+    for block in drawn(counts, seed):
+        start = 0
+        while start < len(block):
+            piece = block[start : start + interval - since]
+            file.write(piece.astype(kind).tobytes())
+            given += np.bincount(piece, minlength=len(counts))
+            start, since = start + len(piece), since + len(piece)
+            if since == interval:
+                notes.append(given.copy())
+                since = 0
+    for note in notes:
+        file.write(note.tobytes())
 
 
-def read_drawn(counts: Sequence[int], path: str, start: int, end: int) -> Turns:
+def read_drawn(counts: Sequence[int], file: IO[bytes], start: int, end: int) -> Turns:
     """The turns from `start` to `end` as `write_drawn` wrote them down."""
     kind, interval = _layout(counts)
     total, note = sum(counts), start // interval
     size = np.dtype(kind).itemsize
-    with open(path, "rb") as file:
-        file.seek(total * size + note * len(counts) * 8)
-        before = np.frombuffer(file.read(len(counts) * 8), dtype=np.int64).copy()
-        file.seek(note * interval * size)
-        inputs: np.ndarray = np.frombuffer(file.read((end - note * interval) * size), dtype=kind)
+    file.seek(total * size + note * len(counts) * 8)
+    before = np.frombuffer(file.read(len(counts) * 8), dtype=np.int64).copy()
+    file.seek(note * interval * size)
+    inputs: np.ndarray = np.frombuffer(file.read((end - note * interval) * size), dtype=kind)
     skipped = start - note * interval
     return Turns(before + np.bincount(inputs[:skipped], minlength=len(counts)), inputs[skipped:])
 

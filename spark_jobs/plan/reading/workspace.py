@@ -20,6 +20,7 @@ from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan import connections
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
+from spark_jobs.stores import location
 from spark_jobs.stores.settings import GcsSettings, S3Settings, StoreSettings
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class GcsConfig(Config):
 class StorageConfig(Config):
     """`[storage]`."""
 
+    scratch: Name | None = None
     spill: SpillConfig = SpillConfig()
     staging: StagingConfig = StagingConfig()
     s3: S3Config = S3Config()
@@ -132,6 +134,7 @@ class Storage:
     """Where spilled and staged data goes; paths are absolute. `spill_dir` None is the system's temporary folder.
 
     Args:
+        scratch: `storage.scratch`, a path or a URI; None: beside what a run publishes.
         spill_dir: `storage.spill.dir`.
         spill_cap_bytes: how much may be spilled; None for any amount.
         compress: `auto`, `on` or `off`.
@@ -141,6 +144,7 @@ class Storage:
         places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
     """
 
+    scratch: str | None = None
     spill_dir: str | None = None
     spill_cap_bytes: int | None = None
     compress: str = "auto"
@@ -254,6 +258,7 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
         for key in type(model).model_fields
     }
     return Storage(
+        scratch=_scratch(config.scratch, folder, file, found),
         spill_dir=_resolved(folder, spill.dir) if spill.dir else None,
         spill_cap_bytes=spill.disk_cap_bytes,
         compress=str(spill.compress),
@@ -287,6 +292,23 @@ def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnost
         found.add(codes.E340.at(_place(file, ("storage", table, "endpoint")), message))
         return None
     return endpoint
+
+
+def _scratch(written: str | None, folder: Path, file: SourceFile, found: Diagnostics) -> str | None:
+    """A local folder, or a prefix of a store that can be written to."""
+    if written is None:
+        return None
+    scheme, problem = location.scheme_of(written), location.problem(written)
+    if problem is None and scheme not in ("", "file", *location.WRITABLE):
+        known = ", ".join(f"{each}://" for each in sorted(location.WRITABLE))
+        problem = f"nothing is written to {scheme}://", f"name a local folder or one of {known}"
+    if problem is not None:
+        message = f"storage.scratch leads nowhere: {problem[0]}"
+        found.add(codes.E340.at(_place(file, ("storage", "scratch")), message, help=problem[1]))
+        return None
+    if scheme in location.WRITABLE:
+        return str(location.parse(written)).rstrip("/")
+    return _resolved(folder, location.local(written))
 
 
 def _resolved(folder: Path, path: str) -> str:

@@ -12,6 +12,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.execute.correlation.facts import FACTS, NO_RECORD, FactKind
 from spark_jobs.execute.correlation.iteration import Iteration
 from spark_jobs.execute.correlation.state import Goal
+from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.verdict import RunFailed
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def found(folder: Path, *rows: int) -> Any:
 @pytest.fixture
 def iteration(tmp_path: Path) -> Iteration:
     run, plan = (
-        SimpleNamespace(scratch=str(tmp_path)),
+        SimpleNamespace(scratch=Scratch(str(tmp_path))),
         SimpleNamespace(policies={"o": "any"}, limit=0, rows_meet=False, nodes={}),
     )
     return Iteration(run, plan)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from spark_jobs.execute.correlation import group_sizes, ordered, stored
 from spark_jobs.execute.correlation.facts import FACTS, FactKind
 from spark_jobs.execute.correlation.iteration import Iteration
 from spark_jobs.execute.correlation.state import Goal
+from spark_jobs.execute.scratch import Scratch
 from spark_jobs.nodes.records.identity import KEY_BUCKETS, ROW_BITS
 from tests.execute import correlated_runs, pipelines, without_spark
 
@@ -174,7 +175,7 @@ def played(folder: Path, seed: int, *, rows_meet: bool) -> list[Any]:
     folder.mkdir()
     node = SimpleNamespace(is_deferred=False, depth=0, depends_on=frozenset(), sources=frozenset(["s"]))
     plan = SimpleNamespace(policies={"o": "any", "p": "primary"}, limit=6, rows_meet=rows_meet, nodes={"s": node})
-    run = SimpleNamespace(scratch=str(folder), steps={"s": None}, strategy=None)
+    run = SimpleNamespace(scratch=Scratch(str(folder)), steps={"s": None}, strategy=None)
     iteration = Iteration(run, plan)  # type: ignore[arg-type]
     told = []
     of_rows = [each for each in facts(seed, 150) if each["record"] < 0]

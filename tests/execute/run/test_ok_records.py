@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.execute import ok_records
+from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import reached
 from spark_jobs.execute.tasks.reached import Reached
@@ -113,7 +114,7 @@ def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch
             marks.add(pa.array([split] * 40 + [-1], pa.int32()), pa.array([*rows, -1], pa.int64()))
         bits = marks.tell(str(tmp_path / f"{task}.arrow"))
         told += [bits] if bits else []
-    assert ok_records.count(None, told) == len(known)  # type: ignore[arg-type]
+    assert ok_records.count(None, told, Scratch(str(tmp_path))) == len(known)  # type: ignore[arg-type]
 
 
 def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.execute.run import passes, work
+from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.tasks import spec, task_inputs
 from spark_jobs.formats.json import arrow
 from spark_jobs.nodes.source.run import Source
@@ -64,7 +65,7 @@ def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
             patch.setattr(task_inputs, "MOST_AT_HAND", at_hand)
             patch.setattr(task_inputs, "_BLOCK_LOADS", 3)
-            assert [*pickle.loads(pickle.dumps(task_inputs.provide(packs, folder)))] == packs
+            assert [*pickle.loads(pickle.dumps(task_inputs.provide(packs, Scratch(folder))))] == packs
 
 
 PIPELINE = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -67,23 +68,25 @@ def test_the_generator_gives_the_checked_values() -> None:
 
 @pytest.mark.parametrize("seed", [0, 7, 42, 2**64 - 1])
 @pytest.mark.parametrize("counts", COUNTS, ids=str)
-def test_turns_are_drawn_as_one_would_by_hand(counts: list[int], seed: int, tmp_path: Path) -> None:
+def test_turns_are_drawn_as_one_would_by_hand(counts: list[int], seed: int) -> None:
     expected = [*drawn(counts, seed)]
     assert [number for block in turns.drawn(counts, seed) for number in block.tolist()] == expected
-    turns.write_drawn(counts, seed, str(tmp_path / "order"))
+    order = io.BytesIO()
+    turns.write_drawn(counts, seed, order)
     for start in range(0, len(expected), 37):
         end = min(start + 41, len(expected))
-        found = turns.read_drawn(counts, str(tmp_path / "order"), start, end)
+        found = turns.read_drawn(counts, order, start, end)
         assert found.inputs.tolist() == expected[start:end]
         assert found.before.tolist() == np.bincount(expected[:start], minlength=len(counts)).tolist()
 
 
-def test_many_turns_are_noted_where_they_are_read(tmp_path: Path) -> None:
+def test_many_turns_are_noted_where_they_are_read() -> None:
     counts = [100_000, 50_000, 1]
     expected = [*drawn(counts, 9)]
-    turns.write_drawn(counts, 9, str(tmp_path / "order"))
+    order = io.BytesIO()
+    turns.write_drawn(counts, 9, order)
     for start in (0, 65_535, 65_536, 65_537, 131_072, 150_000):
-        found = turns.read_drawn(counts, str(tmp_path / "order"), start, start + 1)
+        found = turns.read_drawn(counts, order, start, start + 1)
         assert found.inputs.tolist() == expected[start : start + 1]
         assert found.before.tolist() == np.bincount(expected[:start], minlength=3).tolist()
 

@@ -64,6 +64,10 @@ format: setup ## Format the code and mend what can be mended
 docs: setup ## Write the generated reference pages
 	@$(PYTHON) -m docs.generate
 
+.PHONY: site
+site: setup ## Build the documentation as a site, in build/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --clean
+
 .PHONY: build
 build: setup ## Build both wheels and dist/spark_jobs.zip
 	@rm -rf dist

@@ -7,6 +7,7 @@ import doctest
 import importlib
 import io
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -261,6 +262,21 @@ def test_the_page_on_delta_tables_is_true(tmp_path: Path, monkeypatch: pytest.Mo
     assert clinker.main(["run", name]) == 2
     assert Path("out/january.csv").read_text() == "order_id,day,quantity\n10,2026-01-01,1\n"
     assert len(Path("out/dead_letters.csv").read_text().splitlines()) == 4
+
+
+def test_the_page_on_incremental_sources_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    page = FENCE.findall((ROOT / "docs/incremental.md").read_text("utf-8"))
+    ((_, name, text),) = [found for found in page if found[1]]
+    Path(name).write_text(text, encoding="utf-8")
+    Path("incoming/mon").mkdir(parents=True)
+    for number, each in enumerate(("incoming/a.csv", "incoming/mon/b.csv")):
+        Path(each).write_text(f"order_id,amount\n{number},1.5\n")
+        assert clinker.main(["run", name, "--force"]) == 0
+        assert max(Path("out").glob("*.csv"), key=os.path.getmtime).read_text() == f"order_id,amount\n{number},1.5\n"
+    (console,) = [text for language, _, text in page if language == "console"]
+    check_console(console)
 
 
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

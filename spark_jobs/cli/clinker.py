@@ -138,6 +138,8 @@ def _run_options(arguments: argparse.Namespace) -> RunOptions:
         preview=preview,
         dry_run_output=arguments.dry_run_output,
         force=arguments.force,
+        since=tuple(arguments.since),
+        until=tuple(arguments.until),
         quiet=arguments.quiet,
         log_level=arguments.log_level,
         log_format=arguments.log_format,
@@ -361,6 +363,14 @@ def _recover(arguments: argparse.Namespace) -> int:
     return recover.main(arguments.folders, arguments.base_dir or Path())
 
 
+def _bookmark(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import bookmark
+
+    if arguments.action == "show":
+        return bookmark.show(arguments.pipeline, _plan_options(arguments), arguments.diagnostics)
+    return bookmark.reset(arguments.pipeline, _plan_options(arguments), arguments.diagnostics, tuple(arguments.source))
+
+
 _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": _run,
     "validate": _validate,
@@ -381,6 +391,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "completion": _completion,
     "doctor": _doctor,
     "recover": _recover,
+    "bookmark": _bookmark,
 }
 
 
@@ -412,6 +423,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_lineage(commands)
     _add_doctor(commands)
     _add_recover(commands)
+    _add_bookmark(commands)
     _add_dlq(commands)
     _add_test(commands)
     _add_preview(commands)
@@ -554,6 +566,8 @@ def _add_run(commands: Any) -> None:
         "--dry-run-output", type=Path, metavar="FILE", help="write the preview to this file; default: stdout"
     )
     command.add_argument("--force", action="store_true", help="replace existing outputs")
+    _add_bound(command, "--since", "read incremental sources again from this time or value on")
+    _add_bound(command, "--until", "read incremental sources up to this time or value, which is left out")
     command.add_argument("--quiet", action="store_true", help="show no progress and no summary")
     command.add_argument("--log-level", choices=_LEVELS, default="info", help="how much is logged (default: info)")
     command.add_argument(
@@ -565,6 +579,12 @@ def _add_run(commands: Any) -> None:
     )
     command.add_argument("--master", metavar="URL", help="a Spark master; default: local, all cores")
     command.add_argument("--conf", type=_pair, action="append", default=[], metavar="KEY=VALUE", help="a Spark setting")
+
+
+def _add_bound(command: argparse.ArgumentParser, option: str, summary: str) -> None:
+    command.add_argument(
+        option, action="append", default=[], metavar="[SOURCE=]VALUE", help=f"{summary}; can be repeated"
+    )
 
 
 def _add_validate(commands: Any) -> None:
@@ -633,6 +653,22 @@ def _add_recover(commands: Any) -> None:
         metavar="DIR",
         help="a pipeline's folder, for its clinker.toml; default: the current folder",
     )
+
+
+def _add_bookmark(commands: Any) -> None:
+    command = _command(commands, "bookmark", "show or reset what runs of a pipeline have read of incremental sources")
+    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, summary in (
+        ("show", "show where the bookmark is, and what has been read"),
+        ("reset", "forget what has been read: the next run reads everything"),
+    ):
+        action = _command(actions, name, summary)
+        action.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+        _add_planning(action)
+        if name == "reset":
+            action.add_argument(
+                "--source", action="append", default=[], metavar="NAME", help="only this source; can be repeated"
+            )
 
 
 def _add_doctor(commands: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +18,7 @@ from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.source.split_origin import SplitInput
 from spark_jobs.plan.physical import upstream
 from spark_jobs.plan.physical.inputs import table_place
-from spark_jobs.scan import changes, matching
+from spark_jobs.scan import bookmarks, changes, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.staging import staging
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.names import Search
+    from spark_jobs.formats.reader import Place
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.files import InputFile
@@ -46,6 +47,8 @@ class Inputs:
     numbers: Mapping[str, int]
     scans: Mapping[str, columns.ScanPlan]
     splits: tuple[tuple[str, SplitInput], ...]
+    #: What will have been read of incremental sources once the run has published, as `find` tells it.
+    marks: Mapping[str, bookmarks.Mark] = field(default_factory=dict)
 
     @cached_property
     def by_number(self) -> dict[int, tuple[str, SplitInput]]:
@@ -178,10 +181,12 @@ def find(
     copies: staging.SourceStaging | None = None,
     allow_outside: bool = False,
     search: Search = search_here,
+    news: Mapping[str, bookmarks.News] | None = None,
 ) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
     Files are opened when all are found, and staged where there are `copies`; `search` looks for undeclared names.
+    `news` says what to read of incremental sources; those that it does not name are read whole.
 
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
@@ -190,15 +195,22 @@ def find(
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
     steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
     found: dict[str, matching.Matched] = {}
+    asked_of = news or {}
     for name, step in steps.items():
         if not step.file_format.has_files:
             with told(plan, name):
-                found[name] = matching.Matched(step.reader.found(table_place(plan, step, allow_outside=allow_outside)))
+                found[name] = _tables(step, table_place(plan, step, allow_outside=allow_outside), asked_of.get(name))
         elif step.endpoint is None:
             with told(plan, name):
                 found[name] = matching.match(
-                    name, step.match, Path(plan.base_dir), allow_outside=allow_outside, stores=plan.stores
+                    name,
+                    step.match,
+                    Path(plan.base_dir),
+                    allow_outside=allow_outside,
+                    stores=plan.stores,
+                    news=asked_of.get(name),
                 )
+    marks = {name: matched.mark for name, matched in found.items() if matched.mark is not None}
     if copies is not None:
         found = _staged(plan, found, copies)
     scans: dict[str, columns.ScanPlan] = {}
@@ -206,7 +218,15 @@ def find(
     for name, matched in found.items():
         with told(plan, name):
             scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
-    return numbered(steps, scans, split_bytes)
+    return replace(numbered(steps, scans, split_bytes), marks=marks)
+
+
+def _tables(step: SourceStep, place: Place, news: bookmarks.News | None) -> matching.Matched:
+    """What is read of a source whose reader finds it."""
+    if news is None:
+        return matching.Matched(step.reader.found(place))
+    files, mark = step.reader.news(place, news)
+    return matching.Matched(files, mark=mark)
 
 
 def still_there(plan: plans.Plan, found: Inputs) -> list[str]:

@@ -344,7 +344,7 @@ class _After:
             self.plan.errors, strategy=plans.Strategy.CONTINUE, per_source={}, type_error_threshold=None,
             dead_letters=plans.DeadLetterTarget(str(folder / "dlq.csv")), include_reason=True, include_source_row=True,
         )  # fmt: skip
-        return replace(self.plan, nodes=nodes, errors=errors, metrics_dir=None)
+        return replace(self.plan, nodes=nodes, errors=errors, metrics_dir=None).whole
 
     def _take(self, paths: Iterable[str]) -> None:
         """The dead letters of a run, for the records that were replayed; others are known from before."""

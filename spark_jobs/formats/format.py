@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from spark_jobs.formats import date_forms
 from spark_jobs.formats.spelling import USUAL
+from spark_jobs.scan.bookmarks import Growth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -386,6 +387,7 @@ class Format:
         has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
             have no meaning.
         is_in_folder: whether the reader finds the files of what `path` names: a folder that is a table.
+        growth: what incremental sources of it grow by; None where no source of it can be incremental.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
         known_as: what other tools call it.
     """
@@ -410,6 +412,7 @@ class Format:
     has_files: bool = True
     is_in_folder: bool = False
     known_as: tuple[str, ...] = ()
+    growth: Growth | None = Growth.FILES
 
     @property
     def can_read(self) -> bool:

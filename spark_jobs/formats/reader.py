@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Part, Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.typed.pruning import Test
+    from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.files import InputFile
 
 
@@ -100,6 +101,20 @@ class Reader(ABC):
             passes: what a record has to pass first.
         """
         return {}
+
+    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+        """What is read of an incremental source, where `found` finds what is read; and the mark once it was read.
+
+        The mark is None where it stays as it is.
+
+        Args:
+            place: where to look.
+            wanted: what earlier runs have read, and what the command line asks for.
+
+        Raises:
+            FormatError: see `found`; or the mark does not fit (E913).
+        """
+        raise AssertionError("new files are found by their names")
 
     def release(self) -> None:  # noqa: B027  # most hold nothing
         """End what the driver holds open for tasks; the run is over."""

@@ -85,10 +85,21 @@ def finished(
         metrics_dir=overrides.metrics_spool_dir or _resolved(read.pipeline.metrics.spool_dir, base_dir),
         warnings=tuple(bound.found.sorted()),
         storage=space.storage,
+        bookmark=_bookmark(read, space, bound),
+        channel=bound.tokens["channel"],
         credential_variables=tuple(sorted(set(_credential_variables(bound)))),
         parameters=expand.provenance(bound.expansion),
         places={node.name: _matcher_place(node) for node in bound.graph.nodes.values() if node.is_source},
     )
+
+
+def _bookmark(read: Document, space: workspace.Workspace, bound: binder.Bindings) -> str | None:
+    """Where the bookmark is, unless it is beside the outputs."""
+    assert read.pipeline is not None
+    if read.pipeline.bookmark is not None:
+        return read.pipeline.bookmark
+    folder = space.storage.bookmark_dir
+    return None if folder is None else f"{folder}/{paths.bookmark_name(read.pipeline.name, bound.tokens['channel'])}"
 
 
 def memory_limit(read: Document, options: PlanOptions, found: Diagnostics) -> int:

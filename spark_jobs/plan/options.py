@@ -63,6 +63,8 @@ class RunOptions(PlanOptions):
         preview: with `dry_run`, the number of records per source that go through the pipeline.
         dry_run_output: where the preview goes; None is standard output.
         force: existing outputs may be replaced.
+        since: what is read of incremental sources, whatever was read before: `VALUE`, or `SOURCE=VALUE`.
+        until: what is not read of them any more, in the same way.
         quiet: no progress and no summary.
         log_level: `error`, `warn`, `info`, `debug` or `trace`.
         log_format: `text` or `json`.
@@ -87,6 +89,8 @@ class RunOptions(PlanOptions):
     preview: int | None = None
     dry_run_output: Path | None = None
     force: bool = False
+    since: tuple[str, ...] = ()
+    until: tuple[str, ...] = ()
     quiet: bool = False
     log_level: str = "info"
     log_format: str = "text"

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from spark_jobs.stores import location
 
@@ -97,6 +97,11 @@ def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
         f'URI not allowed: "{shown}" — use --allow-absolute-paths to override',
         "a URI leads out of the base folder, as an absolute path does",
     )
+
+
+def bookmark_name(pipeline: str, channel: str) -> str:
+    """What the bookmark of a pipeline is called; each channel has its own."""
+    return f"{quote(f'{pipeline}@{channel}' if channel else pipeline, safe=' @')}.bookmark.json"
 
 
 def _climbs(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,8 @@ class Plan:
         places: where each source names its files, for messages about them.
         parameters: composition parameters by call and name, with the layers that set them, for `explain`.
         storage: settings of `clinker.toml`.
+        bookmark: where what its runs have read is kept, as it is written; None: beside the outputs.
+        channel: the name of the channel; empty where there is none.
         credential_variables: the environment variables that credentials of network sources are made of.
     """
 
@@ -145,6 +147,8 @@ class Plan:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     storage: Any = None
     credential_variables: tuple[str, ...] = ()
+    bookmark: str | None = None
+    channel: str = ""
 
     @property
     def stores(self) -> StoreSettings:
@@ -155,6 +159,20 @@ class Plan:
     def connections(self) -> Mapping[str, str]:
         """The URIs of the databases that `clinker.toml` knows, by the names of their connections."""
         return self.storage.connections if self.storage is not None else {}
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether runs read what is new of some source."""
+        return any(step.incremental is not None for step in self.sources.values())
+
+    @property
+    def whole(self) -> Plan:
+        """The plan with sources that are read whole, whatever was read before: for runs that publish nothing."""
+        if not self.is_incremental:
+            return self
+        steps = {name: replace(step, incremental=None) for name, step in self.sources.items()}
+        nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in self.nodes)
+        return replace(self, nodes=nodes)
 
     @cached_property
     def by_name(self) -> dict[str, PlannedNode]:

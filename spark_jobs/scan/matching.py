@@ -14,17 +14,18 @@ import stat
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import re2
 
+from spark_jobs.scan import bookmarks
 from spark_jobs.scan.files import FormatError, InputFile, RealPaths, refused
 from spark_jobs.stores import location as locations
 from spark_jobs.stores.refusals import StoreError
 from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_jobs.stores.objects import Object
 
@@ -95,10 +96,11 @@ class Matching(Protocol):
 
 @dataclass(frozen=True)
 class Matched:
-    """The files of a source in reading order, and what to warn of."""
+    """The files of a source in reading order, what to warn of, and the mark once all of them were read."""
 
     files: tuple[InputFile, ...]
     warnings: tuple[str, ...] = ()
+    mark: bookmarks.Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ def match(
     *,
     allow_outside: bool = False,
     stores: StoreSettings = _NO_SETTINGS,
+    news: bookmarks.News | None = None,
 ) -> Matched:
     """The files of a source.
 
@@ -133,15 +136,20 @@ def match(
         base: the folder that relative patterns start at.
         allow_outside: whether files outside the base folder may be read (absolute paths are allowed).
         stores: how stores are reached, where URIs lead there.
+        news: which of them are new, where only those are read. They are chosen before `take_first` and `take_last`, and
+            that none is new is no error.
 
     Raises:
         FormatError: a literal path is missing, nothing matches although something must (code `E216`), a symbolic
-            link leads out of the base folder (code `E-SEC-001`), or a store refuses (code `E910`).
+            link leads out of the base folder (code `E-SEC-001`), a store refuses (code `E910`), or a file does not fit
+            what was read before (code `E913`).
     """
     candidates = _candidates(source, settings, base, stores.resolved())
     found = [candidate for candidate in candidates if _is_wanted(candidate, settings)]
     if not allow_outside:
         _refuse_escapes(found, base)
+    if found and news is not None:
+        return _new(_ordered(found, settings), settings, news)
     chosen = _take(_ordered(found, settings), settings)
     if chosen:
         return Matched(tuple(candidate.file for candidate in chosen))
@@ -153,6 +161,13 @@ def match(
             return Matched((), (message,))
         case _:
             return Matched(())
+
+
+def _new(found: list[_Candidate], settings: Matching, news: bookmarks.News) -> Matched:
+    """Those files that are new."""
+    new = bookmarks.new_files([candidate.file for candidate in found], news)
+    chosen = _take(new.files, settings)
+    return Matched(tuple(chosen), new.warnings, new.mark(news, chosen))
 
 
 def _pattern_of(settings: Matching) -> str:
@@ -385,7 +400,10 @@ def _ordered(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
     return sorted(found, key=key, reverse=settings.sort_order == "desc")
 
 
-def _take(found: list[_Candidate], settings: Matching) -> list[_Candidate]:
+_T = TypeVar("_T")
+
+
+def _take(found: Sequence[_T], settings: Matching) -> Sequence[_T]:
     if settings.take_first is not None:
         return found[: settings.take_first]
     if settings.take_last is not None:

@@ -175,7 +175,9 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
         errors = replace(errors, strategy=plans.Strategy.CONTINUE)
     target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
     errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
-    plan = replace(plan, nodes=nodes, errors=errors, metrics_dir=None, storage=replace(plan.storage, staging=None))
+    plan = replace(
+        plan, nodes=nodes, errors=errors, metrics_dir=None, storage=replace(plan.storage, staging=None)
+    ).whole
     options = RunOptions(threads=1, quiet=True, in_process=True, allow_absolute_paths=True, log_level="error")
     outcome = executor.execute(plan, options, identity.Identity.new(None, None))
     ran.error = outcome.result.error

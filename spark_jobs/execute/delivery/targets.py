@@ -89,17 +89,22 @@ def sidecar(path: FilePath) -> FilePath:
 
 @dataclass(frozen=True)
 class Targets:
-    """All files that a run publishes; `dlq_paths` has the dead-letter files by source, the common one under `""`."""
+    """All files that a run publishes; `dlq_paths` has the dead-letter files by source, the common one under `""`.
+
+    `bookmark` is where what it has read is kept, where any source is incremental.
+    """
 
     there: Destination[FilePath]
     outputs: tuple[OutputFiles, ...]
     dlq_paths: dict[str, FilePath] = field(default_factory=dict)
     home: Path = field(default_factory=Path)
+    bookmark: FilePath | None = None
 
     @property
     def paths(self) -> list[FilePath]:
         """All of them."""
-        return [path for target in self.outputs for path in target.paths] + [*self.dlq_paths.values()]
+        kept = [] if self.bookmark is None else [self.bookmark]
+        return [path for target in self.outputs for path in target.paths] + [*self.dlq_paths.values(), *kept]
 
     @property
     def folders(self) -> list[FilePath]:
@@ -147,12 +152,33 @@ def resolve(
         for name, target in [("", errors.dead_letters), *errors.per_source.items()]
         if target.path
     }
-    found = Targets(there, tuple(outputs), dlq_paths)
+    found = Targets(there, tuple(outputs), dlq_paths, bookmark=_bookmark(plan))
     if not options.allow_absolute_paths:
         _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
     home = options.work_dir or next((each for each in found.folders if isinstance(each, Path)), Path(plan.base_dir))
     return replace(found, home=home)
+
+
+def _bookmark(plan: plans.Plan) -> FilePath | None:
+    """Where the bookmark is: where the pipeline or the workspace says, or beside the first output."""
+    if not plan.is_incremental:
+        return None
+    if plan.bookmark is not None:
+        return _path(plan, plan.bookmark)
+    folder = fixed_folder(plan)
+    return folder / f".clinker-{paths.bookmark_name(plan.name, plan.channel)}"
+
+
+def fixed_folder(plan: plans.Plan) -> FilePath:
+    """The folder of the first output, as far as it is the same for all runs."""
+    first = next(iter(plan.outputs.values()), None)
+    if first is None:
+        return Path(plan.base_dir)
+    folder = _path(plan, first.path).parent
+    while "{" in str(folder):
+        folder = folder.parent
+    return folder
 
 
 def _path(plan: plans.Plan, rendered: str) -> FilePath:
@@ -209,7 +235,7 @@ def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) ->
 
 def _refuse_escapes(found: Targets, base_dir: Path) -> None:
     """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
-    for path in dict.fromkeys(found.paths):
+    for path in dict.fromkeys(replace(found, bookmark=None).paths):  # who runs the pipeline says where that is
         if not paths.is_inside(str(path), base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
@@ -227,6 +253,8 @@ def _refuse_same(found: Targets) -> None:
             writers.setdefault(found.there.real(each.path), []).append(f"the records of output '{target.name}'{of}")
         for path in target.sidecars:
             writers.setdefault(found.there.real(path), []).append(f"the facts of output '{target.name}'")
+    if found.bookmark is not None:
+        writers.setdefault(found.there.real(found.bookmark), []).append("the bookmark")
     for real in {found.there.real(path) for path in found.dlq_paths.values()}:
         writers.setdefault(real, []).append("dead letters")
     several = any(target.step.by_file for target in found.outputs)

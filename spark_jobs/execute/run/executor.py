@@ -21,6 +21,7 @@ from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import (
+    bookmark,
     breakdown,
     metrics,
     name_search,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.identity import Identity
     from spark_jobs.plan.options import RunOptions
+    from spark_jobs.scan import bookmarks
     from spark_jobs.stores.location import FilePath
 
 
@@ -66,6 +68,8 @@ class _Run:
     identity: Identity
     clock: Stopwatch = field(default_factory=Stopwatch)
     inputs: inputs.Inputs | None = None
+    #: What will have been read of incremental sources once this has published.
+    marks: Mapping[str, bookmarks.Mark] = field(default_factory=dict)
     work: work.Work | None = None
     source_staging: SourceStaging | None = None
     application: dict[str, str | None] = field(default_factory=dict)
@@ -142,6 +146,7 @@ def execute(
     A preview publishes nothing: `show` gets the name and the text of each output instead. KeyboardInterrupt (and
     SIGTERM, which the command turns into it) ends the run as interrupted; nothing is published then.
     """
+    plan = plan if options.preview is None else plan.whole
     run = _Run(plan, options, identity)
     error: result.RunError | None = None
     try:
@@ -189,7 +194,7 @@ def execute(
 
 def _publishing(run: _Run) -> ExitCode:
     """All of a run inside its draft."""
-    there = _there(run.plan)
+    there = destinations(run.plan)
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
     before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
@@ -202,7 +207,8 @@ def _publishing(run: _Run) -> ExitCode:
         run.before = metrics.taken(run.identity, run.plan, run.options, before)
         return ExitCode(before.result.exit_code)
     targets.check(wanted, run.options)
-    opening = _begin(run)
+    kept, news = _kept(run, wanted, there)
+    opening = _begin(run, news)
     assert run.inputs is not None
     wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
     targets.check(wanted, run.options)
@@ -232,6 +238,9 @@ def _publishing(run: _Run) -> ExitCode:
                 logs.LOG.warning("%s", warning)
             if asked is not None:
                 asked.note(draft, run.promised)
+            if kept is not None and run.marks:
+                kept.refuse_moved(there)
+                kept.note(draft, run.marks, run.identity)
             draft.finish(spark)
             with interrupts.ignored():
                 draft.publish()
@@ -249,8 +258,17 @@ def _is_local(run: _Run, opening: _SessionOpening) -> bool:
     return session.is_certainly_local(run.options) or session.is_local(opening.wait())
 
 
-def _there(plan: plans.Plan) -> Destinations:
-    """Where the files of a plan go."""
+def _kept(
+    run: _Run, wanted: targets.Targets, there: Destinations
+) -> tuple[bookmark.Bookmark | None, dict[str, bookmarks.News]]:
+    """The bookmark where any source is incremental, and what is to be read of such sources."""
+    kept = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, there)
+    asked = kept or bookmark.Bookmark(Path())
+    return kept, asked.news(run.plan.sources, run.options.since, run.options.until)
+
+
+def destinations(plan: plans.Plan) -> Destinations:
+    """What publishes the files of a plan, wherever they go."""
 
     def store() -> ObjectFiles:
         from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
@@ -264,8 +282,8 @@ def _there(plan: plans.Plan) -> Destinations:
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
-    opening = _begin(run)
-    wanted = targets.resolve(run.plan, run.identity, run.options, _there(run.plan), run.inputs)
+    opening = _begin(run, {})
+    wanted = targets.resolve(run.plan, run.identity, run.options, destinations(run.plan), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     room = Scratch(str(draft.home))
     try:
@@ -282,8 +300,8 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     return run.exit_code
 
 
-def _begin(run: _Run) -> _SessionOpening:
-    """Find the inputs while the session opens."""
+def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
+    """Find the inputs while the session opens; `news` says what to read of incremental sources."""
     least = run.threads * plans.LEAST_TASK_BYTES
     if run.plan.memory_limit_bytes < least:
         limit = run.plan.memory_limit_bytes
@@ -302,7 +320,9 @@ def _begin(run: _Run) -> _SessionOpening:
             allow_outside=run.options.allow_absolute_paths,
             # A preview reads too little to notice names.
             search=name_search.NameSearch(opening.wait, run.options.tuning, samples=run.options.preview is None),
+            news=news,
         )
+        run.marks = run.inputs.marks
     if run.source_staging is not None:
         logs.LOG.info("staging: %s", run.source_staging)
     _warn(run.inputs, run.inputs.scans)

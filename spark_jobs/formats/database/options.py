@@ -7,6 +7,7 @@ from typing import Annotated
 
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Options
+from spark_jobs.scan.bookmarks import Growth
 
 
 @dataclass(frozen=True)
@@ -64,4 +65,5 @@ FORMAT = Format(
     is_typed=True,
     has_files=False,
     known_as=("postgres", "postgresql", "sqlite", "mysql", "sql", "jdbc", "table"),
+    growth=Growth.COLUMN,
 )

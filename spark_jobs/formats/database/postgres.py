@@ -6,24 +6,38 @@ the run looked, whoever writes meanwhile. Rows come in the order of their places
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import json
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats.database.tables import Column, How, Part, Table, Unfit, quoted
+from spark_jobs.formats.database.tables import (
+    Column,
+    Found,
+    Growing,
+    How,
+    Part,
+    Table,
+    Unfit,
+    boundless,
+    quoted,
+    without_value,
+)
 from spark_jobs.formats.typed import natural, numbers
+from spark_jobs.scan import bookmarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.database.options import DatabaseRead
-    from spark_jobs.formats.typed.records import Found
+    from spark_jobs.formats.typed.records import Found as FoundArray
     from spark_jobs.scan.connections import Connection
 
 #: How a transaction sees rows, and in which order and form they come.
@@ -60,6 +74,13 @@ _JSON = frozenset(["json", "jsonb"])
 _RANGED = frozenset(["int2", "int4", "int8", "numeric", "date", "timestamp", "timestamptz"])
 #: Tables with pages of their own, and views and foreign tables, which have none.
 _WITH_PAGES, _PARTITIONED = ("r", "m"), "p"
+#: The types of columns that can only grow.
+_NUMBERS = frozenset(["int2", "int4", "int8", "numeric"])
+_MOMENTS = frozenset(["date", "timestamp", "timestamptz"])
+_GROWING = _NUMBERS | _MOMENTS | {"text", "varchar"}
+#: So many bytes of new rows are read by one task, which can use an index.
+_FEW_BYTES = 64 << 20
+_NOT_NULL = "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass($1)::oid AND attname = $2 AND attnotnull"
 _RELATION = """
 SELECT c.oid::regclass::text, c.relkind::text, pg_relation_size(c.oid)::int8, current_setting('block_size')::int8,
     current_setting('server_version_num')::int8
@@ -132,18 +153,24 @@ def _rows(opened: Any, text: str, *values: Any, is_copied: bool = True) -> list[
         return [*cursor.fetchall()]
 
 
-def look(connection: Connection, options: DatabaseRead) -> list[Table]:
+def look(connection: Connection, options: DatabaseRead, growing: Growing | None = None) -> Found:
     """The tables that a source reads: partitions of a partitioned one each by itself, in the order of their names.
+
+    Args:
+        connection: where they are.
+        options: what is read.
+        growing: which rows are wanted, where not all are.
 
     Raises:
         FormatError: the database refuses or fails, or has no such table (E911).
+        Unfit: the table has no such column, or rows have no value in it.
     """
     with told(connection):
         opened, snapshot = _snapshot(connection)
         if options.query:
             relation = f"({options.query.strip().rstrip(';')}\n) AS clinker_query"
             part = Part(relation, "query", _estimate(opened, relation), snapshot=snapshot)
-            return _in_ranges(opened, connection, [part], options)
+            return _chosen(opened, connection, [part], options, growing)
         found = _rows(opened, _RELATION, options.table)
         if not found:
             raise connection.failed(f"there is no table `{options.table}`, or no right to see its schema")
@@ -158,12 +185,125 @@ def look(connection: Connection, options: DatabaseRead) -> list[Table]:
         ]
         if options.partition_by:
             parts = [Part(name, name, sum(part.size for part in parts), snapshot=snapshot)]
-        return _in_ranges(opened, connection, parts, options)
+        return _chosen(opened, connection, parts, options, growing, name)
 
 
-def _estimate(opened: Any, relation: str) -> int:
+def _chosen(
+    opened: Any,
+    connection: Connection,
+    parts: list[Part],
+    options: DatabaseRead,
+    growing: Growing | None,
+    table: str = "",
+) -> Found:
+    """The parts with the rows that are wanted; `table` has all of their rows, where it is one."""
+    through = None
+    if growing is not None and parts:
+        parts, through = _grown(opened, parts, growing, table)
+    return Found(tuple(_in_ranges(opened, connection, parts, options)), through)
+
+
+def _grown(opened: Any, parts: list[Part], growing: Growing, table: str) -> tuple[list[Part], str | None]:
+    """The parts with the condition of new rows, and the greatest value of these, as a text."""
+    relation = table or parts[0].relation
+    column = next((each for each in _columns(opened, relation) if each.name == growing.column), None)
+    if column is None or column.kind not in _GROWING:
+        what = "there is none" if column is None else f"it is of the type {column.kind}"
+        raise Unfit(f"`incremental.column: {growing.column}` is no column of numbers, moments or texts: {what}")
+    name, kind = quoted(column.name), column.kind
+    if not _has_all(opened, relation, name, growing.column, is_table=bool(table)):
+        raise without_value(growing.column)
+    conditions = []
+    if growing.since is not None:
+        conditions.append(f"{name} >= {_bound(growing.since, kind, growing, 'since')}")
+    elif growing.after is not None:
+        conditions.append(f"{name} > {_literal(str(growing.after), kind)}")
+    if growing.until is not None:
+        conditions.append(f"{name} < {_bound(growing.until, kind, growing, 'until')}")
+    settled = [f"{name} < {_settled(kind, growing)}"] if growing.delay_s else []
+    where = " AND ".join([*conditions, *settled]) or "true"
+    ((greatest,),) = _rows(opened, f"SELECT max({name})::text FROM {relation} WHERE {where}")
+    if greatest is None:
+        return [replace(part, size=0, page_bytes=0) for part in parts[:1]], None
+    if str(greatest).lower() in ("infinity", "nan"):
+        raise boundless(growing.column, greatest)
+    condition = " AND ".join([*conditions, f"{name} <= {_literal(str(greatest), kind)}"])
+    return [_with(opened, part, condition, is_few=bool(conditions)) for part in parts], _through(
+        opened, growing, kind, str(greatest)
+    )
+
+
+def _with(opened: Any, part: Part, condition: str, *, is_few: bool) -> Part:
+    """A part with a condition; few rows are read as a whole, by an index where there is one."""
+    if is_few:
+        size = _estimate(opened, part.relation, condition)
+        if not part.page_bytes or size <= _FEW_BYTES:
+            return replace(part, condition=condition, size=size, page_bytes=0, order="ctid" if part.page_bytes else "")
+    return replace(part, condition=condition)
+
+
+def _through(opened: Any, growing: Growing, kind: str, greatest: str) -> str | None:
+    """How far the column was read without a gap; None where rows between what was read before and now are left out."""
+    if growing.since is None or growing.after is None:
+        return greatest
+    after = _literal(str(growing.after), kind)
+    text = (
+        f"SELECT {_bound(growing.since, kind, growing, 'since')} <= {after}, "
+        f"greatest({after}, {_literal(greatest, kind)})::text"
+    )
+    ((is_joined, furthest),) = _rows(opened, text)
+    return str(furthest) if is_joined else None
+
+
+def _has_all(opened: Any, relation: str, name: str, column: str, *, is_table: bool) -> bool:
+    """Whether all rows have a value in a column."""
+    if is_table and _rows(opened, _NOT_NULL, relation, column):
+        return True
+    return not _rows(opened, f"SELECT 1 FROM {relation} WHERE {name} IS NULL LIMIT 1")
+
+
+def _literal(text: str, kind: str) -> str:
+    return "'" + text.replace("'", "''") + f"'::{kind}"
+
+
+def _bound(text: str, kind: str, growing: Growing, option: str) -> str:
+    """A bound of the command line as a literal.
+
+    Raises:
+        Unfit: it is no value of that type.
+    """
+    if kind in _MOMENTS:
+        try:
+            found = bookmarks.time(text)
+        except ValueError:
+            raise Unfit(f"--{option} {text} is no date or time, as `{growing.column}` has them") from None
+        if kind == "date":
+            return _literal(found.date().isoformat(), kind)
+        return _literal(found.isoformat() if kind == "timestamptz" else found.replace(tzinfo=None).isoformat(), kind)
+    if kind in _NUMBERS and not _is_number(text):
+        raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them")
+    return _literal(text, kind)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return decimal.Decimal(text).is_finite()
+    except decimal.InvalidOperation:
+        return False
+
+
+def _settled(kind: str, growing: Growing) -> str:
+    """The moment from which on rows are left to a later run."""
+    if kind not in _MOMENTS:
+        raise Unfit(f"`incremental.delay` needs a column of moments, and `{growing.column}` is of the type {kind}")
+    moment = f"(now() - make_interval(secs => {growing.delay_s!r}))"
+    return moment if kind == "timestamptz" else f"({moment} AT TIME ZONE 'UTC')::{kind}"
+
+
+def _estimate(opened: Any, relation: str, condition: str = "true") -> int:
     """The bytes of what has no pages of its own, as the database estimates them."""
-    ((text,),) = _rows(opened, f"EXPLAIN (FORMAT JSON) SELECT * FROM {relation}", is_copied=False)
+    text = f"EXPLAIN (FORMAT JSON) SELECT * FROM {relation} WHERE {condition}"
+    ((text,),) = _rows(opened, text, is_copied=False)
     plan = json.loads(str(text))[0]["Plan"]
     return max(1, int(plan["Plan Rows"] * plan["Plan Width"]))
 
@@ -184,7 +324,7 @@ def _in_ranges(opened: Any, connection: Connection, parts: list[Part], options: 
         f"(min({column})::{kind} + (max({column})::{kind} - min({column})::{kind}) * {at} / {count})::text"
         for at in range(1, count)
     )
-    ((*found,),) = _rows(opened, f"SELECT {borders} FROM {whole.relation}")
+    ((*found,),) = _rows(opened, f"SELECT {borders} FROM {whole.relation} WHERE {whole.condition or 'true'}")
     if found and found[0] is None:
         return [Table(connection, whole, tuple(columns))]
     known = [f"'{border}'::{kind}" for border in dict.fromkeys(found)]
@@ -251,7 +391,7 @@ def batches(
     *,
     is_last: bool,
     most_bytes: int,
-) -> Iterator[tuple[int, list[Found]]]:
+) -> Iterator[tuple[int, list[FoundArray]]]:
     """The rows of a part that stand in some of its bytes: how many, and their columns.
 
     Raises:
@@ -260,6 +400,7 @@ def batches(
     names = ", ".join(map(_expression, columns)) or "true AS clinker_row"
     condition = _condition(part, start, end, is_last=is_last)
     text = f"SELECT {names} FROM {part.relation}{f' WHERE {condition}' if condition else ''}"
+    text += f" ORDER BY {part.order}" if part.order else ""
     with told(connection, part.name):
         opened = _begun(connection, part.snapshot)
         try:
@@ -273,7 +414,7 @@ def batches(
             opened.close()
 
 
-def _found(array: pa.Array, column: Column) -> Found:
+def _found(array: pa.Array, column: Column) -> FoundArray:
     if column.how is not How.JSON:
         return natural.natural(array)
     parsed = (None if text is None else _parsed(text) for text in array.to_pylist())

@@ -12,10 +12,11 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import reader
 from spark_jobs.formats.columns import MISFIT, FilePlan
 from spark_jobs.formats.database import postgres, sqlite
-from spark_jobs.formats.database.tables import Unfit
+from spark_jobs.formats.database.tables import Found, Growing, Unfit
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import connections
+from spark_jobs.scan.bookmarks import COLUMN, UNFIT
 from spark_jobs.scan.files import FormatError, InputFile
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Place
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.connections import Connection
 
 #: A batch is as large as the driver makes it, but no larger than a record may be.
@@ -57,10 +59,44 @@ class DatabaseReader(reader.Reader):
             FormatError: there is no such connection or table, or the database refuses or fails (E911).
         """
         connection = connections.find(self.options.connection, place.connections, place.base)
+        return self._files(connection, self._looked(connection, None).tables)
+
+    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+        """The tables with conditions for the rows that are new.
+
+        Raises:
+            FormatError: see `found`; or the mark is of another column or table, or rows have no value (E913).
+        """
+        connection = connections.find(self.options.connection, place.connections, place.base)
+        column, about = wanted.settings.column, f"{connection.name}:{self.options.table or 'query'}"
+        before = wanted.known(COLUMN)
+        for key, now in (("column", column), ("of", about)):
+            if before is not None and before.get(key) != now:
+                raise wanted.unfit(f"is of `{before.get(key)}`, and the source reads `{now}`")
+        growing = Growing(
+            column,
+            None if before is None else before["through"],
+            wanted.since,
+            wanted.until,
+            wanted.settings.delay_s,
+        )
+        found = self._looked(connection, growing, wanted)
+        files = self._files(connection, found.tables)
+        if wanted.is_interval or found.through is None:
+            return files, None
+        mark = {"by": COLUMN, "of": about, "column": column, "through": found.through}
+        return files, mark
+
+    def _looked(self, connection: Connection, growing: Growing | None, wanted: News | None = None) -> Found:
         try:
-            tables = _module(connection).look(connection, self.options)
+            found: Found = _module(connection).look(connection, self.options, growing)
         except Unfit as problem:
+            if wanted is not None:
+                raise FormatError(str(problem), f"source '{wanted.source}'", UNFIT) from None
             raise connection.failed(str(problem)) from None
+        return found
+
+    def _files(self, connection: Connection, tables: Sequence[Table]) -> tuple[InputFile, ...]:
         found = []
         for table in tables:
             name = f"{connection.name}:{table.part.name}"

@@ -6,9 +6,11 @@ run: no snapshot of it can be shared.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,7 +18,18 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats.database.tables import Column, How, Part, Table, Unfit, quoted
+from spark_jobs.formats.database.tables import (
+    Column,
+    Found,
+    Growing,
+    How,
+    Part,
+    Table,
+    Unfit,
+    boundless,
+    quoted,
+    without_value,
+)
 from spark_jobs.scan import files
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -26,7 +39,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.database.options import DatabaseRead
-    from spark_jobs.formats.typed.records import Found
+    from spark_jobs.formats.typed.records import Found as FoundArray
     from spark_jobs.scan.connections import Connection
 
 #: A batch has so many rows at most, and as few as one with long values.
@@ -75,11 +88,17 @@ def _check(path: str, part: Part | None) -> None:
         raise FormatError(text, part.name, files.CHANGED)
 
 
-def look(connection: Connection, options: DatabaseRead) -> list[Table]:
+def look(connection: Connection, options: DatabaseRead, growing: Growing | None = None) -> Found:
     """The table that a source reads, or its ranges.
+
+    Args:
+        connection: where it is.
+        options: what is read.
+        growing: which rows are wanted, where not all are.
 
     Raises:
         FormatError: the database cannot be read, or has no such table (E911).
+        Unfit: the table has no such column, or rows have no value in it.
     """
     snapshot = _state(_path(connection))
     with _opened(connection) as opened:
@@ -94,9 +113,67 @@ def look(connection: Connection, options: DatabaseRead) -> list[Table]:
             Column(each[0], "", How.PLAIN)
             for each in opened.execute(f"SELECT * FROM {part.relation} LIMIT 0").description
         ]
-        if not options.partition_by:
-            return [Table(connection, part, tuple(columns))]
-        return [Table(connection, each, tuple(columns)) for each in _in_ranges(opened, part, columns, options)]
+        through = None
+        if growing is not None:
+            part, through = _grown(opened, part, columns, growing)
+        parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
+        return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
+
+
+def _grown(
+    opened: sqlite3.Connection, part: Part, columns: Sequence[Column], growing: Growing
+) -> tuple[Part, int | float | str | None]:
+    """The part with the condition of new rows, and the greatest value of these."""
+    if growing.column not in [column.name for column in columns]:
+        raise Unfit(f"`incremental.column: {growing.column}` is no column of the table")
+    if growing.delay_s:
+        raise Unfit("`incremental.delay` needs a column of moments, and SQLite has none")
+    name = quoted(growing.column)
+    if opened.execute(f"SELECT 1 FROM {part.relation} WHERE {name} IS NULL LIMIT 1").fetchone():
+        raise without_value(growing.column)
+    (example,) = opened.execute(f"SELECT max({name}) FROM {part.relation}").fetchone()
+    conditions = []
+    if growing.since is not None:
+        conditions.append(f"{name} >= {_literal(_bound(growing.since, example, growing, 'since'), growing)}")
+    elif growing.after is not None:
+        conditions.append(f"{name} > {_literal(growing.after, growing)}")
+    if growing.until is not None:
+        conditions.append(f"{name} < {_literal(_bound(growing.until, example, growing, 'until'), growing)}")
+    where = " AND ".join(conditions) or "true"
+    (greatest,) = opened.execute(f"SELECT max({name}) FROM {part.relation} WHERE {where}").fetchone()
+    if greatest is None:
+        return replace(part, size=0, span=None), None
+    condition = " AND ".join([*conditions, f"{name} <= {_literal(greatest, growing)}"])
+    through = greatest
+    if growing.since is not None and growing.after is not None:
+        bounds = _literal(_bound(growing.since, example, growing, "since"), growing), _literal(growing.after, growing)
+        last = _literal(greatest, growing)
+        text = f"SELECT {bounds[0]} <= {bounds[1]}, max({bounds[1]}, {last})"
+        is_joined, furthest = opened.execute(text).fetchone()
+        through = furthest if is_joined else None
+    return replace(part, condition=condition), through
+
+
+def _bound(text: str, example: object, growing: Growing, option: str) -> int | float | str:
+    """A bound of the command line as a value like others of the column."""
+    if not isinstance(example, (int, float)):
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them")
+
+
+def _literal(value: object, growing: Growing) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise boundless(growing.column, value)
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str) and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    raise Unfit(f"`{growing.column}` has bytes or a text that cannot be shown, and such values cannot be remembered")
 
 
 def _span(opened: sqlite3.Connection, relation: str) -> tuple[int, int] | None:
@@ -114,9 +191,10 @@ def _in_ranges(opened: sqlite3.Connection, whole: Part, columns: Sequence[Column
         raise Unfit(f"`partition_by: {name}` is no column of numbers: there is none")
     column = quoted(name)
     first, last = opened.execute(
-        f"SELECT min({column}), max({column}) FROM {whole.relation} WHERE typeof({column}) IN ('integer', 'real')"
+        f"SELECT min({column}), max({column}) FROM {whole.relation} WHERE typeof({column}) IN ('integer', 'real') "
+        f"AND {whole.condition or 'true'}"
     ).fetchone()
-    part = Part(whole.relation, whole.name, whole.size, snapshot=whole.snapshot)
+    part = replace(whole, span=None)
     if first is None:
         return [part]
     count = options.partitions
@@ -150,7 +228,7 @@ def batches(
     *,
     is_last: bool,
     most_bytes: int,
-) -> Iterator[tuple[int, list[Found]]]:
+) -> Iterator[tuple[int, list[FoundArray]]]:
     """The rows of a part that stand in some of its bytes: how many, and their columns, of any values where they differ.
 
     Raises:
@@ -174,7 +252,7 @@ _ALONE: tuple[tuple[type, pa.DataType, Type], ...] = (
 )
 
 
-def _array(found: Sequence[Any], part: Part, column: Column) -> Found:
+def _array(found: Sequence[Any], part: Part, column: Column) -> FoundArray:
     """A column of one type where all values are of it, else of values of any kind."""
     kinds = {type(value) for value in found} - {type(None)}
     try:

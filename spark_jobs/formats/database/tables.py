@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_jobs.scan.connections import Connection
@@ -40,6 +40,7 @@ class Part:
         condition: what chooses its rows among those of the table.
         snapshot: which state of the database is read.
         span: the first and the last row id, where rows have one.
+        order: what its rows are sorted by, where they do not come in their order by themselves.
     """
 
     relation: str
@@ -49,11 +50,13 @@ class Part:
     condition: str = ""
     snapshot: str = ""
     span: tuple[int, int] | None = None
+    order: str = ""
 
     def ranged(self, condition: str, number: int, count: int) -> Part:
         """Some of its rows."""
         name = self.name if count == 1 else f"{self.name} ({number} of {count})"
-        return replace(self, condition=condition, name=name, size=self.size // count)
+        both = " AND ".join(filter(None, [self.condition, condition]))
+        return replace(self, condition=both, name=name, size=self.size // count)
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,48 @@ class Table:
     columns: tuple[Column, ...]
 
 
+@dataclass(frozen=True)
+class Found:
+    """The tables that a source reads, and how far its growing column goes in them; None where that stays as it was."""
+
+    tables: tuple[Table, ...]
+    through: Any = None
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A column whose values only grow, and which of them are wanted.
+
+    Args:
+        column: its name.
+        after: the greatest value that was read; None: none was.
+        since: the least value that is wanted, as it is written, whatever was read; None: what follows `after`.
+        until: the least value that is not wanted any more, as it is written.
+        delay_s: moments of the last so many seconds are not wanted.
+    """
+
+    column: str
+    after: Any = None
+    since: str | None = None
+    until: str | None = None
+    delay_s: float = 0.0
+
+
 class Unfit(Exception):
     """Options that do not fit the table; the message says why."""
+
+
+def without_value(column: str) -> Unfit:
+    """What to say of rows that no run would ever find new."""
+    return Unfit(
+        f"rows have no value in `{column}`, so no run would find them new: read a `query` that leaves them out, or "
+        f"gives them one by COALESCE"
+    )
+
+
+def boundless(column: str, value: object) -> Unfit:
+    """What to say of a greatest value that nothing follows."""
+    return Unfit(f"the greatest value of `{column}` is {value}, which nothing follows: mend that row, or leave it out")
 
 
 def quoted(name: str) -> str:

@@ -65,4 +65,5 @@ FORMAT = Format(
     has_statistics=True,
     has_files=False,
     is_in_folder=True,
+    growth=None,
 )

@@ -28,6 +28,7 @@ from spark_jobs.nodes.source import envelope, layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
 from spark_jobs.nodes.source.step import PROVENANCE, FileMatch, SourceStep
+from spark_jobs.scan.bookmarks import Growth, Incremental
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -46,6 +47,7 @@ def check(config: SourceConfig, scope: BindScope) -> None:
         code, message, path, help_text = problem
         report(scope, code, message, "config", *path, help=help_text)
     _check_patterns(config, scope)
+    _check_incremental(config, scope)
     envelope.check(config, scope)
     format = registry.named(config.type)
     if format.layout and config.format_schema is None:
@@ -226,6 +228,35 @@ def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) 
         yield codes.E155, message, path, None
 
 
+#: The keys of `incremental:` by what a source grows by.
+_GROWING = {Growth.FILES: ("changed",), Growth.COLUMN: ("column", "delay")}
+
+
+def _check_incremental(config: SourceConfig, scope: BindScope) -> None:
+    """`incremental:` says what its kind of source understands."""
+    if config.incremental is None:
+        return
+    name, format = scope.name, registry.named(config.type)
+    if config.transport.kind is TransportKind.REST:
+        message = f"source '{name}': nobody knows which pages of a network source are new"
+        report(scope, codes.E225, message, "config", "incremental", help="remove `incremental:`")
+        return
+    if format.growth is None:
+        message = f"source '{name}': a {config.type} source reads all of its table in each run"
+        report(scope, codes.E225, message, "config", "incremental", help="remove `incremental:`")
+        return
+    growing = _GROWING[format.growth]
+    for key in sorted(config.incremental.model_fields_set.difference(growing)):
+        by = "files that are added" if format.growth is Growth.FILES else "rows that are added"
+        message = f"source '{name}': `{key}` has no meaning here: a {config.type} source grows by {by}"
+        help_text = f"remove it; {' and '.join(f'`{each}`' for each in growing)} can be set"
+        report(scope, codes.E225, message, "config", "incremental", key, help=help_text)
+    if format.growth is Growth.COLUMN and config.incremental.column is None:
+        message = f"source '{name}': the key `column` is required here: new rows have greater values in it"
+        help_text = "name a column of times or numbers that only grows: `incremental: {column: updated_at}`"
+        report(scope, codes.E225, message, "config", "incremental", help=help_text)
+
+
 def _check_patterns(config: SourceConfig, scope: BindScope) -> None:
     if config.regex is not None:
         problem = _regex_problem(config.regex)
@@ -297,6 +328,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         layout=plain(declared.layout),
         typed_fields=_typed_fields(config, declared, scope),
         endpoint=network.endpoint(config.transport),
+        incremental=_incremental(config),
     )
     flow = Flow(
         Schema(tuple(row)),
@@ -308,6 +340,12 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         on_unmapped=config.on_unmapped.mode,
     )
     return Bound(step, {"": flow}, _pending(config, scope), tuple(_origins(config, declared, scope)))
+
+
+def _incremental(config: SourceConfig) -> Incremental | None:
+    if (written := config.incremental) is None:
+        return None
+    return Incremental(written.changed, written.column or "", written.delay or 0.0)
 
 
 def _typed_fields(config: SourceConfig, declared: Declared, scope: BindScope) -> tuple[SourceColumn, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.terms.description import ColumnDerivation, Description, no_programs, runs
+from spark_jobs.scan.bookmarks import Changed
 from spark_jobs.scan.network import addresses
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.nodes.terms.description import PlanSurroundings
+    from spark_jobs.scan.bookmarks import Incremental
 
 
 def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
@@ -32,10 +34,21 @@ def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
     elif not step.file_format.has_files:
         facts["table"] = step.options.shown
     facts |= around.found
+    if step.incremental is not None:
+        facts["incremental"] = _growth(step.incremental)
     if step.endpoint is not None:
         address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
         facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
     return facts
+
+
+def _growth(wanted: Incremental) -> str:
+    """What each run reads of the source."""
+    if wanted.column:
+        delay = f", and are older than {wanted.delay_s:g} s" if wanted.delay_s else ""
+        return f"rows whose `{wanted.column}` is greater than in earlier runs{delay}"
+    changed = "read again" if wanted.changed is Changed.READ else "refused"
+    return f"files that no earlier run has read; changed ones are {changed}"
 
 
 def _trace(step: SourceStep, column: str) -> ColumnDerivation:

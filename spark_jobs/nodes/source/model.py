@@ -34,6 +34,7 @@ from spark_jobs.nodes.model import (
     columns_listed,
     unfit,
 )
+from spark_jobs.scan.bookmarks import Changed
 from spark_jobs.scan.network.endpoint import Strategy
 
 
@@ -62,6 +63,21 @@ class FilesConfig(Config):
     take_last: Natural | None = None
     recursive: Flag = True
     on_no_match: choice(OnNoMatch) = OnNoMatch.ERROR  # type: ignore[valid-type]
+
+
+class IncrementalConfig(Config):
+    """`incremental:`, for sources of which each run reads what is new."""
+
+    changed: choice(Changed) = Changed.READ  # type: ignore[valid-type]
+    column: Name | None = None
+    delay: Duration | None = None
+
+
+def _switched(value: Any) -> Any:
+    """`true` for an incremental source that has nothing more to say; `false` for none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
 
 
 class WatermarkConfig(Config):
@@ -232,6 +248,9 @@ class SourceConfig(NodeConfig):
     min_size: Size | None = None
     max_size: Size | None = None
     files: FilesConfig = FilesConfig()
+    incremental: Annotated[
+        IncrementalConfig | None, BeforeValidator(_switched, json_schema_input_type=IncrementalConfig | bool)
+    ] = None
     watermark: WatermarkConfig | None = None
     envelope: EnvelopeConfig | None = None
     format_schema: Any = None

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.nodes.terms.requirements import Requirements
+    from spark_jobs.scan.bookmarks import Incremental
     from spark_jobs.scan.files import InputFile
     from spark_jobs.scan.network.endpoint import Endpoint
 
@@ -109,6 +110,8 @@ class SourceStep(node.Step):
     typed_fields: tuple[SourceColumn, ...] = ()
     #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
     endpoint: Endpoint | None = None
+    #: How the source grows, where each run reads what is new of it; None where it reads all.
+    incremental: Incremental | None = None
     #: What records have to pass before anything else happens to them: pieces of files without any such are not read.
     passes: tuple[Test, ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.

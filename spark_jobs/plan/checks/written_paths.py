@@ -30,7 +30,8 @@ _NODE_PATHS = {
     "output": {"schema": paths.Kind.LITERAL},
 }
 _LETTERS = ("error_handling", "dlq")
-_LITERAL = (("pipeline", "rules_path"), ("pipeline", "log_rules"), ("pipeline", "metrics", "spool_dir"))
+_BOOKMARK = ("pipeline", "bookmark")
+_LITERAL = (("pipeline", "rules_path"), ("pipeline", "log_rules"), ("pipeline", "metrics", "spool_dir"), _BOOKMARK)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ class PipelineConfig(Config):
     date_locale: Annotated[Text, AfterValidator(_date_locale)] | None = None
     log_rules: Name | None = None
     include_provenance: Flag = False
+    bookmark: Name | None = None
     description: Text | None = None
 
 

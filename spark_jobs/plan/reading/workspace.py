@@ -86,6 +86,12 @@ class StorageConfig(Config):
     gcs: GcsConfig = GcsConfig()
 
 
+class BookmarksConfig(Config):
+    """`[bookmarks]`: the folder that holds what runs have read of incremental sources."""
+
+    dir: Name | None = None
+
+
 class ConnectionConfig(Config):
     """`[connections.NAME]`: where a database is."""
 
@@ -125,6 +131,7 @@ class _File(Config):
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()
     connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
+    bookmarks: BookmarksConfig = BookmarksConfig()
     behavior: BehaviorConfig = BehaviorConfig()
     local: LocalConfig = LocalConfig()
 
@@ -141,6 +148,7 @@ class Storage:
         staging: how sources are staged; None when that is not enabled.
         stores: how object stores are reached.
         connections: where databases are, by the names of their connections.
+        bookmark_dir: the folder of bookmarks, absolute or a URI; None: they are beside outputs.
         places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
     """
 
@@ -151,6 +159,7 @@ class Storage:
     staging: Settings | None = None
     stores: StoreSettings = field(default_factory=StoreSettings)
     connections: dict[str, str] = field(default_factory=dict)
+    bookmark_dir: str | None = None
     places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -185,7 +194,9 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
     if read is None or file is None:
         return Workspace()
     storage = replace(
-        _storage(read.storage, path.parent, file, found), connections=_connections(read.connections, file, found)
+        _storage(read.storage, path.parent, file, found),
+        connections=_connections(read.connections, file, found),
+        bookmark_dir=_folder(path.parent, read.bookmarks.dir),
     )
     folders = (path.parent, path.parent / read.channels.dir)
     return Workspace(storage, folders, keeps_decimal=read.behavior.decimal is not None)
@@ -309,6 +320,13 @@ def _scratch(written: str | None, folder: Path, file: SourceFile, found: Diagnos
     if scheme in location.WRITABLE:
         return str(location.parse(written)).rstrip("/")
     return _resolved(folder, location.local(written))
+
+
+def _folder(start: Path, written: str | None) -> str | None:
+    """A folder, which may be one of a store."""
+    if written is None or location.is_uri(written):
+        return written and written.rstrip("/")
+    return _resolved(start, written)
 
 
 def _resolved(folder: Path, path: str) -> str:

@@ -16,18 +16,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Destination
+    from spark_jobs.execute.delivery.destinations import Destinations
     from spark_jobs.execute.run.bookmark import Bookmark
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.bookmarks import Mark
-    from spark_jobs.stores.location import FilePath
 
 
 def show(path: Path, options: PlanOptions, diagnostics: str) -> int:
     """Print where the bookmark of a pipeline is, and what has been read of each source."""
 
-    def shown(plan: Plan, found: Bookmark, there: Destination[FilePath]) -> int:
+    def shown(plan: Plan, found: Bookmark, there: Destinations) -> int:
         sys.stdout.write("".join(printable(line) + "\n" for line in _lines(plan, found)))
         return ExitCode.SUCCESS
 
@@ -37,7 +36,7 @@ def show(path: Path, options: PlanOptions, diagnostics: str) -> int:
 def reset(path: Path, options: PlanOptions, diagnostics: str, sources: Sequence[str]) -> int:
     """Forget what has been read of some sources of a pipeline; of all of them where none is named."""
 
-    def forgotten(plan: Plan, found: Bookmark, there: Destination[FilePath]) -> int:
+    def forgotten(plan: Plan, found: Bookmark, there: Destinations) -> int:
         if unknown := [name for name in sources if name not in found.sources and name not in plan.sources]:
             text = f"the pipeline has no source '{unknown[0]}'; it has {', '.join(plan.sources)}"
             sys.stderr.write(printable(f"clinker bookmark error: {text}") + "\n")
@@ -56,7 +55,7 @@ def _with_bookmark(
     path: Path,
     options: PlanOptions,
     diagnostics: str,
-    work: Callable[[Plan, Bookmark, Destination[FilePath]], int],
+    work: Callable[[Plan, Bookmark, Destinations], int],
     *,
     is_reset: bool = False,
 ) -> int:
@@ -112,7 +111,7 @@ def _read(mark: Mark) -> str:
     return f"through {mark.get('through')} ({place})"
 
 
-def _forget(found: Bookmark, there: Destination[FilePath], kept: set[str]) -> None:
+def _forget(found: Bookmark, there: Destinations, kept: set[str]) -> None:
     """Publish the bookmark without some sources, as a run would; without any, it goes."""
     from spark_jobs.execute import identity, interrupts
     from spark_jobs.execute.delivery.destination import Content

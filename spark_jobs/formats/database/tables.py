@@ -56,7 +56,7 @@ class Part:
         """Some of its rows."""
         name = self.name if count == 1 else f"{self.name} ({number} of {count})"
         both = " AND ".join(filter(None, [self.condition, condition]))
-        return replace(self, condition=both, name=name, size=self.size // count)
+        return replace(self, condition=both, name=name, size=-(-self.size // count))
 
 
 @dataclass(frozen=True)

@@ -92,4 +92,4 @@ down: ## Stop them and remove their volumes
 
 .PHONY: clean
 clean: ## Remove everything that was made here, the environment included
-	@rm -rf .venv .tools dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse examples/*/output
+	@rm -rf .venv .tools .airflow-range dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse examples/*/output

@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
-try:
-    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
-
-    #: What a task comes back with when its trigger failed or took too long.
-    DEFERRAL_ERRORS: tuple[type[Exception], ...] = (TaskDeferralError, TaskDeferralTimeout)
-except ImportError:  # before Airflow 3.1 there is one for both
-    from airflow.exceptions import TaskDeferralError as _Failed
-
-    DEFERRAL_ERRORS = (_Failed,)
-
 
 class ClinkerError(AirflowException):
     """Any failure of a Clinker task."""

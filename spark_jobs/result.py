@@ -27,6 +27,7 @@ _COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {
     "outputs": list,
     "inputs": list,
     "metrics": dict,
+    "nodes": dict,
     "dlq_paths": list,
     "dlq_reasons": list,
 }
@@ -54,6 +55,8 @@ class RunResult:
 
     `outputs` says of each output its `name`, its `records` and how many `files` it has: those are the next ones of
     `output_files`. `inputs` says the same of the sources whose files are known.
+    `nodes` says of each node, in the order of the plan, its `kind` and how many records it got, handed on, filtered,
+    deduplicated and found `dead`.
     `taken_from` is the execution id of an earlier attempt that had done everything, so that this one did nothing.
     `dlq_path` is the first of `dlq_paths`: the common dead-letter file, where it has entries. `dlq_reasons` says why
     records died, the commonest reason first: `stage`, `field`, `category`, `count`, and an `example` with `file`,
@@ -81,6 +84,7 @@ class RunResult:
     inputs: tuple[Mapping[str, Any], ...] = ()
     metrics_path: str | None = None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     application_id: str | None = None
     taken_from: str | None = None
     error: RunError | None = None
@@ -108,6 +112,7 @@ class RunResult:
             "dlq_paths": list(self.dlq_paths),
             "dlq_reasons": list(self.dlq_reasons),
             "metrics": dict(self.metrics),
+            "nodes": dict(self.nodes),
         }
 
 
@@ -142,7 +147,8 @@ def of_dict(record: object) -> RunResult:
         values[key] = tuple(values.get(key) or ())
     if not values["dlq_paths"] and values.get("dlq_path"):
         values["dlq_paths"] = (values["dlq_path"],)  # an older job knows of one
-    values["metrics"] = dict(values.get("metrics") or {})
+    for key in ("metrics", "nodes"):
+        values[key] = dict(values.get(key) or {})
     return RunResult(**values)
 
 

@@ -31,6 +31,7 @@ FULL = result.RunResult(
     inputs=({"name": "s", "records": 12, "files": 3},),
     metrics_path="/o/m.json",
     metrics={"duration_ms": 12, "mode": "batch", "rate": 0.5, "none": None},
+    nodes={"s": {"kind": "source", "records_in": 12}},
     application_id="local-17",
     error=result.RunError("E304", "no such field", "p.yaml:1:2"),
 )
@@ -58,7 +59,7 @@ def test_record_carries_what_the_contract_lists() -> None:
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
         *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "taken_from"),
-        *("output_files", "outputs", "inputs", "metrics_path", "metrics", "application_id", "error"),
+        *("output_files", "outputs", "inputs", "metrics_path", "metrics", "nodes", "application_id", "error"),
     }
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from airflow.providers.common.compat.sdk import BaseOperatorLink, conf
 
-from clinker_provider import xcoms
+from clinker_provider import compat, xcoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class TemplatedLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The same, as Airflow asks for it."""
-        return self.url(operator)
+        return self.url(operator) if compat.MAKES_LINKS_IN_TASKS else compat.stored_link(ti_key, key_of(self))
 
     def url(self, operator: BaseOperator) -> str:
         """The URL, or an empty text when there is no template or no such thing.
@@ -75,15 +75,18 @@ class MetricsLink(TemplatedLink):
     needs = xcoms.METRICS_PATH
 
 
+def key_of(link: BaseOperatorLink) -> str:
+    """The key under which Airflow keeps a link's address."""
+    return f"_link_{type(link).__name__}"
+
+
 def show(ti: RuntimeTaskInstanceProtocol, link: BaseOperatorLink, url: str) -> None:
     """Let the page of a task that still runs show a link; Airflow does it at the end of the task only.
 
     Airflow's pages read links from its own database, whatever keeps the other XComs.
     """
-    from airflow.sdk.bases.xcom import BaseXCom
-
-    BaseXCom.set(
-        key=link.xcom_key,
+    compat.BaseXCom.set(
+        key=key_of(link),
         value=url,
         dag_id=ti.dag_id,
         task_id=ti.task_id,

@@ -31,8 +31,8 @@ from clinker_provider import (
     validation,
     xcoms,
 )
+from clinker_provider.compat import DEFERRAL_ERRORS, MAKES_LINKS_IN_TASKS
 from clinker_provider.exceptions import (
-    DEFERRAL_ERRORS,
     ClinkerConfigError,
     ClinkerConnectionError,
     ClinkerDeadLettersError,
@@ -761,6 +761,9 @@ class ClinkerSparkOperator(SubmittingOperator):
         def push() -> None:
             for key in keys:
                 context["ti"].xcom_push(key=key, value=pushed[key])
+            if not MAKES_LINKS_IN_TASKS:
+                for link, url in self._keep_links(self.link_values):
+                    show(context["ti"], link, url)
 
         if failure is None:
             _call_after_publishing("pushing the XComs", push)

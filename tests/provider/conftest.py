@@ -62,7 +62,7 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     Each has a run of its own: a run's processes are ended by its name, wherever on the machine they are.
     """
-    from airflow.sdk.bases.xcom import BaseXCom
+    from clinker_provider.compat import BaseXCom
 
     pushed: dict[str, Any] = {}
     ti = Mock(dag_id="d", task_id="run", run_id=f"manual__{uuid.uuid4()}", map_index=-1, try_number=1)

@@ -17,7 +17,7 @@ exceptions = LazyModule("clinker_provider.exceptions")
 
 def decorated(spark: Any, function: Any, **arguments: Any) -> Any:
     """The operator of a function, with the fake `spark-submit`."""
-    from airflow.sdk import DAG
+    from airflow.providers.common.compat.sdk import DAG
 
     from clinker_provider.decorators.clinker import clinker_task
 
@@ -89,7 +89,7 @@ def test_what_is_no_pipeline_ends_before_the_run(given: Any, spark: Any, context
 
 
 def test_the_decorator_is_found_under_task() -> None:
-    from airflow.sdk import task
+    from airflow.providers.common.compat.sdk import task
 
     assert task.clinker.__name__ == "clinker_task"
 
@@ -115,7 +115,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def group(folder: Path, **arguments: Any) -> Any:
-    from airflow.sdk import DAG
+    from airflow.providers.common.compat.sdk import DAG
 
     from clinker_provider.task_groups.pipelines import ClinkerTaskGroup
 

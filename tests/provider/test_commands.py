@@ -105,7 +105,7 @@ def test_mended_dead_letters_are_replayed(folder: Path, context: Any) -> None:
 
 @pytest.mark.parametrize("path", ["", "None", None])
 def test_without_dead_letters_there_is_nothing_to_replay(path: Any, folder: Path, context: Any) -> None:
-    from airflow.sdk.exceptions import AirflowSkipException
+    from airflow.providers.common.compat.sdk import AirflowSkipException
 
     with pytest.raises(AirflowSkipException):
         replay(folder, path).execute(context)

@@ -88,7 +88,7 @@ def test_sensor_waits_for_enough(letters: Path) -> None:
 
 @pytest.mark.airflow
 def test_deferred_sensor_goes_on_when_the_trigger_fires(tmp_path: Path) -> None:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     from clinker_provider.triggers.dead_letters import DeadLettersTrigger
 

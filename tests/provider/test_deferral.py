@@ -121,7 +121,7 @@ def yarn(spark: Any, monkeypatch: pytest.MonkeyPatch, port: int, **arguments: An
 
 
 def deferred(operator: Any, context: Any) -> Any:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     with pytest.raises(TaskDeferred) as raised:
         operator.execute(context)
@@ -244,7 +244,7 @@ def test_a_task_that_is_cleared_while_deferred_ends_its_job(
 def test_a_trigger_that_failed_leaves_no_job(
     rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.sdk.exceptions import TaskDeferralError
+    from tests.provider.airflow_of import TaskDeferralError
 
     known, port = rest
     deferred(standalone(spark, monkeypatch, port), context)

@@ -76,7 +76,7 @@ def operator(folder: Path, running: tuple[str, int], monkeypatch: pytest.MonkeyP
 
 
 def deferred(task: Any, context: Any) -> Any:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     with pytest.raises(TaskDeferred) as raised:
         task.execute(context)

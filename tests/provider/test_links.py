@@ -16,8 +16,7 @@ def link(name: str, templates: dict[str, str] | None, values: dict[str, Any] = V
     from clinker_provider.links import clinker
 
     operator: Any = SimpleNamespace(link_templates=templates, link_values=values)
-    ti_key: Any = None
-    return str(getattr(clinker, name)().get_link(operator, ti_key=ti_key))
+    return str(getattr(clinker, name)().url(operator))
 
 
 def test_placeholders_are_filled_and_quoted() -> None:
@@ -46,6 +45,24 @@ def test_without_an_event_log_there_is_no_history(leaves_event_log: bool, url: s
         leaves_event_log=leaves_event_log,
     )
     assert clinker.SparkHistoryLink().url(operator) == url
+
+
+def test_links_of_airflow_2_are_stored_by_the_task_and_read_by_its_web_server(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clinker_provider import compat
+    from clinker_provider.links import clinker
+    from clinker_provider.operators import spark as operators
+
+    monkeypatch.setattr(compat, "MAKES_LINKS_IN_TASKS", False)
+    monkeypatch.setattr(operators, "MAKES_LINKS_IN_TASKS", False)
+    monkeypatch.setattr(compat.XCom, "get_value", lambda ti_key, key: context["ti"].pushed.get(key))
+    job = {"exit": 2, "record": {"dlq_count": 1, "dlq_path": "/data/dead.csv"}}
+    operator = spark.operator(job, link_templates={"dlq_url": "https://f{dlq_path}"})
+    operator.execute(context)
+    unknowing, ti_key = SimpleNamespace(), SimpleNamespace()
+    assert clinker.DeadLettersLink().get_link(unknowing, ti_key=ti_key) == "https://f/data/dead.csv"
+    assert clinker.MetricsLink().get_link(unknowing, ti_key=ti_key) == ""
 
 
 def test_unknown_placeholders_are_named() -> None:

@@ -60,7 +60,7 @@ def test_a_result_is_waited_for(tmp_path: Path, context: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["ClinkerResultSensor", "ClinkerMetricsSensor"])
 def test_waiting_in_the_triggerer(kind: str, tmp_path: Path, context: Any) -> None:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     from clinker_provider.triggers.looking import LookingTrigger
 
@@ -110,7 +110,7 @@ class Task:
 
 
 def told(**found: Any) -> list[str]:
-    from airflow.sdk import DAG
+    from airflow.providers.common.compat.sdk import DAG
 
     from clinker_provider.notifications.dead_letters import ClinkerDeadLettersNotifier
 
@@ -138,7 +138,7 @@ def test_nobody_is_told_of_a_clean_run() -> None:
 
 
 def test_another_notifier_may_send_it() -> None:
-    from airflow.sdk import DAG, BaseNotifier
+    from airflow.providers.common.compat.sdk import DAG, BaseNotifier
 
     from clinker_provider.notifications.dead_letters import ClinkerDeadLettersNotifier
 

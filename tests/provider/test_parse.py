@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 ORDERS = REPOSITORY / "examples" / "orders" / "pipeline.yaml"
 
 DAG_FILE = """
-from airflow.sdk import dag
+from airflow.providers.common.compat.sdk import dag
 from clinker_provider.operators.spark import ClinkerSparkOperator
 
 @dag(dag_id="parsed", schedule=None)
@@ -31,7 +31,7 @@ parsed()
 
 def parse(folder: Path, arguments: str) -> Any:
     """The DagBag of a DAG file that stands beside `p.yaml`."""
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.provider.airflow_of import DagBag
 
     (folder / "dag_file.py").write_text(DAG_FILE.format(arguments=arguments))
     return DagBag(dag_folder=str(folder))
@@ -253,7 +253,7 @@ def test_what_does_not_run_yet_is_an_import_error(folder: Path) -> None:
 
 
 def test_mapped_operator_is_parsed_unseen(folder: Path) -> None:
-    from airflow.dag_processing.dagbag import DagBag
+    from tests.provider.airflow_of import DagBag
 
     break_pipeline(folder)
     (folder / "dag_file.py").write_text(
@@ -264,13 +264,13 @@ def test_mapped_operator_is_parsed_unseen(folder: Path) -> None:
     )
     bag = DagBag(dag_folder=str(folder))
     assert bag.import_errors == {}
-    assert bag.dags["parsed"].task_dict["run"].is_mapped
+    assert type(bag.dags["parsed"].task_dict["run"]).__name__ == "MappedOperator"
 
 
 def test_parsing_many_operators_needs_no_spark_and_little_time(tmp_path: Path) -> None:
     code = f"""
 import json, sys, time
-from airflow.sdk import DAG
+from airflow.providers.common.compat.sdk import DAG
 from clinker_provider.operators.spark import ClinkerSparkOperator
 began = time.perf_counter()
 with DAG("many", schedule=None):
@@ -288,7 +288,8 @@ print(json.dumps([took, loaded]))
 
 
 def test_example_dags_are_read_without_error() -> None:
-    from airflow.dag_processing.dagbag import DagBag
+    pytest.importorskip("airflow.sdk", reason="the examples are written for Airflow 3")
+    from tests.provider.airflow_of import DagBag
 
     bag = DagBag(dag_folder=str(REPOSITORY / "dags"))
     assert bag.import_errors == {}
@@ -297,11 +298,11 @@ def test_example_dags_are_read_without_error() -> None:
 
 def test_dags_are_serialized_alike_every_time(folder: Path) -> None:
     """A value that changes from parse to parse would make a new version of the DAG each time."""
-    from airflow.serialization.serialized_objects import DagSerialization
+    from tests.provider.airflow_of import serialized
 
     seen = {
         json.dumps(
-            DagSerialization.to_dict(parse(folder, 'pipeline="p.yaml", force=True').dags["parsed"])["dag"]["tasks"],
+            serialized(parse(folder, 'pipeline="p.yaml", force=True').dags["parsed"])["dag"]["tasks"],
             sort_keys=True,
             default=str,
         )

@@ -39,7 +39,7 @@ def test_it_follows_the_schema_of_airflow() -> None:
 
 @pytest.mark.airflow
 def test_every_public_class_is_in_a_listed_module() -> None:
-    from airflow.sdk import BaseHook, BaseOperator, BaseOperatorLink
+    from airflow.providers.common.compat.sdk import BaseHook, BaseOperator, BaseOperatorLink
     from airflow.triggers.base import BaseTrigger
 
     listed = {module for key in ("operators", "sensors", "hooks", "triggers") for module in modules(key)}
@@ -82,7 +82,10 @@ def test_every_template_field_is_an_attribute() -> None:
 
 @pytest.mark.airflow
 def test_settings_are_readable_through_airflow() -> None:
-    from airflow.sdk import conf
+    from airflow.providers.common.compat.sdk import conf
+    from airflow.providers_manager import ProvidersManager
+
+    ProvidersManager().initialize_providers_configuration()
 
     assert conf.get("clinker", "validate") == "parse"
     assert conf.getfloat("clinker", "kill_grace_s") == 3.0

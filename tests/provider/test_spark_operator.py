@@ -560,7 +560,7 @@ def test_timeout_ends_every_process_of_the_run(
         kill_grace_s=0.5,
         execution_timeout=timedelta(seconds=1),
     )
-    from airflow.sdk.exceptions import AirflowTaskTimeout
+    from airflow.providers.common.compat.sdk import AirflowTaskTimeout
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
 
@@ -587,7 +587,7 @@ def test_timeout_ends_every_process_of_the_run(
 
 
 def _kind(name: str) -> type[BaseException]:
-    from airflow.sdk import exceptions as of_airflow
+    from airflow.providers.common.compat import sdk as of_airflow
 
     found: type[BaseException] = getattr(of_airflow if name.startswith("Airflow") else exceptions, name)
     return found

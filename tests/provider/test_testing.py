@@ -27,7 +27,7 @@ nodes:
 
 
 def task(folder: Path, **arguments: Any) -> Any:
-    from airflow.sdk import DAG
+    from airflow.providers.common.compat.sdk import DAG
 
     from clinker_provider.operators.spark import ClinkerSparkOperator
 

@@ -171,10 +171,11 @@ def outcome(
         inputs=_inputs(run),
         metrics_path=path,
         metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
+        nodes=_nodes(run),
         application_id=run.application.get("application_id"),
         error=error,
     )
-    return Outcome(record, _nodes(run))
+    return Outcome(record, record.nodes)
 
 
 def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:

@@ -1,0 +1,37 @@
+"""What the provider uses of Airflow that `airflow.providers.common.compat.sdk` does not have, by Airflow's version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.providers.common.compat.sdk import XCom
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey
+
+try:
+    from airflow.sdk.bases.xcom import BaseXCom
+
+    #: Whether a task's links are made where it runs. Airflow 2 makes them in its web server, which has no task.
+    MAKES_LINKS_IN_TASKS = True
+except ImportError:
+    from airflow.models.xcom import BaseXCom  # type: ignore[no-redef]
+
+    MAKES_LINKS_IN_TASKS = False
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
+
+    #: What a task comes back with when its trigger failed or took too long.
+    DEFERRAL_ERRORS: tuple[type[Exception], ...] = (TaskDeferralError, TaskDeferralTimeout)
+except ImportError:  # before Airflow 3.1 there is one for both
+    from airflow.exceptions import TaskDeferralError as _Failed
+
+    DEFERRAL_ERRORS = (_Failed,)
+
+__all__ = ["DEFERRAL_ERRORS", "MAKES_LINKS_IN_TASKS", "BaseXCom", "stored_link"]
+
+
+def stored_link(ti_key: TaskInstanceKey, key: str) -> str:
+    """The address that a task has stored under a key; empty where there is none."""
+    return str(XCom.get_value(ti_key=ti_key, key=key) or "")

@@ -1,0 +1,75 @@
+"""What tests use of Airflow beside `airflow.providers.common.compat.sdk`, at the places where each version has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.common.compat.sdk import mask_secret
+
+try:
+    from airflow.dag_processing.dagbag import DagBag
+except ImportError:  # Airflow 3.1 and before
+    from airflow.models.dagbag import DagBag
+
+try:
+    from airflow.sdk.exceptions import TaskDeferralError
+except ImportError:  # Airflow 3.0 and before
+    from airflow.exceptions import TaskDeferralError
+
+try:
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+except ImportError:  # Airflow 2
+    from airflow.utils.context import OutletEventAccessors
+
+__all__ = [
+    "DagBag",
+    "OutletEventAccessors",
+    "TaskDeferralError",
+    "forget_secrets",
+    "mask_secret",
+    "rendered_fields",
+    "serialized",
+    "told_through",
+]
+
+
+def serialized(dag: Any) -> Any:
+    """A DAG in the form in which Airflow stores it."""
+    try:
+        from airflow.serialization.serialized_objects import DagSerialization
+    except ImportError:  # Airflow 3.1 and before
+        from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
+    return DagSerialization.to_dict(dag)
+
+
+def told_through(accessor: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The URIs of the assets that were added to an alias, with what is told of them."""
+    if hasattr(accessor, "dataset_alias_events"):  # Airflow 2
+        return [(each.dest_dataset_uri, each.extra) for each in accessor.dataset_alias_events]
+    return [(each.dest_asset_key.uri, each.extra) for each in accessor.asset_alias_events]
+
+
+def forget_secrets() -> None:
+    """Let Airflow hide no value any more."""
+    try:
+        from airflow.sdk._shared.secrets_masker import reset_secrets_masker
+    except ImportError:  # Airflow 2
+        from airflow.utils.log import secrets_masker
+
+        found = secrets_masker._secrets_masker()
+        found.patterns, found.replacer = set(), None
+    else:
+        reset_secrets_masker()
+
+
+def rendered_fields(task: Any) -> dict[str, Any]:
+    """The rendered fields of a task as Airflow stores them."""
+    try:
+        from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+    except ImportError:  # Airflow 2
+        from airflow.providers.common.compat.sdk import redact
+        from airflow.serialization.helpers import serialize_template_field
+
+        fields = {name: serialize_template_field(getattr(task, name), name) for name in task.template_fields}
+        return {name: redact(value, name) for name, value in fields.items()}
+    return dict(_serialize_rendered_fields(task))

@@ -45,7 +45,7 @@ def serialized(dag: Any) -> Any:
 def told_through(accessor: Any) -> list[tuple[str, dict[str, Any]]]:
     """The URIs of the assets that were added to an alias, with what is told of them."""
     if hasattr(accessor, "dataset_alias_events"):  # Airflow 2
-        return [(each.dest_dataset_uri, each.extra) for each in accessor.dataset_alias_events]
+        return [(each["dest_dataset_uri"], each["extra"]) for each in accessor.dataset_alias_events]
     return [(each.dest_asset_key.uri, each.extra) for each in accessor.asset_alias_events]
 
 

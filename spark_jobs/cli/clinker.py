@@ -144,6 +144,7 @@ def _run_options(arguments: argparse.Namespace) -> RunOptions:
         log_level=arguments.log_level,
         log_format=arguments.log_format,
         metrics_spool_dir=arguments.metrics_spool_dir,
+        report=arguments.report,
         remote=arguments.remote or _endpoint(arguments.master),
         master=arguments.master,
         diagnostics=arguments.diagnostics,
@@ -574,6 +575,7 @@ def _add_run(commands: Any) -> None:
         "--log-format", choices=("text", "json"), default="text", help="format of log lines (default: text)"
     )
     command.add_argument("--metrics-spool-dir", metavar="DIR", help="folder for the run's metrics file")
+    command.add_argument("--report", type=Path, metavar="FILE", help="write a page about the run, as HTML")
     command.add_argument(
         "--remote", metavar="URL", help="a Spark Connect endpoint: sc://host:port; default: SPARK_REMOTE"
     )

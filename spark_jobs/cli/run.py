@@ -47,6 +47,7 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
             problems += _show(previews, options)
         with interrupts.ignored():
             _record(outcome.result, options)
+            _write_page(outcome, plan, options, masked)
             told.tell(problems)
             with standard_streams.given_up("clinker run", sys.stdout):
                 _tell(outcome, options, names.batch_id, masked)
@@ -99,6 +100,20 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
         except OSError as error:
             # The line on standard output tells the scheduler as well.
             logging.getLogger("clinker").warning("the result record is not written: %s", error)
+
+
+def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Callable[[str], str]) -> None:
+    """The page for people, where one is wanted and something was done."""
+    if options.report is None or not outcome.document:
+        return
+    from spark_jobs.cli import run_page
+
+    try:
+        options.report.write_text(run_page.page(outcome.document, plan, masked), encoding="utf-8")
+    except OSError as error:
+        # What the run was for is there.
+        reason = error.strerror or error
+        logging.getLogger("clinker").warning("the report is not written: %s: %s", options.report, reason)
 
 
 def _tell(outcome: Outcome, options: RunOptions, batch_id: str, masked: Callable[[str], str]) -> None:

@@ -69,6 +69,7 @@ class RunOptions(PlanOptions):
         log_level: `error`, `warn`, `info`, `debug` or `trace`.
         log_format: `text` or `json`.
         metrics_spool_dir: overrides `pipeline.metrics.spool_dir`.
+        report: the page that tells of the run, as HTML; None: no page.
         remote: a Spark Connect endpoint, `sc://host:port`.
         master: a Spark master; None leaves it to the session that is there, or `local[threads]`.
         in_process: whether all tasks run in this process, one after the other, without Spark.
@@ -95,6 +96,7 @@ class RunOptions(PlanOptions):
     log_level: str = "info"
     log_format: str = "text"
     metrics_spool_dir: str | None = None
+    report: Path | None = None
     remote: str | None = None
     master: str | None = None
     in_process: bool = False

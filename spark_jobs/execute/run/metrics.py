@@ -35,10 +35,17 @@ _LONGEST_NAME_BYTES = 200
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: the record for its scheduler, and what each node did with its records."""
+    """How a run ended.
+
+    Args:
+        result: the record for its scheduler.
+        nodes: what each node did with its records.
+        document: what a metrics file of the run says, whether one is wanted or not; empty of a run that did nothing.
+    """
 
     result: result.RunResult
     nodes: Mapping[str, Mapping[str, Any]]
+    document: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,11 +93,9 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     """
     finished = datetime.now(UTC)
     folder = _folder(folder, run.plan)
-    path = None
-    if folder:
-        document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
-        path = _written(Path(folder), run.identity, document)
-    return outcome(run, finished, exit_code, error, path)
+    document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
+    path = _written(Path(folder), run.identity, document) if folder else None
+    return replace(outcome(run, finished, exit_code, error, path), document=document)
 
 
 def refused(

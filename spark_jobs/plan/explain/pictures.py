@@ -110,6 +110,11 @@ def svg(plan: Plan) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{_drawn(plan)}\n'
 
 
+def drawing(plan: Plan, records: Mapping[Edge, int]) -> str:
+    """The plan as an element of a page, with the numbers of records that passed along its edges."""
+    return _drawn(plan, records)
+
+
 def page(plan: Plan) -> str:
     """The picture with the columns of each node below it."""
     title = html.escape(printable(plan.name))
@@ -146,7 +151,7 @@ class _Box:
     top: float = 0.0
 
 
-def _drawn(plan: Plan) -> str:
+def _drawn(plan: Plan, records: Mapping[Edge, int] | None = None) -> str:
     passing = edges.edges(plan)
     boxes = _placed(plan, passing)
     wide = max((box.middle + box.width / 2 for box in boxes.values()), default=0.0) + _MARGIN
@@ -159,7 +164,8 @@ def _drawn(plan: Plan) -> str:
     leaving = Counter(edge.producer for edge in passing)
     for edge in passing:
         is_alone = leaving[edge.producer] == 1
-        path, label = _line(boxes[edge.producer], boxes[edge.consumer], edge, is_alone=is_alone)
+        count = records.get(edge) if records else None
+        path, label = _line(boxes[edge.producer], boxes[edge.consumer], edge, count, is_alone=is_alone)
         parts.append(path)
         labels.append(label)
     parts += [_box(box) for box in boxes.values()]
@@ -227,13 +233,14 @@ def _box(box: _Box) -> str:
     )
 
 
-def _line(producer: _Box, consumer: _Box, edge: Edge, *, is_alone: bool) -> tuple[str, str]:
+def _line(producer: _Box, consumer: _Box, edge: Edge, count: int | None, *, is_alone: bool) -> tuple[str, str]:
     """The line of an edge, and its label, at that end of it where fewer lines meet.
 
     Args:
         producer: where it begins.
         consumer: where it ends.
         edge: the edge.
+        count: how many records passed along it; None where that is not known.
         is_alone: whether the producer has no other one.
     """
     x1, y1, x2, y2 = producer.middle, producer.top + _HEIGHT, consumer.middle, consumer.top
@@ -244,6 +251,8 @@ def _line(producer: _Box, consumer: _Box, edge: Edge, *, is_alone: bool) -> tupl
         f'{x2:.1f} {y2:.1f}"><title>{html.escape(printable(edge.passage))}</title></path>'
     )
     text = _label(edge) or word
+    if count is not None:
+        text = f"{text}: {count:,}" if text else f"{count:,}"
     if not text:
         return path, ""
     t = 0.3 if is_alone else 0.7

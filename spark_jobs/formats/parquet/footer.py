@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,10 +21,11 @@ MOST_BYTES = 512 << 10
 _END = b"PAR1"
 _TAIL = struct.Struct("<I4s")
 _MOST_DEPTH = 32
-_REPEATED = 2
+#: The numbers of fields are below that.
+_MOST_NUMBER = 1 << 15
 #: Types of fields.
-_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-_NUMBERS = (_I16, _I32, _I64)
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+_NUMBERS = (I16, I32, I64)
 #: The physical types of columns whose lowest and highest values are understood.
 _VALUES: Mapping[int, Callable[[bytes], Any]] = {
     1: lambda data: struct.unpack("<i", data)[0],
@@ -59,31 +59,6 @@ class Group:
     chunks: Mapping[str, Chunk]
 
 
-@dataclass(frozen=True)
-class Extent:
-    """Where the pages of a column of values are in a row group.
-
-    Args:
-        path: the names that lead to the column, the one at the top first.
-        kind: its physical type.
-        length: how many bytes each value has, where all have the same.
-        repetition: how many lists it is within.
-        codec: how its pages are compressed; 0 where they are not.
-        values: how many values it has, nulls included.
-        start: where its first page begins.
-        end: where its last one ends.
-    """
-
-    path: tuple[str, ...]
-    kind: int
-    length: int
-    repetition: int
-    codec: int
-    values: int
-    start: int
-    end: int
-
-
 class Unclear(Exception):
     """Bytes that are no structure."""
 
@@ -95,20 +70,12 @@ def groups(stream: Stream) -> list[Group]:
         FormatError: the file cannot be read.
     """
     try:
-        found = _footer(stream)
-        return [] if found is None else _groups(found)
-    except _NOT_UNDERSTOOD:
+        size = size_of(stream)
+        if size is None or size > MOST_BYTES:
+            return []
+        return _groups(_Fields(bytes_of(stream, size)).structure(0))
+    except NOT_UNDERSTOOD:
         return []
-
-
-def extents(stream: Stream) -> list[list[Extent]] | None:
-    """Where the columns of each row group are; None where the footer is not understood.
-
-    Raises:
-        FormatError: the file cannot be read.
-    """
-    data = _bytes(stream)
-    return None if data is None else _extents_of(data)
 
 
 def structure(data: bytes) -> tuple[dict[int, Any], int]:
@@ -120,77 +87,36 @@ def structure(data: bytes) -> tuple[dict[int, Any], int]:
     fields = _Fields(data)
     try:
         return fields.structure(0), fields.at
-    except _NOT_UNDERSTOOD as problem:
+    except NOT_UNDERSTOOD as problem:
         raise Unclear from problem
 
 
 #: What reading a structure raises where there is none.
-_NOT_UNDERSTOOD = (Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError)
+NOT_UNDERSTOOD = (Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError)
 
 
-@lru_cache(maxsize=2)
-def _extents_of(data: bytes) -> list[list[Extent]] | None:
-    """Returns the extents in a footer. Kept, because the tasks of a process read many splits of one file."""
-    try:
-        return _extents(_Fields(data).structure(0))
-    except _NOT_UNDERSTOOD:
-        return None
+def size_of(stream: Stream) -> int | None:
+    """How many bytes a file's footer has; None where there is none. The position is anywhere afterwards.
 
-
-def _footer(stream: Stream) -> dict[int, Any] | None:
-    data = _bytes(stream)
-    return None if data is None else _Fields(data).structure(0)
-
-
-def _bytes(stream: Stream) -> bytes | None:
-    """The bytes of a footer; None where there is none, or it is long."""
+    Raises:
+        FormatError: the file cannot be read.
+    """
     before = stream.size() - _TAIL.size
     if before < 0:
         return None
     stream.seek(before)
     size, end = _TAIL.unpack(_exactly(stream, _TAIL.size))
-    if end != _END or size > min(MOST_BYTES, before):
-        return None
-    stream.seek(before - size)
+    return None if end != _END or size > before else int(size)
+
+
+def bytes_of(stream: Stream, size: int) -> bytes:
+    """The bytes of a footer that has so many; the position is behind them afterwards.
+
+    Raises:
+        FormatError: the file cannot be read.
+    """
+    stream.seek(stream.size() - _TAIL.size - size)
     return _exactly(stream, size)
-
-
-def _extents(footer: dict[int, Any]) -> list[list[Extent]]:
-    columns = _columns(footer[2])
-    found = []
-    for group in footer[4]:
-        mine = []
-        for chunk, (path, kind, length, repetition) in zip(group[1], columns, strict=True):
-            about = chunk[3]
-            start, dictionary = _count(about[9]), about.get(11, 0)
-            # Arrow does the same with files of old writers, whose footer has a zero there.
-            if 0 < dictionary < start:
-                start = dictionary
-            end = start + _count(about[7])
-            mine.append(Extent(path, kind, length, repetition, _count(about[4]), _count(about[5]), start, end))
-        found.append(mine)
-    return found
-
-
-def _columns(elements: list[dict[int, Any]]) -> list[tuple[tuple[str, ...], int, int, int]]:
-    """The columns of values of a schema: names, physical type, length of values, and how many lists they are within."""
-    found: list[tuple[tuple[str, ...], int, int, int]] = []
-    #: The structures that are open: how many members they still have, their names, and lists.
-    opened: list[tuple[int, tuple[str, ...], int]] = [(_count(elements[0].get(5, 0)), (), 0)]
-    for element in elements[1:]:
-        while opened and not opened[-1][0]:
-            opened.pop()
-        left, names, lists = opened.pop()
-        opened.append((left - 1, names, lists))
-        names = (*names, element[4].decode())
-        lists += element.get(3) == _REPEATED
-        if 1 in element:
-            found.append((names, element[1], _count(element.get(2, 0)), lists))
-        else:
-            opened.append((_count(element.get(5, 0)), names, lists))
-        if len(opened) > _MOST_DEPTH * 8:
-            raise Unclear
-    return found
 
 
 def _exactly(stream: Stream, size: int) -> bytes:
@@ -252,6 +178,8 @@ class _Fields:
         number = 0
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self._signed()
+            if not 0 <= number < _MOST_NUMBER:
+                raise Unclear  # Arrow would take it for another one
             found[number] = self._value(head & 0xF, depth)
         return found
 
@@ -281,17 +209,17 @@ class _Fields:
     def _value(self, kind: int, depth: int) -> Any:
         if kind in _NUMBERS:
             return self._signed()
-        if kind == _BINARY:
+        if kind == BINARY:
             return self._take(self._number())
-        if kind == _STRUCT:
+        if kind == STRUCT:
             return self.structure(depth + 1)
-        if kind in (_LIST, _SET):
+        if kind in (LIST, SET):
             return self._list(depth)
-        if kind in (_TRUE, _FALSE):
-            return kind == _TRUE
-        if kind == _BYTE:
+        if kind in (TRUE, FALSE):
+            return kind == TRUE
+        if kind == BYTE:
             return self._byte()
-        if kind == _DOUBLE:
+        if kind == DOUBLE:
             return self._take(8)
         raise Unclear  # Footers have no maps.
 
@@ -303,6 +231,6 @@ class _Fields:
         if size > len(self._data) - self.at:
             raise Unclear  # each has a byte at least
         kind = head & 0xF
-        if kind in (_TRUE, _FALSE):
-            return [self._byte() == _TRUE for _ in range(size)]
+        if kind in (TRUE, FALSE):
+            return [self._byte() == TRUE for _ in range(size)]
         return [self._value(kind, depth + 1) for _ in range(size)]

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_jobs.formats.parquet.footer import Extent
+    from spark_jobs.formats.parquet.extents import Extent
     from spark_jobs.scan.changes import Stream
 
 _HEADER_BYTES, _MOST_HEADER_BYTES = 256, 16 << 20
+#: Arrow would take a larger number for a small one.
+_MOST_NUMBER = 1 << 31
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _DELTA_TEXTS = 7
 _BYTES, _FIXED = 6, 7
@@ -90,10 +92,10 @@ def most_rows(
     """
     row_bytes = 0.0
     for extent in extents:
-        if extent.path[0] in chosen:
+        if extent.column.top in chosen:
             row_bytes += _row_bytes(stream, extent, group_rows, batch_rows, budget, most, name)
             if row_bytes > most:
-                raise _too_large(f"a row of column '{extent.path[0]}' may take {int(row_bytes)} bytes", most, name)
+                raise _too_large(f"a row of column '{extent.column.top}' may take {int(row_bytes)} bytes", most, name)
     return max(1, min(batch_rows, int(budget // max(row_bytes, 1.0))))
 
 
@@ -104,10 +106,10 @@ def _row_bytes(
     densest, longest, values, largest = 0.0, 0, 0, 0
     pages: list[_Page] = []
     # What is short enough for as many values as are read at a time needs no closer look.
-    at_once = extent.values if extent.repetition else batch_rows
+    at_once = extent.values if extent.column.repetition else batch_rows
     for page in _pages(stream, extent, name):
         if max(page.size, page.packed) > most:
-            raise _too_large(f"column '{'.'.join(extent.path)}' has a page of {page.size} bytes", most, name)
+            raise _too_large(f"column '{extent.column.path}' has a page of {page.size} bytes", most, name)
         if page.kind == _DICTIONARY:
             width = _longest_entry(stream, extent, page, at_once, budget, name)
             longest = max(longest, width)
@@ -119,13 +121,13 @@ def _row_bytes(
         if page.encoding == _DELTA_TEXTS and page.size * max(page.values, 1) > budget:
             # Each text may begin with as much as all of them say.
             longest = max(longest, page.size)
-    if not extent.repetition and values != group_rows:
-        raise broken(f"column '{'.'.join(extent.path)}' has {values} values, and its row group {group_rows} rows", name)
-    width = _WIDTHS.get(extent.kind, 0) if extent.kind not in (_BYTES, _FIXED) else _TEXT_BYTES
-    if extent.kind == _FIXED:
-        width += extent.length
+    if not extent.column.repetition and values != group_rows:
+        raise broken(f"column '{extent.column.path}' has {values} values, and its row group {group_rows} rows", name)
+    width = _WIDTHS.get(extent.column.kind, 0) if extent.column.kind not in (_BYTES, _FIXED) else _TEXT_BYTES
+    if extent.column.kind == _FIXED:
+        width += extent.column.length
     one = max(width, 1) + max(longest, densest)
-    if not extent.repetition:
+    if not extent.column.repetition:
         return one
     one += _OBJECT_BYTES
     if values * one <= budget:
@@ -163,7 +165,8 @@ def _page(stream: Stream, at: int, name: str) -> _Page:
     values, encoding = about.get(1, 0), about.get(4 if kind == _DATA_V2 else 2, 0)
     levels = about.get(6, 0) if kind == _DATA_V2 else None
     numbers = (unpacked, packed, values, encoding, levels or 0)
-    if not all(isinstance(number, int) and number >= 0 for number in numbers) or not isinstance(kind, int):
+    are_numbers = all(isinstance(number, int) and 0 <= number < _MOST_NUMBER for number in numbers)
+    if not are_numbers or not isinstance(kind, int):
         raise broken(f"the header of a page at byte {at} cannot be read", name)
     return _Page(kind, at + length, packed, unpacked, values, encoding, levels)  # type: ignore[arg-type]  # checked
 
@@ -204,7 +207,7 @@ def _header(data: bytes, at: int) -> tuple[dict[int, Any], int]:
 
 def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, budget: int, name: str) -> int:
     """How long the longest entry of a dictionary is; more where that makes no difference."""
-    if extent.kind != _BYTES:
+    if extent.column.kind != _BYTES:
         return 0
     longest = max(page.size - _SIZE.size * page.values, 0)
     if longest * values <= budget:
@@ -214,7 +217,7 @@ def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, bud
         return longest
     longest = _longest_of(data)
     if longest > len(data):
-        raise broken(f"the dictionary of column '{'.'.join(extent.path)}' leads out of its page", name)
+        raise broken(f"the dictionary of column '{extent.column.path}' leads out of its page", name)
     return longest
 
 
@@ -258,7 +261,7 @@ def _unpacked(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
 def _longest_row(stream: Stream, extent: Extent, pages: Sequence[_Page], name: str) -> int:
     """How many values the longest row of a list has."""
     longest = open_row = 0
-    width = extent.repetition.bit_length()
+    width = extent.column.repetition.bit_length()
     for page in pages:
         data = _levels(stream, extent, page)
         if data is None:

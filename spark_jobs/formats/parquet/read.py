@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from spark_jobs.formats.parquet import footer, pages, statistics
+from spark_jobs.formats.parquet.extents import Extents
 from spark_jobs.formats.typed import natural, reader
 from spark_jobs.formats.typed.reader import PassedOver
 from spark_jobs.scan import changes
@@ -254,15 +255,18 @@ def _rows_at_a_time(
 ) -> Callable[[int], int]:
     """How many rows of each row group Arrow may make at a time, whatever they are in the file."""
     budget = _budget(wanted)
+    # A split without row groups needs no footer.
+    known: list[Extents] = []
 
     def of(group: int) -> int:
-        # A split without row groups needs no footer.
-        places = footer.extents(stream)
+        if not known:
+            known.append(Extents(stream, wanted.record_bytes, name))
+            if len(known[0]) != opened.num_row_groups:
+                raise pages.broken("its footer is broken", name)
+        places = known[0].of(group)
         least = _rows_of_a_block(opened.metadata, [group], wanted.block_bytes)
-        if places is None or len(places) != opened.num_row_groups:
-            return least
         rows = _rows(opened.metadata, [group])
-        return pages.most_rows(stream, places[group], chosen, rows, least, budget, wanted.record_bytes, name)
+        return pages.most_rows(stream, places, chosen, rows, least, budget, wanted.record_bytes, name)
 
     return of
 

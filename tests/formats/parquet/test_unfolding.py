@@ -15,6 +15,7 @@ from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.parquet import footer, pages
+from spark_jobs.formats.parquet.extents import Extents
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import changes, files
 from spark_jobs.scan.files import FormatError
@@ -115,10 +116,11 @@ def test_a_header_of_a_page_is_read_as_any_structure_is(tmp_path: Path) -> None:
         pq.write_table(table, path, data_page_version=version, data_page_size=500, write_page_checksum=True)
         data = path.read_bytes()
         with changes.opened(files.describe(str(path), path.name)) as stream:
-            (extents,) = footer.extents(stream) or []
-            starts = [page.data for extent in extents for page in pages._pages(stream, extent, path.name)]
+            found = Extents(stream, 0, path.name)
+            assert len(found) == 1
+            starts = [page.data for extent in found.of(0) for page in pages._pages(stream, extent, path.name)]
         assert len(starts) > 10
-        for extent in extents:
+        for extent in found.of(0):
             quick, end = pages._header(data, extent.start)
             whole, size = footer.structure(data[extent.start :])
             assert end == extent.start + size

@@ -45,6 +45,12 @@ if TYPE_CHECKING:
 _FEW_RECORDS, _FEW_BYTES = 200_000, 256 << 20
 _MOST_HEADING = 1 << 20
 _CONVERSIONS = (Category.TYPE_COERCION, Category.REQUIRED_CONVERSION, Category.MISSING_REQUIRED)
+_AGGREGATE = "aggregate"
+#: Why rows that an aggregate made are left, and what to do.
+_MADE = (
+    "rows that an aggregate made: such a row stands for all records of its group and cannot be replayed alone; correct "
+    "the records of the group in their source file, or the pipeline, and run the whole pipeline again"
+)
 #: What the detail of a dead letter begins with.
 _ROW = re.compile(r"row \d+: ")
 
@@ -94,8 +100,10 @@ def replay(
     """
     told = Replayed()
     _refuse_both(plan)
+    found.leave_out_done(_other_ledgers(plan, found))
     chosen = _chosen(found, wanted)
-    entries = _replayable(plan, chosen, told)
+    drivers = found.drivers()
+    entries = _replayable(plan, [entry for entry in chosen if entry.id not in drivers], told)
     rounds = _rounds(plan, entries)
     if into is None:
         _refuse_to_append(plan, rounds)
@@ -113,13 +121,45 @@ def replay(
     return told
 
 
+def _originals(plan: plans.Plan) -> list[Path]:
+    """The dead-letter files that runs of the pipeline write on this machine."""
+    targets = [plan.errors.dead_letters, *plan.errors.per_source.values()]
+    named = {target.path for target in targets if target is not None and target.path}
+    return [Path(plan.base_dir, path).absolute() for path in sorted(named) if not location.scheme_of(path)]
+
+
+def _other_ledgers(plan: plans.Plan, found: WorkList) -> list[Path]:
+    """Ledgers that may know entries of a file that was copied under another name."""
+    here = found.path.absolute().parent
+    folders = dict.fromkeys(path.parent for path in _originals(plan) if path.parent != here)
+    return [ledger for folder in folders for ledger in work_list.ledgers_in(folder)]
+
+
+def _ledgers_too(plan: plans.Plan, found: WorkList) -> list[Path]:
+    """Where else to note what becomes of a file's entries: it may be a copy of what runs of the pipeline wrote."""
+    originals = _originals(plan)
+    if found.path.absolute() in originals:
+        return []
+    here = found.path.absolute().parent
+    return [work_list.ledger_of(path) for path in originals[:1] if path.parent != here and path.parent.is_dir()]
+
+
 def _chosen(found: WorkList, wanted: work_list.EntryFilter) -> list[Entry]:
-    """The wanted entries, with all others of their records and of their correlation groups."""
+    """The wanted entries, with all others of their records and of their correlation groups.
+
+    What was joined to a record by a combine goes with it, and the other way round.
+    """
     if unknown := wanted.ids - {entry.id for entry in found.entries}:
         raise Refused(f"{found.path} has no entry with the id {min(unknown)} that is still to do")
     mine = [entry for entry in found.entries if wanted.takes(entry)]
+    drivers = found.drivers()
+    mine = [drivers.get(entry.id, entry) for entry in mine]
     keys, origins = {entry.key for entry in mine} - {()}, {entry.origin for entry in mine}
-    return [entry for entry in found.entries if entry.key in keys or entry.origin in origins]
+    return [
+        entry
+        for entry in found.entries
+        if entry.key in keys or entry.origin in origins or drivers.get(entry.id, entry).origin in origins
+    ]
 
 
 def _replayable(plan: plans.Plan, chosen: Sequence[Entry], told: Replayed) -> list[Entry]:
@@ -136,8 +176,8 @@ def _replayable(plan: plans.Plan, chosen: Sequence[Entry], told: Replayed) -> li
 
 
 def _obstacle(plan: plans.Plan, entry: Entry, driving: set[str]) -> str:
-    if entry.is_made:
-        return "" if entry.key else "rows of aggregates, which no source has"
+    if entry.is_made or _is_row(plan, entry):
+        return "" if entry.key else _MADE
     if entry.source not in plan.sources:
         return f"records of '{entry.source}', which is not a source of the pipeline"
     if entry.source not in driving:
@@ -145,6 +185,20 @@ def _obstacle(plan: plans.Plan, entry: Entry, driving: set[str]) -> str:
     if not any(entry.record.values()):
         return "records of which the file has no columns: fill them in"
     return ""
+
+
+def _is_row(plan: plans.Plan, entry: Entry) -> bool:
+    """Whether an entry, though it shows the first record of a group, is about the row that an aggregate made of it."""
+    node = plan.by_name.get(entry.stage.partition(":")[2])
+    if node is None or entry.source not in plan.sources or entry.source not in _upstream(plan, node.name):
+        return False
+    if node.kind == _AGGREGATE:
+        return entry.category == Category.AGGREGATE
+    found = {node.name}
+    for planned in reversed(plan.nodes):
+        if planned.name in found and planned.kind != _AGGREGATE:
+            found |= {edge.node for edge in upstream.streams(planned)}
+    return entry.source not in found
 
 
 def _refuse_both(plan: plans.Plan) -> None:
@@ -350,7 +404,7 @@ class _After:
         """The dead letters of a run, for the records that were replayed; others are known from before."""
         for path in paths:
             for entry in work_list.read(Path(path)).entries:
-                origin = reading_again.original(entry.file, self.origins, entry.row)
+                origin = reading_again.original(*(entry.joined_to or (entry.file, entry.row)), self.origins)
                 if origin is not None or entry.is_made:
                     self.failed.setdefault(origin or entry.origin, []).append(entry)
 
@@ -364,8 +418,8 @@ def _finish(
     options: RunOptions,
 ) -> None:
     """Publish the outputs with what is left of the file."""
-    origins = {entry.origin for entry in replayed}
-    mine = [entry for entry in chosen if entry.origin in origins]
+    drivers, origins = found.drivers(), {entry.origin for entry in replayed}
+    mine = [entry for entry in chosen if drivers.get(entry.id, entry).origin in origins]
     taken = {entry.id for entry in mine}
     now = _failed_again(found, mine, after)
     ids = {entry.id for entry in now}
@@ -374,13 +428,13 @@ def _finish(
     left += again.values()
     events = []
     for entry in mine:
-        has_failed = entry.id in ids or entry.origin in after.failed
+        has_failed = entry.id in ids or drivers.get(entry.id, entry).origin in after.failed
         kind = "failed" if entry.id in ids else "merged" if has_failed else "replayed"
         events.append(work_list.event(kind, entry))
     files = _contents(after, force=options.force) if mine else {}
     if mine and not options.dry_run:
-        publishing.publish(found, left, events, files)
-    records = {entry.origin for entry in mine if not entry.is_made}
+        publishing.publish(found, left, events, files, _ledgers_too(after.plan, found))
+    records = {entry.origin for entry in mine if not entry.is_made and entry.id not in drivers}
     told.failed = sum(origin in after.failed for origin in records)
     told.done = len(records) - told.failed
     told.waiting = len(left)
@@ -390,26 +444,34 @@ def _finish(
 
 def _failed_again(found: WorkList, mine: Sequence[Entry], after: _After) -> list[Entry]:
     """The new entries of records that failed again, under the ids and places of the records' first ones."""
+    drivers = found.drivers()
     known: dict[Origin, list[Entry]] = {}
-    for entry in mine:
-        known.setdefault(entry.origin, []).append(entry)
+    for entry in sorted(mine, key=_is_joined):
+        known.setdefault(drivers.get(entry.id, entry).origin, []).append(entry)
     entries = []
     for origin, failed in after.failed.items():
         before = known.get(origin, [])
         tries = max((entry.tries for entry in before), default=0) + 1
-        for number, entry in enumerate(failed):
+        for number, entry in enumerate(sorted(failed, key=_is_joined)):
             cells = {name: entry.cells.get(name, "") for name in found.names}
             if number < len(before):
                 cells[work_list.ID] = before[number].id
             source, file, row = origin
-            if not entry.is_made:
+            detail = f"{work_list.PREFIX}error_detail"
+            if entry.joined_to is not None:
+                if detail in cells:
+                    cells[detail] = work_list.joined(cells[detail], file, row)
+            elif not entry.is_made:
                 cells |= _named({"source_name": source, "source_file": file, "source_row": row}, found.names)
-                detail = f"{work_list.PREFIX}error_detail"
                 if detail in cells:
                     cells[detail] = _ROW.sub(f"row {row}: ", cells[detail], count=1)
             cells[work_list.TRIES] = str(tries)
             entries.append(work_list.Entry(cells))
     return entries
+
+
+def _is_joined(entry: Entry) -> bool:
+    return entry.joined_to is not None
 
 
 def _named(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

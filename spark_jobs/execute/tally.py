@@ -43,7 +43,8 @@ class Tally:
     dead_per_stage: dict[str, int] = field(default_factory=dict)
     #: Why records died, with examples.
     reasons: Reasons = field(default_factory=Reasons)
-    input_bytes: int = 0
+    #: The length of each split, by its number: several jobs may read one.
+    split_bytes: dict[int, int] = field(default_factory=dict)
     payload_bytes: int = 0
     spilled: dict[str, int] = field(default_factory=dict)
     peak_task_bytes: int = 0
@@ -59,7 +60,7 @@ class Tally:
         for name, counters in report.counters.items():
             self.counters.setdefault(name, Counters()).add(counters)
         for split in report.splits:
-            self.input_bytes += split.bytes
+            self.split_bytes[split.number] = max(split.bytes, self.split_bytes.get(split.number, 0))
         if report.dlq:
             self._add_dead_letters(report.dlq)
         if report.failure:
@@ -77,6 +78,11 @@ class Tally:
             self.spilled[name] = self.spilled.get(name, 0) + size
         self.peak_task_bytes = max(self.peak_task_bytes, report.peak_bytes)
         self.stage_metrics.setdefault((job, report.stage), Stage()).add(report)
+
+    @property
+    def input_bytes(self) -> int:
+        """How many bytes of input were read, each once."""
+        return sum(self.split_bytes.values())
 
     @property
     def stages(self) -> list[dict[str, float]]:

@@ -1,11 +1,14 @@
 """Dates and date-times as sources may spell them.
 
 ISO first, then the formats that the pipeline lists under `date_formats`, then the other built-in forms. A format means
-the same as in CXL (`cxl/dates/strftime.py`), and it must take up the whole text.
+the same as in CXL (`cxl/dates/strftime.py`), and it must take up the whole text. Where one of the pipeline's formats
+has the day before the month, a built-in form with the month first does not read what could be another day with the day
+first: nobody knows whether `03/04/2026` is in March or a slip for `03.04.2026`.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,9 @@ _ISO_IN_ZONES = ("%Y-%m-%dT%H:%M:%S%.f %z", "%Y-%m-%d %H:%M:%S%.f %z", "%Y-%m-%d
 _FRACTION = r"(\.[0-9]{1,6})?"
 _OFFSET = r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)"
 _OTHER_MOMENTS = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M")
+_MONTHS = 12
+#: A code of a format; a percent sign, too.
+_CODE = re.compile("%[-_0]?(.)", re.DOTALL)
 
 
 def zoned(zone: str, forms: tuple[str, ...]) -> tuple[str, ...]:
@@ -47,6 +53,24 @@ _USUAL_OFFSETS = _usual_offsets()
 _DAY = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
 
 
+def _is_unclear(day: date, form: str, date_formats: tuple[str, ...]) -> bool:
+    """Whether a built-in form with the month first has read a day that may be another one with the day first."""
+    return form.startswith("%m") and day.day <= _MONTHS and day.day != day.month and _has_day_first(date_formats)
+
+
+@lru_cache(maxsize=64)
+def _has_day_first(date_formats: tuple[str, ...]) -> bool:
+    return any(map(_is_day_first, date_formats))
+
+
+def _is_day_first(form: str) -> bool:
+    """Whether a day of a month stands before its month, by number or name."""
+    codes = _CODE.findall(form.replace("%v", "%e-%b-%Y"))
+    day = next((place for place, code in enumerate(codes) if code in "de"), None)
+    month = next((place for place, code in enumerate(codes) if code in "mbBh"), None)
+    return day is not None and month is not None and day < month
+
+
 @lru_cache(maxsize=64)
 def usual_offset(forms: tuple[str, ...]) -> tuple[str, str] | None:
     """The pattern of texts with an offset that the first form reads, as Arrow does, and the zone they get."""
@@ -62,9 +86,13 @@ def to_date(text: str, date_formats: tuple[str, ...] = ()) -> date:
     Raises:
         ValueError: no form fits, or there is no such day.
     """
-    for form in (_ISO_DATE, *date_formats, *_OTHER_DATES):
+    for form in (_ISO_DATE, *date_formats):
         day = language.parse_date(text, form)
         if day is not None:
+            return day
+    for form in _OTHER_DATES:
+        day = language.parse_date(text, form)
+        if day is not None and not _is_unclear(day, form, date_formats):
             return day
     raise ValueError(f"'{text}' is not a date in a known format")
 
@@ -75,9 +103,13 @@ def to_datetime(text: str, date_formats: tuple[str, ...] = ()) -> datetime:
     Raises:
         ValueError: no form fits, or there is no such moment.
     """
-    for form in (*_ISO_MOMENTS, *date_formats, *_OTHER_MOMENTS):
+    for form in (*_ISO_MOMENTS, *date_formats):
         moment = language.parse_datetime(text, form)
         if moment is not None:
+            return moment
+    for form in _OTHER_MOMENTS:
+        moment = language.parse_datetime(text, form)
+        if moment is not None and not _is_unclear(moment, form, date_formats):
             return moment
     raise ValueError(f"'{text}' is not a date in a known format")
 

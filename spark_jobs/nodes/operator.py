@@ -321,6 +321,13 @@ class Operator:
             self.counters.dead += len(failing)
             self.context.fail(self, batch, failure_columns.of(failing), trigger, cause, stage)
 
+    def log(
+        self, level: str, line: Text | Callable[[], Text], about: tuple[Batch, int] | None = None, **how: bool
+    ) -> None:
+        """Give a line to the run's log as `Context.log` does; repeated work gives none, for an earlier job did."""
+        if not self.silent:
+            self.context.log(level, line, about, **how)
+
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""
         self.context.running = None if self.silent else batch

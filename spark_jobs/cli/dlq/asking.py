@@ -10,6 +10,7 @@ from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.dlq import work_list
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -32,3 +33,12 @@ def refused(command: str, message: str, code: ExitCode = ExitCode.CONFIG) -> int
 def letters(count: int) -> str:
     """So many dead letters, in words."""
     return "1 dead letter" if count == 1 else f"{count} dead letters"
+
+
+def left_out(found: work_list.WorkList) -> Iterator[str]:
+    """Which entries are not looked at, for they are done."""
+    if found.done_before:
+        yield f"left out: {letters(found.done_before)} that the ledger knows as done"
+    for ledger, count in found.done_elsewhere.items():
+        path = printable(str(found.path))
+        yield f"left out: {letters(count)} that {printable(str(ledger))} knows as done; {path} is a copy"

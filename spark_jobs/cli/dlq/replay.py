@@ -93,10 +93,13 @@ def _lines(found: WorkList, outcome: Replayed, into: Path | None, *, dry_run: bo
     yield f"replayed {_records(outcome.done + outcome.failed)}: {outcome.done} done, {outcome.failed} failed again"
     for file in outcome.files:
         yield f"  {'wrote' if into else 'added to'} {printable(file)}"
+    yield from (f"  {line}" for line in asking.left_out(found))
     for reason, count in sorted(outcome.left.items()):
         yield f"  not replayed: {asking.letters(count)}, {printable(reason)}"
     if outcome.waiting:
         yield f"{asking.letters(outcome.waiting)} left in {path}; `clinker dlq show {path}` says why"
+    elif found.done_elsewhere and not outcome.done:
+        yield "nothing is left to do"
     else:
         yield f"nothing is left; {printable(str(found.ledger))} has what was done"
 

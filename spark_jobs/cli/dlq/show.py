@@ -13,7 +13,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from spark_jobs.execute.dlq.work_list import Entry, EntryFilter, WorkList
@@ -52,28 +52,56 @@ def _groups(entries: list[Entry]) -> list[tuple[tuple[str, str, str], list[Entry
 
 
 def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]:
-    groups = _groups(entries)
+    groups, joined = _groups(entries), _joined(found, entries)
+    beside = {entry.id for mine in joined.values() for entry in mine}
     counted = f"{asking.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
     yield f"{printable(str(found.path))}: {counted}"
     for (stage, field, category), mine in groups:
         named = [stage, f"field '{field}'" if field else "", category]
         yield ""
+        causes = [entry for entry in mine if entry.id not in beside]
+        if len(causes) < len(mine):
+            named.append(f"{_records(len(causes))} and {_records(len(mine) - len(causes))} joined to them")
         yield f"{len(mine):>7}  {printable(', '.join(part for part in named if part))}"
-        for entry in mine[:samples]:
+        for entry in causes[:samples]:
             yield from (f"         {line}" for line in _sample(entry))
-        if len(mine) > samples:
-            yield f"         and {len(mine) - samples} more"
+            yield from (f"           {line}" for line in _with(joined.get(entry.id, ()), samples))
+        if len(causes) > samples:
+            yield f"         and {len(causes) - samples} more"
     if found.events:
         yield ""
         events = ", ".join(f"{count} {name}" for name, count in sorted(found.events.items()))
         yield f"done so far: {events} (see {printable(str(found.ledger))})"
-    if found.done_before:
-        yield f"left out: {asking.letters(found.done_before)} that the ledger knows as done"
+    yield from asking.left_out(found)
     if entries:
         path = printable(str(found.path))
         yield ""
         yield f"next: mend cells in {path} or the pipeline, then `clinker dlq replay PIPELINE {path}`;"
         yield f"      or give up: `clinker dlq discard {path} --reason TEXT --id ID`"
+
+
+def _joined(found: WorkList, entries: list[Entry]) -> dict[str, list[Entry]]:
+    """The entries of build records that a combine refused with a driver's record, by the id of that one's entry."""
+    drivers, shown = found.drivers(), {entry.id for entry in entries}
+    joined: dict[str, list[Entry]] = {}
+    for entry in entries:
+        driver = drivers.get(entry.id)
+        if driver is not None and driver.id in shown:
+            joined.setdefault(driver.id, []).append(entry)
+    return joined
+
+
+def _with(joined: Sequence[Entry], samples: int) -> Iterator[str]:
+    """The records that a combine had joined to one."""
+    for entry in joined[:samples]:
+        cells = "  ".join(f"{printable(name)}={printable(_cut(cell))}" for name, cell in _record(entry).items() if cell)
+        yield printable(f"joined to it: {entry.file}, row {entry.row}") + (f": {cells}" if cells else "")
+    if len(joined) > samples:
+        yield f"and {len(joined) - samples} more joined to it"
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count} records"
 
 
 def _sample(entry: Entry) -> Iterator[str]:
@@ -116,6 +144,8 @@ def _cut(text: str, most: int = _MOST_CELL) -> str:
 
 
 def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[str, Any]:
+    joined = _joined(found, entries)
+    beside = {entry.id for mine in joined.values() for entry in mine}
     return {
         "file": str(found.path),
         "count": len(entries),
@@ -126,7 +156,10 @@ def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[st
                 "field": field,
                 "category": category,
                 "count": len(mine),
-                "samples": [_sampled(entry) for entry in mine[:samples]],
+                "samples": [
+                    _sampled(entry) | {"joined": [_sampled(each) for each in joined.get(entry.id, ())[:samples]]}
+                    for entry in [each for each in mine if each.id not in beside][:samples]
+                ],
             }
             for (stage, field, category), mine in _groups(entries)
         ],

@@ -18,15 +18,22 @@ if TYPE_CHECKING:
 
 
 def publish(
-    before: WorkList, left: Sequence[Entry], events: Sequence[str], files: Mapping[Path, Content] | None = None
+    before: WorkList,
+    left: Sequence[Entry],
+    events: Sequence[str],
+    files: Mapping[Path, Content] | None = None,
+    ledgers: Sequence[Path] = (),
 ) -> None:
     """Leave some entries in a dead-letter file, note what became of the others, and publish files: all or nothing.
+
+    Further `ledgers` get the events, too: those of the files that this one may be a copy of.
 
     Raises:
         OSError: a file cannot be read or written; nothing has changed then.
     """
     path = Path(before.path).absolute()
-    targets = {path: _list(before, left), work_list.ledger_of(path): _ledger(path, events), **(files or {})}
+    targets = {path: _list(before, left), **(files or {})}
+    targets |= {ledger: _ledger(ledger, events) for ledger in (work_list.ledger_of(path), *ledgers)}
     there = LocalFiles()
     folders = list(dict.fromkeys(target.parent for target in targets))
     for folder in folders:
@@ -55,8 +62,7 @@ def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
     return Content(start=work_list.packed(before.path, work_list.text_of(before.names, left)))
 
 
-def _ledger(path: Path, events: Sequence[str]) -> Content:
-    ledger = work_list.ledger_of(path)
+def _ledger(ledger: Path, events: Sequence[str]) -> Content:
     text = "".join(events).encode()
     if not ledger.exists():
         return Content(start=text)

@@ -2,8 +2,9 @@
 
 A dead letter shows each value in the usual spelling, and one that did not convert as it was read. People mend cells in
 either. So the field that failed is read by the column's rules first, every other cell by the usual rules first; what
-neither reads stays a text, and fails again. The files are NDJSON, where a text, a number, a null and a map are not the
-same.
+neither reads stays a text, and fails again. A record that could not be read has cells that people copied from the
+source's file: all of them are read by the column's rules first. The files are NDJSON, where a text, a number, a null
+and a map are not the same.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
@@ -98,7 +100,7 @@ def rows(step: SourceStep, entries: Sequence[Entry]) -> list[dict[str, Any]]:
     # The whole before its parts: `address` before `address.city`.
     for column in sorted(step.columns, key=lambda each: each.name.count(".")):
         texts = [record.get(column.name) for record in records]
-        is_mended = np.array([entry.field == column.name for entry in entries])
+        is_mended = np.array([column.name == entry.field or entry.category == Category.MALFORMED for entry in entries])
         for row, value in zip(found, _values(step, column, texts, is_mended), strict=True):
             if value is not None:
                 _put(row, column.name, value)
@@ -169,6 +171,6 @@ def _scalar(column: SourceColumn, text: str) -> Any:
     return text
 
 
-def original(name: str, known: Mapping[tuple[str, str], tuple[str, str, str]], row: str) -> tuple[str, str, str] | None:
+def original(name: str, row: str, known: Mapping[tuple[str, str], tuple[str, str, str]]) -> tuple[str, str, str] | None:
     """The record at a row of a file of the replay, by the file's name in a dead letter."""
     return known.get((os.path.abspath(name), row)) or known.get((name, row))

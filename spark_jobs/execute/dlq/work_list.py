@@ -12,6 +12,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ KEY_PREFIX = "$ck."
 ID, TRIES = f"{PREFIX}id", f"{PREFIX}tries"
 #: What the ledger's name has after that of the file.
 LEDGER = ".ledger.ndjson"
+#: What the detail of a build record ends with, that a combine refused with a driver's record.
+_JOINED = re.compile(r" \(joined to (?P<file>.*), row (?P<row>\d+)\)\Z", re.DOTALL)
+_EVENT = re.compile(r'\{"id": "(?P<id>[^"]*)", "event": "(?P<kind>[a-z]+)"')
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
@@ -119,6 +123,12 @@ class Entry:
         return (self.source, self.file, self.row) if self.row else (self.source, self.file, self.id)
 
     @property
+    def joined_to(self) -> tuple[str, str] | None:
+        """File and row of the driver's record with which a combine refused this record of its build side."""
+        found = _JOINED.search(self.detail)
+        return (found["file"], found["row"]) if found else None
+
+    @property
     def reason(self) -> tuple[str, str, str]:
         """What it has in common with others: stage, field and category."""
         return self.stage, self.field, self.category
@@ -149,11 +159,35 @@ class WorkList:
     #: Entries of the file that the ledger knows as done: the file is an older copy of itself.
     done_before: int = 0
     events: Counter[str] = field(default_factory=Counter)
+    #: Entries that ledgers of other files know as done, by ledger: the file is a copy under another name.
+    done_elsewhere: dict[Path, int] = field(default_factory=dict)
 
     @property
     def ledger(self) -> Path:
         """The file of what was done."""
         return ledger_of(self.path)
+
+    def drivers(self) -> dict[str, Entry]:
+        """The entry of the driver's record for those of records that a combine refused with it, by their ids."""
+        heads = {(entry.stage, entry.file, entry.row): entry for entry in self.entries if entry.joined_to is None}
+        found = {}
+        for entry in self.entries:
+            driver = entry.joined_to and heads.get((entry.stage, *entry.joined_to))
+            if driver:
+                found[entry.id] = driver
+        return found
+
+    def leave_out_done(self, ledgers: Iterable[Path]) -> None:
+        """Leave out the entries that the ledgers of other files know as done.
+
+        Raises:
+            OSError: one cannot be read.
+        """
+        for ledger in ledgers:
+            done = _done_in(ledger, {entry.id for entry in self.entries})
+            if done:
+                self.entries = [entry for entry in self.entries if entry.id not in done]
+                self.done_elsewhere[ledger] = len(done)
 
 
 def ledger_of(path: Path) -> Path:
@@ -161,8 +195,24 @@ def ledger_of(path: Path) -> Path:
     return path.with_name(path.name + LEDGER)
 
 
+def ledgers_in(folder: Path) -> list[Path]:
+    """All ledgers in a folder."""
+    return sorted(path for path in folder.glob(f"*{LEDGER}") if path.is_file())
+
+
+def _done_in(ledger: Path, ids: set[str]) -> set[str]:
+    """Which entries a ledger has as done. It may be of any file, and have lines that are nobody's."""
+    done = set()
+    with ledger.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            event = _EVENT.match(line)
+            if event and event["id"] in ids and event["kind"] != "failed":
+                done.add(event["id"])
+    return done
+
+
 def read(path: Path) -> WorkList:
-    """The entries of a dead-letter file that are still to do.
+    """The entries of a dead-letter file that are still to do, by its ledger and by others in its folder.
 
     A spreadsheet may have saved it with other separators.
 
@@ -173,7 +223,9 @@ def read(path: Path) -> WorkList:
     names, entries = _entries(path)
     done, events = _ledger(ledger_of(path))
     left = [entry for entry in entries if entry.id not in done]
-    return WorkList(path, names, left, len(entries) - len(left), events)
+    read = WorkList(path, names, left, len(entries) - len(left), events)
+    read.leave_out_done(ledger for ledger in ledgers_in(path.parent) if ledger != read.ledger)
+    return read
 
 
 def _entries(path: Path) -> tuple[list[str], list[Entry]]:
@@ -236,6 +288,11 @@ def _ledger(path: Path) -> tuple[set[str], Counter[str]]:
         except (ValueError, KeyError, TypeError) as error:
             raise NotDeadLetters(f"{path}, line {number}: it is not an event of a ledger ({error})") from error
     return done, events
+
+
+def joined(detail: str, file: str, row: str) -> str:
+    """The detail of a build record's entry with another place of the driver's record."""
+    return _JOINED.sub("", detail) + f" (joined to {file}, row {row})"
 
 
 def event(kind: str, entry: Entry, **facts: Any) -> str:

@@ -193,12 +193,8 @@ class WeightedAverage(Accumulator):
         known = pc.and_(value.is_valid(), weight.is_valid())
         values, factors = (pc.if_else(known, a, pa.scalar(None, pa.float64())) for a in (value, weight))
         product = pc.multiply(values, factors)
-        wide = [
-            a.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.longdouble) for a in (values, factors, product)
-        ]
-        with np.errstate(invalid="ignore", over="ignore"):
-            lost = (wide[0] * wide[1] - wide[2]).astype(np.float64)
-        error = pa.array(np.where(np.isfinite(lost), lost, 0.0), mask=product.is_null().to_numpy(zero_copy_only=False))
+        lost = exact.lost(*(a.fill_null(0.0).to_numpy(zero_copy_only=False) for a in (values, factors, product)))
+        error = pa.array(lost, mask=product.is_null().to_numpy(zero_copy_only=False))
         products, weights = self._parts()
         return [*products.first([product, error], count), *weights.first([factors], count)]
 

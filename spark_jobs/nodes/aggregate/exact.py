@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,11 +26,17 @@ Digits = dict[int, pa.Array]
 SPECIAL = 64
 _BITS = 32
 _HALF = 1 << (_BITS - 1)
+#: No digit of a double has a lower place.
+_LEAST_PLACE = -34
 #: All whole numbers up to here are doubles.
 _DOUBLE = 1 << 53
 _LOW = np.uint64((1 << _BITS) - 1)
 #: Rows that are worked on at once: their arrays fit the processor's cache.
 _BLOCK = 1 << 15
+#: The relative error of a quotient in long doubles is smaller: operands, their sums and the quotient are rounded.
+_UNSURE = 8 * np.finfo(np.longdouble).eps
+#: From here on down doubles have fewer bits.
+_LEAST_NORMAL = np.finfo(np.float64).smallest_normal
 #: Powers of two up to here have a double as their inverse.
 _MOST_SHIFT = 1000
 
@@ -129,6 +136,7 @@ class Totals:
         exponent: whole numbers; beyond those of doubles, so that a mean of large numbers is as good as any.
         special: NaN and infinities, which count instead of the number; 0.0 elsewhere.
         nulls: where there is no number.
+        digits: the digits of each number, by their place; without them `head` and `exponent` are all of it.
     """
 
     head: np.ndarray
@@ -136,6 +144,7 @@ class Totals:
     exponent: np.ndarray
     special: np.ndarray
     nulls: np.ndarray
+    digits: Mapping[int, np.ndarray] | None = None
 
     @staticmethod
     def of_digits(digits: Mapping[int, pa.Array]) -> Totals:
@@ -146,7 +155,7 @@ class Totals:
         parts = [_rounded(found, slice(start, start + _BLOCK)) for start in range(0, count, _BLOCK)]
         empty = (np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
         head, tail, exponent = (np.concatenate(each) for each in zip(*(parts or [empty]), strict=True))
-        return Totals(head, tail, exponent, special, digits[0].is_null().to_numpy(zero_copy_only=False))
+        return Totals(head, tail, exponent, special, digits[0].is_null().to_numpy(zero_copy_only=False), found)
 
     @staticmethod
     def of_ints(sums: pa.Array) -> Totals:
@@ -168,26 +177,66 @@ class Totals:
 
     def nearest(self) -> pa.Array:
         """The nearest doubles."""
-        return _doubles(self.head, self.exponent, self.special, self.nulls)
+        return _chosen(_times(self.head, self.exponent), self.special, self.nulls)
 
     def divided(self, by: Totals) -> pa.Array:
-        """The quotients, rounded once where the platform's long double is wider than a double; null by zero."""
+        """The doubles nearest to the quotients; null by zero."""
         is_special = (self.special != 0.0) | (by.special != 0.0)
         by_zero = by.head == 0.0
         nulls = self.nulls | by.nulls | (by_zero & (by.special == 0.0))
         wide = [each.astype(np.longdouble) for each in (self.head, self.tail, by.head, by.tail)]
-        quotient = ((wide[0] + wide[1]) / np.where(nulls | by_zero, 1.0, wide[2] + wide[3])).astype(np.float64)
+        quotient = (wide[0] + wide[1]) / np.where(nulls | by_zero, 1.0, wide[2] + wide[3])
+        exponent = self.exponent - by.exponent
+        numbers = _times(quotient.astype(np.float64), exponent)
+        # Nearly all quotients are so far from the middle between two doubles that the error makes no difference.
+        is_sure = (quotient * (1 - _UNSURE)).astype(np.float64) == (quotient * (1 + _UNSURE)).astype(np.float64)
+        is_sure &= (np.abs(numbers) >= _LEAST_NORMAL) | (quotient == 0.0)
+        for row in np.flatnonzero(~is_sure & ~is_special & ~nulls).tolist():
+            numbers[row] = _nearest(self._exactly(row) / by._exactly(row))
         special = np.zeros(len(nulls))
         if is_special.any():
             above, below = (np.where(each.special != 0.0, each.special, each.head) for each in (self, by))
             with np.errstate(invalid="ignore"):
                 special = np.where(is_special, above / np.where(nulls, 1.0, below), 0.0)
-        return _doubles(quotient + 0.0, self.exponent - by.exponent, special, nulls)  # -0.0 is 0.0
+        return _chosen(numbers + 0.0, special, nulls)  # -0.0 is 0.0
+
+    def _exactly(self, row: int) -> Fraction:
+        if self.digits is None:
+            return Fraction(self.head[row].item()) * Fraction(2) ** int(self.exponent[row])
+        whole = sum(int(digits[row]) << _BITS * (place - _LEAST_PLACE) for place, digits in self.digits.items())
+        return Fraction(whole, 1 << -_BITS * _LEAST_PLACE)
 
 
-def _doubles(head: np.ndarray, exponent: np.ndarray, special: np.ndarray, nulls: np.ndarray) -> pa.Array:
+def lost(x: np.ndarray, y: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """What rounding took from the products of doubles: all of it, or nothing for the largest and the least of them."""
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+        found: np.ndarray = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
+    return np.where(np.isfinite(found), found, 0.0)
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Doubles as sums of two with half as many bits (Veltkamp's way), whose products are exact."""
+    scaled = x * float((1 << 27) + 1)
+    high = scaled - (scaled - x)
+    return high, x - high
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _times(head: np.ndarray, exponent: np.ndarray) -> np.ndarray:
+    """Numbers by powers of two."""
     with np.errstate(over="ignore", under="ignore"):
-        numbers = np.ldexp(head, exponent)
+        numbers: np.ndarray = np.ldexp(head, exponent)
+    return numbers
+
+
+def _chosen(numbers: np.ndarray, special: np.ndarray, nulls: np.ndarray) -> pa.Array:
     return pa.array(np.where(special != 0.0, special, numbers), mask=nulls)
 
 

@@ -445,7 +445,7 @@ class Joining(operator.Operator):
             taken, cut = collecting.first_matches(found.driver)
             if cut:
                 told = f"truncated at {collecting.LIMIT} matches for {cut} records"
-                self.context.log("warn", f'combine "{self.step.name}" match: collect {told}')
+                self.log("warn", f'combine "{self.step.name}" match: collect {told}')
                 found = found.take(taken)
             records, columns = self.tables[qualifier].records, self.step.collected(qualifier)
             texts = collecting.texts(records, columns, pa.array(found.builds[qualifier]))

@@ -43,9 +43,8 @@ class Logged(Protocol):
 
 def tell(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
     """Give lines to the run's log, unless an earlier job has."""
-    if not operator.silent:
-        for line in lines:
-            operator.context.log(*line)
+    for line in lines:
+        operator.log(*line)
 
 
 def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, Text]]:

@@ -73,8 +73,8 @@ class Transform(operator.Operator):
         return running.runs(sizes[result.rows.to_numpy()], self.context.memory_pool.share)
 
     def _warn(self, batch: batches.Batch, check: Validation, rows: list[int]) -> None:
-        for row in () if self.silent else rows:
-            self.context.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
+        for row in rows:
+            self.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
 
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
         """Only false fails; null passes, as in SQL's CHECK. A check that fails itself is a failure of the record."""

@@ -303,6 +303,157 @@ def test_malformed_records_are_replayed_once_their_columns_are_filled_in(
     assert (tmp_path / "out/out.csv").read_text().splitlines()[-1] == "2,b,2026-01-03,2,4"
 
 
+_SPELLED = """
+pipeline: {name: p}
+nodes:
+  - type: source
+    name: s
+    config:
+      TYPE
+      path: in/s.txt
+      schema:
+        - {name: id, type: int, decimal_separator: ",", thousands_separator: "."}
+        - {name: day, type: date, format: "%d/%m/%Y"}
+        - {name: price, type: float, decimal_separator: ",", thousands_separator: "."}
+  - {type: output, name: out, input: s, config: {type: csv, path: out/out.csv}}
+error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+"""
+_PLACES = "{name: id, start: 0, width: 5}, {name: day, start: 5, width: 10}, {name: price, start: 15, width: 5}"
+_SPELLINGS = {
+    "a header": (
+        "type: csv\n      options: {delimiter: '|', encoding: utf-16}",
+        "id|day|price\n1|02/01/2026|1,5\nx|y\n",
+    ),
+    "no header": ("type: csv\n      options: {delimiter: ';', has_header: false}", "1;02/01/2026;1,5\n2;3\n"),
+    "other quotes": (
+        'type: csv\n      options: {quote_char: "\'", quotes: strict}',
+        "id,day,price\n1,02/01/2026,'1,5'\n2,'a'b,3\n",
+    ),
+    "fixed width": (
+        f"type: fixed_width\n      format_schema: {{fields: [{_PLACES}]}}",
+        "    102/01/2026  1,5\n\udcff\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", _SPELLINGS)
+def test_cells_of_malformed_records_are_read_as_the_source_reads_its_files(spelling: str, tmp_path: Path) -> None:
+    """Each would be another value, if it were read in the usual spelling first."""
+    options, data = _SPELLINGS[spelling]
+    _run(
+        tmp_path,
+        _SPELLED.replace("TYPE", options),
+        {"in/s.txt": data.encode("utf-16" if "utf-16" in options else "utf-8", "surrogateescape")},
+    )
+    (entry,) = work_list.read(tmp_path / "out/dead.csv").entries
+    assert entry.category == "malformed_record"
+    _edit(tmp_path / "out/dead.csv", id="", new_id="1.234", day="03/04/2026", price="1.250")
+    assert _replay() == 0
+    assert (tmp_path / "out/out.csv").read_text() == "id,day,price\n1,2026-01-02,1.5\n1234,2026-04-03,1250\n"
+
+
+def test_a_copy_under_another_name_does_nothing_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whichever is replayed first, and wherever the copy is."""
+    _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n3;c;04.01.2026;y\n"})
+    dead = tmp_path / "out/dead.csv"
+    _edit(dead, id="2", price="4")
+    _edit(dead, id="3", price="5")
+    (tmp_path / "elsewhere").mkdir()
+    beside, far = tmp_path / "out/copy.csv", tmp_path / "elsewhere/mine.csv"
+    for copy in (beside, far):
+        copy.write_bytes(dead.read_bytes())
+    second, third = (entry.id for entry in work_list.read(dead).entries)
+    assert clinker.main(["dlq", "replay", "pipeline.yaml", str(far), "--id", second]) == 2
+    assert _replay("--id", third) == 0
+    wanted = (tmp_path / "out/out.csv").read_text()
+    assert [line.split(",")[0] for line in wanted.splitlines()] == ["id", "1", "2", "3"]
+    capsys.readouterr()
+    assert clinker.main(["dlq", "replay", "pipeline.yaml", str(beside)]) == 0
+    told = capsys.readouterr().out
+    assert "left out: 2 dead letters that " in told
+    assert "dead.csv.ledger.ndjson knows as done" in told
+    assert f"{beside} is a copy" in told
+    assert clinker.main(["dlq", "replay", "pipeline.yaml", str(far)]) == 0
+    assert "left out: 1 dead letter that " in capsys.readouterr().out
+    assert (tmp_path / "out/out.csv").read_text() == wanted
+    assert clinker.main(["dlq", "show", str(beside)]) == 0
+    assert "0 dead letters" in capsys.readouterr().out
+
+
+def test_ledgers_of_others_and_what_is_none_are_passed_over(tmp_path: Path) -> None:
+    _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n"})
+    (tmp_path / "out/other.csv.ledger.ndjson").write_bytes(b'{"id": "1", "event": "replayed"}\n\xff{\n[]\n')
+    _edit(tmp_path / "out/dead.csv", id="2", price="4")
+    assert _replay() == 0
+    assert (tmp_path / "out/out.csv").read_text().splitlines()[-1] == "2,b,2026-01-03,4,8"
+
+
+_JOINED = """
+pipeline: {name: p}
+nodes:
+  - {type: source, name: o, config: {type: csv, path: in/o.csv, schema: {id: int, k: int}}}
+  - {type: source, name: p, config: {type: csv, path: in/p.csv, schema: {k: int, f: int}}}
+  - type: combine
+    name: c
+    input: {o: o, p: p}
+    config: {where: "o.k == p.k", match: all, propagate_ck: driver, cxl: "emit id = o.id\nemit x = 10 / p.f"}
+  - {type: output, name: out, input: c, config: {type: csv, path: out/out.csv}}
+error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+"""
+
+
+def test_what_a_combine_joined_is_shown_and_leaves_with_its_cause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _run(tmp_path, _JOINED, {"in/o.csv": "id,k\n1,1\n2,2\n3,1\n", "in/p.csv": "k,f\n1,0\n2,5\n"})
+    dead = tmp_path / "out/dead.csv"
+    assert clinker.main(["dlq", "show", str(dead)]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert "4  combine:c, field 'x', combine_output_row, 2 records and 2 records joined to them" in lines
+    first, second = (lines.index(f"in/o.csv, row {row}: field 'x': division by zero") for row in (1, 3))
+    assert lines[first + 3] == lines[second + 3] == "joined to it: in/p.csv, row 1: k=1  f=0"
+    assert clinker.main(["dlq", "show", str(dead), "--json", "--samples", "1"]) == 0
+    (reason,) = json.loads(capsys.readouterr().out)["reasons"]
+    assert [(each["row"], [it["source"] for it in each["joined"]]) for each in reason["samples"]] == [(1, ["p"])]
+
+    before = {entry.id: entry for entry in work_list.read(dead).entries}
+    assert _replay() == 2
+    assert "2 failed again" in capsys.readouterr().out
+    after = {entry.id: entry for entry in work_list.read(dead).entries}
+    assert [(e.id, e.origin, e.detail, e.tries) for e in after.values()] == [
+        (e.id, e.origin, e.detail, 2) for e in before.values()
+    ]
+    (tmp_path / "in/p.csv").write_text("k,f\n1,2\n2,5\n")
+    beside = next(entry.id for entry in after.values() if entry.joined_to == ("in/o.csv", "3"))
+    assert _replay("--id", beside) == 2
+    assert "1 done" in capsys.readouterr().out
+    assert [entry.row for entry in work_list.read(dead).entries] == ["1", "1"]
+    assert _replay() == 0
+    assert sorted((tmp_path / "out/out.csv").read_text().splitlines()) == ["1,5", "2,2", "3,5", "id,x"]
+
+
+def test_what_failed_downstream_of_an_aggregate_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+    pipeline: {name: p}
+    nodes:
+      - {type: source, name: s, config: {type: csv, path: in/s.csv, schema: {k: string, n: int}}}
+      - {type: aggregate, name: a, input: s, config: {group_by: [k], cxl: "emit total = sum(n)"}}
+      - {type: transform, name: t, input: a, config: {cxl: "emit part = 10 / total"}}
+      - {type: output, name: out, input: t, config: {type: csv, path: out/out.csv}}
+    error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
+    """
+    _run(tmp_path, text, {"in/s.csv": "k,n\na,1\nb,1\nb,-1\nc,0\n"})
+    before = pipelines.outputs(tmp_path)
+    assert _replay() == 2
+    told = capsys.readouterr().out
+    assert "not replayed: 2 dead letters, rows that an aggregate made: such a row stands for all records of its" in told
+    assert "cannot be replayed alone; correct the records of the group in their source file, or the pipeline" in told
+    assert "and run the whole pipeline again" in told
+    assert pipelines.outputs(tmp_path) == before
+
+
 def test_a_run_that_fails_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _run(tmp_path, _BRANCHES, _TWO)
     _edit(tmp_path / "out/dead.csv", id="2", n="7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import random
 from typing import TYPE_CHECKING
 
@@ -101,6 +102,28 @@ def test_so_many_matches_are_collected_and_the_log_says_so(
         found = [int(row["n"]) for row in csv.DictReader(pipelines.outputs(tmp_path)["o.csv"].decode().splitlines())]
         assert found == [min(count, 2) for count in wanted]
         assert 'combine "c" match: collect truncated at 2 matches' in caplog.text
+
+
+def test_what_a_replayed_combine_collects_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A later job reads the source again for records that look up the totals of a first one."""
+    without_spark.install(monkeypatch)
+    monkeypatch.setattr(collecting, "LIMIT", 2)
+    back = """
+      - {type: aggregate, name: totals, input: t, config: {group_by: [n], cxl: "emit records = count(*)"}}
+      - type: combine
+        name: back
+        input: {t: t, s: totals}
+        config: {where: "t.n == s.n", cxl: "emit id = t.id\\nemit records = s.records", propagate_ck: driver}
+"""
+    combines.write(tmp_path, combines.COLLECT + back, last="back")
+    assert pipelines.run(tmp_path, metrics_spool_dir=str(tmp_path / "spool")).result.error is None
+    told = [each for each in caplog.text.splitlines() if "match: collect truncated at 2 matches" in each]
+    assert len(told) == 1
+    (metrics,) = (json.loads(path.read_text()) for path in (tmp_path / "spool").iterdir())
+    inputs = [(tmp_path / name).read_bytes() for name in ("orders.csv", "parts.csv", "more.csv")]
+    assert metrics["input_bytes"] == sum(len(data) - data.index(b"\n") - 1 for data in inputs)
 
 
 def _watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -33,7 +33,7 @@ _BETWEEN = "\0"
 def write(context: operator.Context, setter: str, found: Mapping[File, Mapping[str, Any]]) -> None:
     """Write down what a state node has set, by file and the variable's path."""
     rows = [(*file, path, values.encode(value)) for file, given in found.items() for path, value in given.items()]
-    writer = context.materialize(Values(setter), (), _SCHEMA)
+    writer = context.files.materialize(Values(setter), (), _SCHEMA)
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     if columns:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
@@ -56,7 +56,7 @@ class FinalValues:
         """By state node, path and file."""
         found: dict[str, dict[str, dict[File, Any]]] = {}
         for setter in dict.fromkeys(setter for each in self.reads_variables for setter in each.setters):
-            told = self.context.materialized(Values(setter))
+            told = self.context.files.materialized(Values(setter))
             by_path = found.setdefault(setter, {})
             if told.num_rows:
                 names = [told.column(name).to_pylist() for name in ("path", "source", "file")]

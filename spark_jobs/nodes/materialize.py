@@ -72,7 +72,7 @@ class Materialize(operator.Operator):
         if stored.writer is not None:
             stored.writer.close()
         assert self.tells is not None
-        stored.writer, stored.schema = self.context.materialize(self.tells, name, schema), schema
+        stored.writer, stored.schema = self.context.files.materialize(self.tells, name, schema), schema
 
     def _write_all(self) -> None:
         for stored in self.merge_paths.values():
@@ -95,10 +95,10 @@ class ReadMaterialized(operator.Operator):
 
     def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
         """Push the records from `start` to `end`, in their order."""
-        origin = self.context.record_origin(self.number_of_partition)
+        origin = self.context.exchanges.record_origin(self.number_of_partition)
         done = 0
         (rows,) = self.reads
-        for table in self.context.materialized_range(rows, start, end):
+        for table in self.context.files.materialized_range(rows, start, end):
             data = batches.gather(table)
             whole = batches.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
             done += data.num_rows

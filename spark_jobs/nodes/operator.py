@@ -38,6 +38,54 @@ Text: TypeAlias = "str | tuple[str, ...]"
 Create: TypeAlias = "Callable[[str], IO[bytes]]"
 
 
+class Exchanges(Protocol):
+    """How rows and messages go from task to task."""
+
+    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
+        """Give rows to an exchange."""
+
+    def tell(self, exchange: int, message: bytes) -> None:
+        """Give a message to all partitions of an exchange: its operators hear those of all tasks before any rows."""
+
+    def record_origin(self, number: int) -> batches.Origin:
+        """The origin of records that an exchange brought to a partition, which still have their file and row."""
+
+    def counted(self) -> Mapping[str, Counters]:
+        """What the tasks of all stages before this one counted, by node (see `aggregate/totals.py`)."""
+
+
+class Files(Protocol):
+    """What a task writes for outputs and for later jobs, and what earlier jobs materialized."""
+
+    def part(
+        self,
+        output: str,
+        merge_path: order.MergePath,
+        opener: Callable[[Create, str], Any],
+        source_file: str | None = None,
+    ) -> Any:
+        """A new part of an output. The task closes it and reports it.
+
+        Args:
+            output: whose part it is.
+            merge_path: where its records come.
+            opener: makes a file by what begins files at the output's destination, and the part's path there.
+            source_file: the input file that the part is about, where each has an output of its own.
+        """
+
+    def materialize(self, need: Need, merge_path: order.MergePath, schema: pa.Schema) -> Any:
+        """A new file of what a later job needs. The task closes it and reports it."""
+
+    def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
+        """What an earlier job wrote down, in order; of one partition when they have such."""
+
+    def count(self, rows: Rows) -> int:
+        """How many records an earlier job wrote down."""
+
+    def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
+        """Some of them by their numbers, in order, in tables one after another."""
+
+
 class Context(Protocol):
     """What the task gives to its operators."""
 
@@ -55,6 +103,14 @@ class Context(Protocol):
     tuning: Tuning
 
     @property
+    def exchanges(self) -> Exchanges:
+        """What goes to later stages, and what has come from earlier ones."""
+
+    @property
+    def files(self) -> Files:
+        """What is written for outputs and later jobs, and what earlier ones materialized."""
+
+    @property
     def correlation(self) -> CorrelationHook:
         """What correlation groups ask of operators: nothing in pipelines without keys."""
 
@@ -66,9 +122,6 @@ class Context(Protocol):
 
     def unfold(self, node: str) -> None:
         """The pass cannot tell a node's values by its short way: it is thrown away, and runs again without that."""
-
-    def counted(self) -> Mapping[str, Counters]:
-        """What the tasks of all stages before this one counted, by node (see `aggregate/totals.py`)."""
 
     def fail(
         self,
@@ -83,9 +136,6 @@ class Context(Protocol):
 
     def pause(self) -> None:
         """Said after each range of input. Raises `StopTask` when a failure ends the run."""
-
-    def record_origin(self, number: int) -> batches.Origin:
-        """The origin of records that an exchange brought to a partition, which still have their file and row."""
 
     def fail_read_records(
         self,
@@ -128,42 +178,8 @@ class Context(Protocol):
             values: the values, by their rows.
         """
 
-    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
-        """Give rows to an exchange."""
-
-    def tell(self, exchange: int, message: bytes) -> None:
-        """Give a message to all partitions of an exchange: its operators hear those of all tasks before any rows."""
-
-    def part(
-        self,
-        output: str,
-        merge_path: order.MergePath,
-        opener: Callable[[Create, str], Any],
-        source_file: str | None = None,
-    ) -> Any:
-        """A new part of an output. The task closes it and reports it.
-
-        Args:
-            output: whose part it is.
-            merge_path: where its records come.
-            opener: makes a file by what begins files at the output's destination, and the part's path there.
-            source_file: the input file that the part is about, where each has an output of its own.
-        """
-
-    def materialize(self, need: Need, merge_path: order.MergePath, schema: pa.Schema) -> Any:
-        """A new file of what a later job needs. The task closes it and reports it."""
-
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
         """Have the run end because of the earliest of some records, whatever the strategy; `pause` ends the task."""
-
-    def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
-        """What an earlier job wrote down, in order; of one partition when they have such."""
-
-    def count(self, rows: Rows) -> int:
-        """How many records an earlier job wrote down."""
-
-    def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
-        """Some of them by their numbers, in order, in tables one after another."""
 
 
 @dataclass(frozen=True)

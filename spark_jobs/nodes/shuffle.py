@@ -118,7 +118,7 @@ class ShuffleWriter(operator.Operator):
         # Nothing here keeps a name for the records: each form of them can go as soon as the next is made.
         for number, part in self.split(self.sent(name, self._taken(waiting))):
             self.leave(part.num_rows)
-            self.context.send(self.exchange, number, waiting.rank, part)
+            self.context.exchanges.send(self.exchange, number, waiting.rank, part)
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The records of each partition."""
@@ -141,7 +141,7 @@ class ShuffleWriter(operator.Operator):
         If there are about as many ranks as partitions, equal shares of ranks are good enough, and nothing is sent.
         """
         if self.arrivals.ranks * _FEW <= self.partitions and self.stream.counts:
-            self.context.tell(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
+            self.context.exchanges.tell(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
 
 
 @dataclass
@@ -172,7 +172,7 @@ class ShuffleReader(operator.Operator):
         self.leave(table.num_rows)
         range_partitions = self.before.range_partitions(table.column(order.AT), self.partitions, self.counts)
         for number, part in partition.cut(table, range_partitions):
-            self.context.send(self.exchange, number, self.number_of_partition, part)
+            self.context.exchanges.send(self.exchange, number, self.number_of_partition, part)
 
 
 @dataclass
@@ -199,7 +199,7 @@ class RestoreOrder(operator.Operator):
 
     def origin(self) -> batches.Origin:
         """That of the records."""
-        return self.context.record_origin(self.number_of_partition)
+        return self.context.exchanges.record_origin(self.number_of_partition)
 
 
 def push_all(

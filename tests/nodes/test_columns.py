@@ -66,6 +66,7 @@ class Desk:
         self.guards: dict[str, guarded.Guard] = {}
         self.branches = ("", "low", "high")
         self.sent: list[pa.Table] = []
+        self.exchanges = self.files = self
         self.counts: dict[str, ledger.Counters] = {}
 
     def counters(self, name: str, *, silent: bool = False) -> ledger.Counters:

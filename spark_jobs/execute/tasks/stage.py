@@ -91,7 +91,7 @@ def open_records(
                 if exchange == own.id:
                     yield ordinal, payload
                 else:
-                    unit.passing.add(exchange, partition, ordinal, payload)
+                    unit.exchanges.passing.add(exchange, partition, ordinal, payload)
 
     unit.receive(own, mine())
     yield from _sent(unit)
@@ -101,8 +101,8 @@ def open_records(
 def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
     """The payloads of a task; its report is complete then."""
     unit.close()
-    yield from unit.passing.batches()
-    yield from unit.shuffle_buffer.batches()
+    yield from unit.exchanges.passing.batches()
+    yield from unit.exchanges.buffer.batches()
     unit.release()
 
 

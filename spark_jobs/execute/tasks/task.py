@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
-import uuid
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +13,14 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
 from spark_jobs.execute import logs, scratch
-from spark_jobs.execute.tasks import block_codec, failing, materialized, meter, part_file, reached, report
+from spark_jobs.execute.tasks import block_codec, failing, meter, reached, report
 from spark_jobs.execute.tasks import spill as disk
-from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
+from spark_jobs.execute.tasks.exchanges import TaskExchanges
+from spark_jobs.execute.tasks.files import TaskFiles
 from spark_jobs.execute.tasks.shuffle_records import COUNTS, MESSAGE
 from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
 from spark_jobs.nodes.records import batches, ledger, order
-from spark_jobs.nodes.source import record_origin as origins
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores.refusals import StoreError
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.operator import Text
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
-    from spark_jobs.nodes.terms.needs import Need, Rows
     from spark_jobs.plan.physical import fragments
 
 #: So much is shown of a value that a warning is about.
@@ -55,18 +51,12 @@ class Task(failing.Failing):
         self.branches: Sequence[str] = spec.run.branches
         self.tuning = spec.run.tuning
         self.memory_pool = memory.MemoryPool(spec.run.memory_share)
-        #: What this task makes, and what it only passes on to later stages.
-        self.shuffle_buffer = ShuffleBuffer(spec.job, stage, self.memory_pool, lambda: self._disk)
-        self.passing = ShuffleBuffer(spec.job, stage, self.memory_pool, lambda: self._disk)
-        self._parts: list[tuple[report.Part, Any]] = []
+        self.exchanges = TaskExchanges(spec, stage, self.memory_pool, lambda: self._disk)
+        self.files = TaskFiles(spec, stage, number, attempt)
         self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
         self._repeated: dict[str, ledger.Counters] = {}
-        #: What nodes counted in earlier stages and in earlier jobs.
-        self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
         self._reached = reached.Reached()
-        #: Whose the part files are, those too that could not be opened.
-        self._nodes: dict[str, str] = {}
         self._meter = meter.of(spec.progress)
         #: Tells how far the task is that reads files.
         self._pace: meter.Pace | None = None
@@ -83,10 +73,6 @@ class Task(failing.Failing):
         """Tell the driver that the pass is to be repeated, with this node evaluated in order."""
         if node not in self.report.unfolded:
             self.report.unfolded.append(node)
-
-    def counted(self) -> Mapping[str, ledger.Counters]:
-        """What nodes counted at all stages before this one, as far as an aggregate of this stage asks."""
-        return self._counted
 
     def log(
         self,
@@ -148,20 +134,6 @@ class Task(failing.Failing):
             _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
             self._reached.add(split, row)
 
-    def record_origin(self, number: int) -> batches.Origin:
-        """The origin of records that an exchange brought to a partition."""
-        assert self.spec.places is not None, "only exchanges bring records whose split is another task's"
-        return origins.RecordOrigin(number, self.spec.places)
-
-    def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
-        """Give rows to an exchange."""
-        self.report.payload_bytes += self.shuffle_buffer.send(exchange, partition, ordinal, table)
-
-    def tell(self, exchange: int, message: bytes, ordinal: int = MESSAGE) -> None:
-        """Give a message to all partitions of an exchange."""
-        for partition in range(self.spec.job.exchanges[exchange].partitions):
-            self.shuffle_buffer.add(exchange, partition, ordinal, message)
-
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task."""
         return self._disk.put_rows(node, table)
@@ -169,48 +141,6 @@ class Task(failing.Failing):
     @cached_property
     def _disk(self) -> disk.TaskSpill:
         return disk.TaskSpill(self.spec.run.spill)
-
-    def part(
-        self,
-        output: str,
-        merge_path: tuple[int, ...],
-        opener: Callable[[operator.Create, str], Any],
-        source_file: str | None = None,
-    ) -> Any:
-        """A new part of an output."""
-        parts = self.spec.run.parts
-        folder, create = parts.folders.get(output), parts.part_store.create
-        if folder is None:  # it has no file
-            folder, create = self.spec.run.scratch.folder, scratch.create
-        file = self._opened(folder, output, output, partial(opener, create))
-        self._parts.append((report.Part(output, merge_path, self.report.number, file.path, 0, 0, source_file), file))
-        return file
-
-    def materialize(self, need: Need, merge_path: tuple[int, ...], schema: pa.Schema) -> Any:
-        """A new file of what a later job needs."""
-        file = self._opened(
-            self.spec.run.scratch.folder, str(need), need.node, lambda path: materialized.Writer(path, schema)
-        )
-        self._parts.append((report.Part(need, merge_path, self.report.number, file.path, 0, 0), file))
-        return file
-
-    def _opened(self, folder: str, what: str, node: str, opener: Callable[[str], Any]) -> part_file.PartFile:
-        name = f"{uuid.uuid5(uuid.NAMESPACE_OID, what).hex[:8]}-{self.stage}-{self.report.number}"
-        path = os.path.join(folder, f"{name}-{len(self._parts)}-{self.attempt}.part")
-        self._nodes[path] = node
-        return part_file.PartFile(opener, path)
-
-    def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
-        """What an earlier job wrote down, in order."""
-        return materialized.whole(self.spec.materialized[need], partition)
-
-    def count(self, rows: Rows) -> int:
-        """How many records an earlier job wrote down."""
-        return sum(each.records for each in self.spec.materialized[rows])
-
-    def materialized_range(self, rows: Rows, start: int, end: int) -> Iterator[pa.Table]:
-        """Some of them by their numbers, in order."""
-        return materialized.records(self.spec.materialized[rows], start, end)
 
     # ---- the work
     # -------------------------------------------------------------------------------------------------------
@@ -281,8 +211,7 @@ class Task(failing.Failing):
         with self._stoppable(operators[0].step.name):
             for ordinal, payload in records:
                 if ordinal == COUNTS:
-                    for name, counters in report.decode_counters(payload).items():
-                        self._counted.setdefault(name, ledger.Counters()).add(counters)
+                    self.exchanges.add_counters(payload)
                 elif ordinal == MESSAGE:
                     root.hear(payload)
                 else:
@@ -297,9 +226,9 @@ class Task(failing.Failing):
             with logs.captured(self._traced, self.spec.run.log_level):
                 yield
         except operator.StopTask:
-            self.shuffle_buffer.clear()
+            self.exchanges.buffer.clear()
         except spill.Exhausted as error:
-            self.shuffle_buffer.clear()
+            self.exchanges.buffer.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:
             node = "" if system_errors.is_system_wide(error.__cause__) else error.node or root
@@ -313,11 +242,11 @@ class Task(failing.Failing):
     def _break(self, error: OSError, root: str = "") -> None:
         """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
         if isinstance(error, StoreError):
-            node = self._nodes.get(error.uri, root)
+            node = self.files.node_of(error.uri, root)
             self.report.broken = self.report.broken or report.Broken(error.code, str(error), node)
             return
-        node = self._nodes.get(str(error.filename), "" if system_errors.is_system_wide(error) else root)
-        unseen = shared_paths.NotShared.of(error, is_new=True) if str(error.filename) in self._nodes else None
+        node = self.files.node_of(str(error.filename), "" if system_errors.is_system_wide(error) else root)
+        unseen = shared_paths.NotShared.of(error, is_new=True) if self.files.is_ours(str(error.filename)) else None
         self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node, unseen)
 
     def _finish(self, operators: list[operator.Operator]) -> None:
@@ -334,19 +263,16 @@ class Task(failing.Failing):
                 continue
             everything = [*self.report.counters.items(), *self._repeated.items()]
             payload = report.encode_counters({name: c for name, c in everything if name in totals.nodes})
-            self.tell(exchange.id, payload, COUNTS)
+            self.exchanges.tell(exchange.id, payload, COUNTS)
 
     def close(self) -> None:
         """Close all files, write the dead letters, and tell what was counted."""
         self._tell_counts()
-        for part, file in self._parts:
-            part.records = file.records
-            try:
-                file.close()
-                part.bytes, part.note = file.bytes, file.note
-            except OSError as error:  # a full disk; or the run was stopped and has tidied up
-                self._break(error)
-            self.report.parts.append(part)
+        self.report.payload_bytes = self.exchanges.payload_bytes
+        parts, problems = self.files.close()
+        self.report.parts += parts
+        for problem in problems:  # a full disk; or the run was stopped and has tidied up
+            self._break(problem)
         try:
             self.write()
         except OSError as error:

@@ -299,7 +299,7 @@ class Partial(operator.Operator):
         state.grouped = state.partial_rows = state.merged_rows = 0
         for table in tables:
             for number, part in partition.split(table, self.meeting_keys, self.partitions):
-                self.context.send(self.exchange, number, state.rank, part)
+                self.context.exchanges.send(self.exchange, number, state.rank, part)
         self._count_held()
 
     def finish(self) -> None:

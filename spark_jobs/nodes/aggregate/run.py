@@ -111,7 +111,7 @@ class Final(shuffle.ShuffleReader):
         if self.step.totals is None:
             return {}
         if self.counted is None:
-            self.counted = self.step.totals.values(self.context.counted())
+            self.counted = self.step.totals.values(self.context.exchanges.counted())
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
     def row_keys(self, table: pa.Table) -> list[pa.Array]:

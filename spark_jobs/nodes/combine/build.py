@@ -157,7 +157,7 @@ class Store(operator.Operator):
             self.reservation.set(sum(each.nbytes for kept in self.merge_paths.values() for each in kept.waiting))
         if stored.writer is not None:
             stored.writer.close()
-        stored.writer, stored.schema = self.context.materialize(self.written, merge_path, schema), schema
+        stored.writer, stored.schema = self.context.files.materialize(self.written, merge_path, schema), schema
 
     def _write_all(self) -> None:
         for stored in self.merge_paths.values():

@@ -98,7 +98,7 @@ class Combine(Joining):
 
     def build_side(self, qualifier: str) -> pa.Table:
         """The records of a build side that can match."""
-        return self.context.materialized(self.step.build(qualifier))
+        return self.context.files.materialized(self.step.build(qualifier))
 
     def _open_sides(self) -> None:
         for qualifier in self.step.builds:

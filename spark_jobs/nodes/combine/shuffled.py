@@ -82,7 +82,7 @@ class Probe(shuffle.ShuffleReader, Combine):
     def open(self) -> None:
         """Compile the residual and the body."""
         super().open()
-        self.origin = self.context.record_origin(self.number_of_partition)
+        self.origin = self.context.exchanges.record_origin(self.number_of_partition)
         self.received: list[pa.Table] = []
         self.received_bytes = 0
         self.arrived = self.joined = 0
@@ -161,7 +161,7 @@ class Probe(shuffle.ShuffleReader, Combine):
 
     def _side(self, qualifier: str, number: int) -> pa.Table:
         part = number if qualifier == self.step.builds[0] else None
-        return self.context.materialized(self.step.build(qualifier), part)
+        return self.context.files.materialized(self.step.build(qualifier), part)
 
     def keyed(self, qualifier: str, batch: batches.Batch) -> tuple[batches.Batch, list[pa.Array]]:
         """The keys came with the records."""

@@ -43,7 +43,7 @@ class Interleave(operator.Operator):
     def read(self, start: int, end: int, schedule: IO[bytes] | None) -> None:
         """Push the records from `start` to `end`, in their order; `schedule` is the file of the drawn one."""
         needs = self.step.needs
-        counts = [self.context.count(rows) for rows in needs]
+        counts = [self.context.files.count(rows) for rows in needs]
         if schedule is None:
             wanted = turns.round_robin(counts, start, end)
         else:
@@ -54,12 +54,12 @@ class Interleave(operator.Operator):
         done = 0
         for number in np.flatnonzero(sizes).tolist():
             first = int(wanted.before[number])
-            for table in self.context.materialized_range(needs[number], first, first + int(sizes[number])):
+            for table in self.context.files.materialized_range(needs[number], first, first + int(sizes[number])):
                 at = pa.array(places[done : done + table.num_rows])
                 done += table.num_rows
                 records.add(table.append_column(order.AT, at))
         self.enter(done)
-        shuffle.push_all(self, records, self.context.record_origin(self.number_of_partition))
+        shuffle.push_all(self, records, self.context.exchanges.record_origin(self.number_of_partition))
 
 
 #: The operators of an interleaved merge by their roles.

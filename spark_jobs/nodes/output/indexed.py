@@ -87,7 +87,7 @@ class IndexedOutput(run.Output):
         """One sorted run for each file that an output is about."""
         for file in list(self.held):
             each = self.held.pop(file)
-            part = self.context.part(self.step.name, (), self.opener, file)
+            part = self.context.files.part(self.step.name, (), self.opener, file)
             names = list(each.columns[0])
             columns = {name: pa.concat_arrays([found.pop(name) for found in each.columns]) for name in names}
             found = pa.concat_arrays(each.records)

@@ -118,7 +118,7 @@ class Output(operator.Operator):
         if part is None or known != file:
             if part is not None:
                 part.close()
-            part = self.context.part(self.step.name, merge_path, opener, file)
+            part = self.context.files.part(self.step.name, merge_path, opener, file)
             self.parts[merge_path] = (file, part)
         return part
 

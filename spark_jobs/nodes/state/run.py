@@ -135,7 +135,7 @@ class State(operator.Operator):
         for number, kept in enumerate(self.kept):
             for table in kept.told():
                 tagged = table.replace_schema_metadata({_ABOUT: str(number).encode()})
-                self.context.send(self.exchange, 0, 0, tagged)
+                self.context.exchanges.send(self.exchange, 0, 0, tagged)
 
 
 @dataclass

@@ -79,7 +79,7 @@ class Running(shuffle.ShuffleReader):
 
     def finish(self) -> None:
         """Evaluate all records, in order, and give on those that did not fail."""
-        origin = self.context.record_origin(self.number_of_partition)
+        origin = self.context.exchanges.record_origin(self.number_of_partition)
         done = 0
         for table in self.records.tables():
             data = batches.gather(table)

@@ -76,7 +76,7 @@ class Across(operator.Operator):
 
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
-        table = self.context.materialized(self.step.rows)
+        table = self.context.files.materialized(self.step.rows)
         share = self.context.memory_pool.share
         needed = 2 * table.nbytes
         if needed > share - share // _LEFT:
@@ -96,7 +96,11 @@ class Across(operator.Operator):
 
     def _run_on_rows(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
         """Run a program on rows of the source, which know their files where it matters."""
-        origin = self.context.record_origin(0) if self.step.member_properties.reads_origins else batches.GroupOrigin(0)
+        origin = (
+            self.context.exchanges.record_origin(0)
+            if self.step.member_properties.reads_origins
+            else batches.GroupOrigin(0)
+        )
         batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), origin)
         return self.run(program, batch, self.state)
 

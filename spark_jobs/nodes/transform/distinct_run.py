@@ -121,7 +121,7 @@ class First(shuffle.ShuffleReader):
             found = spill.Ordered(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
-            shuffle.push_all(self, found, self.context.record_origin(self.number_of_partition))
+            shuffle.push_all(self, found, self.context.exchanges.record_origin(self.number_of_partition))
             return
         for table in self.records.tables():
             self.send_home(table.drop_columns(self.by))

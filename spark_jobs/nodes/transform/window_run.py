@@ -92,10 +92,10 @@ class Ranged(shuffle.ShuffleReader):
             for found in running.all_columns(batch):
                 self._give(pa.table(found))
         if self.exchange is None:
-            shuffle.push_all(self, self.found, self.context.record_origin(self.number_of_partition))
+            shuffle.push_all(self, self.found, self.context.exchanges.record_origin(self.number_of_partition))
 
     def _run(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:
-        origin = self.context.record_origin(self.number_of_partition)
+        origin = self.context.exchanges.record_origin(self.number_of_partition)
         batch = batches.Batch(rows, pa.array(np.arange(rows.num_rows)), origin)
         return self.run(program, batch, self.state)
 

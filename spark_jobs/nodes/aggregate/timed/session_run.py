@@ -95,7 +95,7 @@ class Partial(windowed.Partial):
         range_partitions = self._range_partitions(pieces)
         for range_partition, part in partition.cut(pieces, range_partitions):
             self.note_sample(part.column(SINCE), part.column(order.AT))
-            self.context.send(self.exchange, range_partition, state.rank, part.drop_columns([_SESSION]))
+            self.context.exchanges.send(self.exchange, range_partition, state.rank, part.drop_columns([_SESSION]))
         # Nothing is known to have passed before the first task.
         if state.rank and pieces.num_rows < count:
             range_partition_of = np.zeros(int(numbers.max()) + 1, dtype=np.int64)

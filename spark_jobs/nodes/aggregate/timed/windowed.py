@@ -88,7 +88,7 @@ class Partial(partial.Partial):
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
         for piece in spill.pieces(wide, memory.step_bytes(self.context.memory_pool.share)):
             columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
-            self.context.send(self.exchange, partition, rank, suspects.packed(columns))
+            self.context.exchanges.send(self.exchange, partition, rank, suspects.packed(columns))
 
     def note_sample(self, numbers: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
         """Of some groups that are sent on remember where a few are."""
@@ -101,7 +101,7 @@ class Partial(partial.Partial):
         most = max(1, min(_SAMPLE, _SAMPLES // len(self.arrivals.numbers)))
         step = max(1, len(self.sample) // most)
         sample = sorted(self.sample)[step // 2 :: step] if self.partitions > 1 else []
-        self.context.tell(self.exchange, watermarks.message(self.watches, self.sets, sample))
+        self.context.exchanges.tell(self.exchange, watermarks.message(self.watches, self.sets, sample))
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Final(run.Final):
         starts = [0, *(sorted_runs.rows_before(table, ORDERED_BY, cut, "left") for cut in self._cuts), table.num_rows]
         for number, start in enumerate(starts[:-1]):
             if part := starts[number + 1] - start:
-                self.context.send(self.exchange, number, self.number_of_partition, table.slice(start, part))
+                self.context.exchanges.send(self.exchange, number, self.number_of_partition, table.slice(start, part))
 
 
 @dataclass

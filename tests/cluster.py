@@ -19,7 +19,7 @@ import pytest
 from clinker_provider import launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"
@@ -44,7 +44,14 @@ class Cluster:
 
 @contextmanager
 def standalone(
-    folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", conf_dir: Path | None = None
+    folder: Path,
+    *,
+    workers: int = 2,
+    cores: int = 1,
+    memory: str = "1g",
+    conf_dir: Path | None = None,
+    around_workers: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
     """Start a cluster on free ports of 127.0.0.1, wait until its workers have registered, stop it at the end.
 
@@ -54,6 +61,8 @@ def standalone(
         cores: cores of each.
         memory: memory of each.
         conf_dir: the folder of its settings.
+        around_workers: a command that starts each worker, whose own command follows it.
+        environment: what its processes have in their environment beside that of this one.
     """
     home = launcher.pyspark_home()
     assert home is not None, "pyspark is not installed with its jars"
@@ -65,13 +74,14 @@ def standalone(
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **({"SPARK_CONF_DIR": str(conf_dir)} if conf_dir else {}),
+        **(environment or {}),
     }
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, *arguments: str) -> Path:
+    def start(name: str, *arguments: str, around: Sequence[str] = ()) -> Path:
         log = folder / f"{name}.log"
         with log.open("wb") as file:
-            command = [str(home / "bin" / "spark-class"), *arguments]
+            command = [*around, str(home / "bin" / "spark-class"), *arguments]
             started.append(subprocess.Popen(command, env=environ, cwd=folder, stdout=file, stderr=file))
         return log
 
@@ -86,7 +96,8 @@ def standalone(
             work_dir = folder / f"worker-{number}"
             arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0", "--work-dir", str(work_dir))
             size = ("--cores", str(cores), "--memory", memory)
-            logs.append(start(f"worker-{number}", WORKER_CLASS, *arguments, *size, master))
+            command = (WORKER_CLASS, *arguments, *size, master)
+            logs.append(start(f"worker-{number}", *command, around=around_workers))
         for log, process in zip(logs, started[1:], strict=True):
             _wait_for(log, process, r"Successfully registered with master (\S+)")
         yield Cluster(master, state_url, tuple(process.pid for process in started))

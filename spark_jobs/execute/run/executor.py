@@ -28,6 +28,7 @@ from spark_jobs.execute.run import (
     once,
     progress,
     scratch_location,
+    shared_folders,
     unpacked,
     work,
 )
@@ -370,6 +371,9 @@ def _work(
     secrets = masking.Secrets.of_run(run.options, run.plan)
     run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
+    parts = outputs.places(wanted, draft)
+    if not _is_local(run, opening):
+        shared_folders.refuse_unseen(spark, run.plan, run.inputs, parts.folders, scratch)
     if run.options.preview is None:
         with run.clock.phase("unpack"):
             run.inputs = unpacked.unpack(spark, run.plan, run.inputs, scratch, splits.configured_bytes())
@@ -377,7 +381,7 @@ def _work(
     try:
         with spill.folder(run.plan.storage) as spilling:
             share = run.plan.memory_limit_bytes // run.threads
-            room = work.TaskFolders(scratch, outputs.places(wanted, draft), spilling, share)
+            room = work.TaskFolders(scratch, parts, spilling, share)
             named = partial(_named, run, opening, room)
             run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
             run.work.all_jobs(spark)

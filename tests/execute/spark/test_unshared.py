@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import volumes
-from spark_jobs.execute.run import passes
-from spark_jobs.execute.spark import spread
+from spark_jobs.execute.run import passes, shared_folders
+from spark_jobs.execute.spark import session, spread
 from spark_jobs.formats import splits
 from tests.execute import pipelines, without_spark
 
@@ -127,3 +127,24 @@ def test_a_file_that_is_gone_for_the_driver_too_is_no_matter_of_mounts(
     error = ended(tmp_path).error
     assert error is not None
     assert error.code == "E900"
+
+
+@pytest.mark.parametrize("what", ["an input", "the folder of an output"])
+def test_on_a_cluster_it_is_told_before_anything_is_read(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = prepare(tmp_path)
+    out = tmp_path / "out"
+    hidden(monkeypatch, (lambda: path) if what == "an input" else lambda: next(out.glob(".clinker-*")))
+    monkeypatch.setattr(session, "is_certainly_local", lambda _: False)
+    monkeypatch.setattr(session, "is_local", lambda _: False)
+    monkeypatch.setattr(shared_folders, "_tasks", lambda _: 3)
+    jobs = list[object]()
+    monkeypatch.setattr(passes.chain, "run", jobs.append)
+    error = ended(tmp_path).error
+    assert error is not None
+    assert error.code == "E909"
+    assert f"the driver sees {path if what == 'an input' else out}" in error.message
+    assert f"the executor on {platform.node()} does not: {SHARE}" in error.message
+    assert error.message.endswith("or use a store (s3://bucket/…) in its place")
+    assert not jobs

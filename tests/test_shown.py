@@ -201,6 +201,8 @@ def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)
     page = (ROOT / "docs/messy-files.md").read_text("utf-8")
+    for name, amounts in (("jan", "1.5"), ("feb", "2")):
+        Path(f"{name}.csv").write_text(f"id,amount\n1,{amounts}\n2,{amounts}\n", encoding="utf-8")
     for language, name, text in FENCE.findall(page):
         if language == "csv":
             Path(name).write_text(text, encoding="cp1252", newline="\r\n")
@@ -210,6 +212,24 @@ def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.Mon
             pipeline.write_text(before + text + "\n" + after[after.index("error_handling:") :], encoding="utf-8")
         elif language == "console":
             check_console(text)
+
+
+def test_the_page_of_recipes_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    wanted: dict[str, str] = {}
+    pipelines: list[str] = []
+    for language, name, text in FENCE.findall((ROOT / "docs/recipes.md").read_text("utf-8")):
+        if name.startswith("out/"):
+            wanted[name] = text
+            continue
+        Path(name).write_text(text, encoding="utf-8")
+        if language == "yaml":
+            pipelines.append(name)
+    assert len(pipelines) == len(wanted) == 5
+    for name in pipelines:
+        assert clinker.main(["run", name, "--quiet"]) == 0
+    assert {name: Path(name).read_text("utf-8") for name in wanted} == wanted
 
 
 def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -642,7 +642,9 @@ def _add_init(commands: Any) -> None:
 
 def _add_guess(commands: Any) -> None:
     command = _command(commands, "guess", "print the source that reads a file, and tell what does not fit")
-    command.add_argument("files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON or fixed-width files")
+    command.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON, XML, Excel or fixed-width files"
+    )
     command.add_argument("--text", action="store_true", help="declare every column as `string`")
 
 

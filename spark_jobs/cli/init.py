@@ -168,7 +168,7 @@ def main(folder: Path, files: Sequence[Path], *, force: bool) -> int:
 
 
 def _from_files(folder: Path, name: str, paths: Sequence[Path]) -> int:
-    from spark_jobs.cli.guess import command
+    from spark_jobs.cli.guess import command, together
     from spark_jobs.scan.files import FormatError
 
     for path in paths:
@@ -178,7 +178,9 @@ def _from_files(folder: Path, name: str, paths: Sequence[Path]) -> int:
     try:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         places = [_placed(folder, path) for path in paths]
-        answers = command.guessed(places, [os.path.relpath(place, folder) for place in places])
+        found = command.guessed(places, [os.path.relpath(place, folder) for place in places])
+        groups = list(together.groups(list(zip(paths, found, strict=True))))
+        answers = [group.answer for group in groups]
         (folder / "pipeline.yaml").write_text(_pipeline(name, answers), encoding="utf-8")
     except (FormatError, command.NotGuessed, _TooLarge) as error:
         sys.stderr.write(f"clinker init error: {error}\n")
@@ -186,8 +188,8 @@ def _from_files(folder: Path, name: str, paths: Sequence[Path]) -> int:
     except OSError as error:
         sys.stderr.write(f"clinker init error: {error.filename}: {error.strerror}\n")
         return ExitCode.IO
-    for path, answer in zip(paths, answers, strict=True):
-        sys.stderr.write("".join(f"{path}: {line}\n" for line in command.told(answer)))
+    for group in groups:
+        sys.stderr.write("".join(f"{line}\n" for line in group.told()))
     refused = any(answer.read is not None and answer.read.refusal for answer in answers)
     pipeline = folder / "pipeline.yaml"
     sys.stdout.write(f"made {pipeline}\nnext: clinker run {pipeline} -n 5; clinker run {pipeline}\n")

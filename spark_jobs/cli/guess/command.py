@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.cli.guess import charset, checking, delimited, fixed, records, sampling, source, values
+from spark_jobs.cli.guess import (
+    charset,
+    checking,
+    delimited,
+    elements,
+    fixed,
+    records,
+    sampling,
+    sheets,
+    source,
+    together,
+)
+from spark_jobs.cli.guess.together import Answer
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.formats import misread
@@ -24,30 +35,22 @@ if TYPE_CHECKING:
 
 #: Whole files of so many bytes are read again, by the engine's readers.
 _TYPED = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"ORC": "ORC"}
-_MOST_REASONS = 20
 
 
 class NotGuessed(Exception):
     """A file is nothing that a source could be guessed for; the message says what it is."""
 
 
-@dataclass
-class Answer:
-    """A source that was guessed, and what reading its files with it gave.
+def main(files: Sequence[Path], *, as_text: bool) -> int:
+    """Print a source for each file, and one for files of one kind; exit 4 where one cannot be read.
 
     Args:
-        guess: the source.
-        read: what came of reading the files; None where they were not read whole.
+        files: the files.
+        as_text: whether every column is a text.
     """
-
-    guess: Guess
-    read: checking.Read | None
-
-
-def main(files: Sequence[Path], *, as_text: bool) -> int:
-    """Print a source for each file; exit 4 where one cannot be read. `as_text`: every column is a text."""
     code = ExitCode.SUCCESS
     taken: set[str] = set()
+    found: list[tuple[Path, Answer]] = []
     for path in files:
         try:
             answer = look(path, str(path), taken, as_text=as_text)
@@ -56,12 +59,15 @@ def main(files: Sequence[Path], *, as_text: bool) -> int:
             code = ExitCode.IO
             continue
         taken.add(answer.guess.name)
-        sys.stdout.write(f"# {printable(str(path))}: {answer.guess.about}\n")
-        sys.stdout.write(source.node(answer.guess))
+        found.append((path, answer))
+    for group in together.groups(found, as_text=as_text):
+        for path, answer in group.of_files:
+            sys.stdout.write(f"# {printable(str(path))}: {answer.guess.about}\n")
+        sys.stdout.write(source.node(group.answer.guess))
         sys.stdout.flush()
-        for line in told(answer):
-            sys.stderr.write(f"{path}: {line}\n")
-        if answer.read is not None and answer.read.refusal:
+        for line in group.told():
+            sys.stderr.write(f"{line}\n")
+        if group.answer.read is not None and group.answer.read.refusal:
             code = ExitCode.IO
     return code
 
@@ -85,6 +91,12 @@ def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> An
         NotGuessed: it has no records, or is in a format that is not guessed.
     """
     sample = sampling.read(path, str(path))
+    if (made := _of_marks(path, sample, as_text=as_text)) is not None:
+        guess, count = made
+        guess.name, guess.paths = _name(path, taken), [name]
+        read = checking.read(guess, [path]) if sample.is_whole else None
+        guess.about = f"{lines_of(count)}, {guess.type}"
+        return Answer(guess, read)
     _refuse_others(sample)
     encoding = charset.guess(sample.head, tuple(data for _, data in sample.pieces))
     text = charset.decoded(sample.head, encoding.name)
@@ -103,6 +115,29 @@ def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> An
     return Answer(guess, read)
 
 
+def _of_marks(path: Path, sample: Sample, *, as_text: bool) -> tuple[Guess, int] | None:
+    """The source of a file whose first bytes say what it is: a workbook, or XML; None where they do not.
+
+    Raises:
+        FormatError: the file cannot be read.
+        NotGuessed: nothing in it is a record.
+    """
+    start = sample.head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"PK\x03\x04") and path.suffix.lower() in (".xlsx", ".xlsm", ""):
+        return sheets.guess(path, str(path), as_text=as_text)
+    if re.match(rb"<(?:\?xml|!DOCTYPE|[A-Za-z])", start):
+        try:
+            return elements.guess(path, str(path), sample.head, is_whole=sample.is_whole, as_text=as_text)
+        except elements.NoElements as error:
+            raise NotGuessed(str(error)) from None
+    return None
+
+
+def lines_of(count: int) -> str:
+    """How many records were looked at."""
+    return f"{count:,} record{'s' if count != 1 else ''}"
+
+
 def _refuse_others(sample: Sample) -> None:
     """Formats that are not texts.
 
@@ -116,8 +151,6 @@ def _refuse_others(sample: Sample) -> None:
     if problem is not None:
         raise NotGuessed(problem)
     start = sample.head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if re.match(rb"<(?:\?xml|!DOCTYPE|[A-Za-z])", start):
-        raise NotGuessed("it looks like XML: write `type: xml` with `options.record_path`, the path of its records")
     if start.startswith(b"ISA") and len(start) > 106:
         raise NotGuessed("it looks like an X12 interchange: `type: x12`")
     if start.startswith((b"UNA", b"UNB+")):
@@ -167,28 +200,8 @@ def _about(sample: Sample, encoding: Charset, count: int) -> str:
 
 
 def told(answer: Answer) -> list[str]:
-    """What a person should know of a source that was guessed: doubts first, then what does not fit, then the rest."""
-    lines = [f"decide: {doubt}" for doubt in answer.guess.doubts]
-    if answer.read is not None:
-        lines += _misfits(answer.read)
-    else:
-        lines.append("the file is large, so records further on may not fit: a run tells them")
-    return [printable(line) for line in (*lines, *answer.guess.remarks)]
-
-
-def _misfits(read: checking.Read) -> list[str]:
-    if read.refusal is not None:
-        return [f"does not fit: {read.refusal}"]
-    lines = []
-    for misfit in sorted(read.misfits.values(), key=lambda one: -one.count)[:_MOST_REASONS]:
-        shown = ", ".join(f"row {row}: {values.shown(value)}" for _, row, value in misfit.examples[:3] if value)
-        more = ", …" if misfit.count > 3 else ""
-        where = f"column {values.shown(misfit.column)}: " if misfit.column else ""
-        many = f"{misfit.count} record{'s do' if misfit.count > 1 else ' does'} not fit"
-        lines.append(f"{where}{many}, {misfit.reason} ({shown}{more})")
-    if read.bad:
-        lines.append(f"{read.bad} of {read.records} records would be dead letters")
-    return lines
+    """What a person should know of a source that was guessed; see `together.told`."""
+    return together.told(answer)
 
 
 def guessed(paths: Sequence[Path], names: Sequence[str]) -> list[Answer]:

@@ -80,7 +80,8 @@ def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> 
         return found, 0
     structure = Dialect(ord(signs.delimiter), ord(signs.quote), has_blanks=signs.trims)
     data = text.encode()
-    repair = repairing.Repair(data, structure, at_end=is_end, most=len(data))
+    width = 0 if found is None else found.width
+    repair = repairing.Repair(data, structure, width, at_end=is_end, most=len(data))
     if not repair.strays:
         return found, 0
     mended = repairing.replaced(data[: repair.end], repair.strays, _TEXT_QUOTE.encode()).decode()
@@ -140,26 +141,39 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
     made = Guess("", [], "csv", options, columns)
     made.remarks += values.told(columns)
     made.remarks += _remarks(found, names, sample)
+    made.remarks += _cut(found, sample)
     made.doubts += [
         f"column {values.shown(column.name)}: {remark.text}"
         for column in columns
         for remark in column.remarks
         if remark.is_doubt
     ]
-    made.doubts += _totals(found, names)
+    made.doubts += totals(found.table, names, "`skip_footer`")
     return made
 
 
-def _totals(found: Found, names: tuple[str, ...]) -> Iterator[str]:
-    """Records that would be counted twice if they are sums of others."""
-    said, is_last = table.totals(found.table.body)
+def _cut(found: Found, sample: Sample) -> Iterator[str]:
+    """Whether the last record looks as if the file had been cut off within it."""
+    rows = found.table.body
+    if not sample.is_whole or found.table.footer or len(rows) < 3 or sample.tail.rstrip(b"\0")[-1:] in b"\r\n":
+        return
+    last, width = rows[-1], found.table.width
+    lengths = {len(row.cells[width - 1]) for row in rows[:-1] if len(row.cells) == width}
+    is_short = len(last.cells) == width and len(lengths) == 1 and 0 < len(last.cells[-1]) < min(lengths)
+    if is_short or len(last.cells) < width:
+        yield f"the file ends within a line: the last record may be cut, {values.shown(last.cells[-1])}"
+
+
+def totals(one: Table, names: tuple[str, ...], remedy: str) -> Iterator[str]:
+    """Records that would be counted twice if they are sums of others; `remedy` leaves out the last ones."""
+    said, is_last = table.totals(one.body)
     if said:
         shown = ", ".join(map(str, said[:_SHOWN_ROWS])) + (", …" if len(said) > _SHOWN_ROWS else "")
         rows = f"rows {shown} look like sums" if len(said) > 1 else f"row {shown} looks like a sum"
         yield f"{rows} of others; a `filter` in a transform leaves such rows out"
     if is_last:
         first = f"column {values.shown(names[0])}"
-        yield f"the last row has nothing in {first}, which all others have: if it is a sum, set `skip_footer`"
+        yield f"the last row has nothing in {first}, which all others have: if it is a sum, set {remedy}"
 
 
 def names_of(found: Table) -> tuple[tuple[str, ...], int]:
@@ -290,10 +304,10 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
     said = []
     before = one.titles[: len(one.titles) - one.behind]
     if one.skipped:
-        said.append(f"{_lines(one.skipped)} before the table left out (`skip_rows`): {_listed(before)}")
+        said.append(f"{lines(one.skipped)} before the table left out (`skip_rows`): {listed(before)}")
     if one.footer:
         said.append(
-            f"{_lines(one.footer)} behind the table left out (`skip_footer`): {_listed(one.titles[len(before) :])}"
+            f"{lines(one.footer)} behind the table left out (`skip_footer`): {listed(one.titles[len(before) :])}"
         )
     if one.names is not None and not one.is_header_skipped and (said_names := names_of(one)[1]):
         named = [name for name, old in zip(names[:said_names], one.names, strict=False) if name != old]
@@ -345,9 +359,11 @@ def _places(one: Table, rows: list[Row], *, is_whole: bool) -> str:
     return f" (row{'s' if len(rows) > 1 else ''} {', '.join(shown)}{more})" if shown else ""
 
 
-def _lines(count: int) -> str:
-    return f"{count} line" if count == 1 else f"{count} lines"
+def lines(count: int, what: str = "line") -> str:
+    """A number of lines, or of something else."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _listed(texts: list[str]) -> str:
+def listed(texts: list[str]) -> str:
+    """The first of some texts."""
     return ", ".join(values.shown(text) for text in texts[:3] if text) + (", …" if len(texts) > 3 else "")

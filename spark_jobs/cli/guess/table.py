@@ -88,19 +88,33 @@ def find(text: str, signs: Signs, *, is_end: bool = True) -> Table | None:
     Raises:
         TooLong: a quote is never closed.
     """
-    found = list(dialect.rows(text, signs))
+    return of_rows(list(dialect.rows(text, signs)), signs, text, is_end=is_end)
+
+
+def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = True) -> Table | None:
+    """The table in some records; None where there is no record.
+
+    Args:
+        found: the records.
+        signs: the signs of their text.
+        text: the text they were read from; empty where they are not of a text.
+        is_end: whether the file ends with them.
+
+    Raises:
+        TooLong: a quote is never closed.
+    """
     if not is_end:
         found = found[:-1]
     if not found:
         return None
-    comment = _comment(found)
+    comment = _comment(found) if text else ""
     if comment:
         found = [row for row in found if not _is_comment(row, comment)]
         if not found:
             return None
     width = _width(found)
     first = _first_of_table(found, width, signs)
-    if (mended := _with_odd_header(text, found, first, width, signs, is_end=is_end)) is not None:
+    if text and (mended := _with_odd_header(text, found, first, width, signs, is_end=is_end)) is not None:
         return mended
     last = _behind_table(found, first, width) if is_end else len(found)
     lines = found[-1].behind

@@ -52,6 +52,11 @@ class Dialect:
         return bytes((self.quote,))
 
     @cached_property
+    def delimiter_byte(self) -> bytes:
+        """The delimiter as bytes of length 1."""
+        return bytes((self.delimiter,))
+
+    @cached_property
     def _ends_field(self) -> NDArray[np.bool_]:
         table = np.zeros(256, dtype=np.bool_)
         table[[self.delimiter, _NEWLINE, _RETURN]] = True

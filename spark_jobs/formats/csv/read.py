@@ -120,7 +120,7 @@ class CsvReader(reader.HeadReader[Head]):
         found = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome, start_in, guesses=True)
         made = rewriting.of(self.options)
         if made is not None:
-            found = made.stream(found)
+            found = made.stream(found, file_plan.columns.width)
         return footers.WithoutFooter(found, self.options.skip_footer) if self._holds_back(file_plan) else found
 
     def _holds_back(self, file_plan: FilePlan) -> bool:

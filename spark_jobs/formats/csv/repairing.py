@@ -2,8 +2,8 @@
 
 A quoted field ends at a quote that a delimiter or the end of the record follows. Any other single quote in it is text
 that should have been doubled. A field that begins with a quote, and in which another field begins with one before it
-ends, was never quoted: its quote is text, too. So is that of a field in which such quotes are followed by a line end,
-since nothing then says where it ends. What is well-formed is read as ever.
+ends, was never quoted: its quote is text, too. So is that of a field with such quotes that would go on over a line with
+as many delimiters as a record has. What is well-formed is read as ever.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ _LINE_ENDS = (10, 13)
 class Repaired:
     """A stream of records with the usual signs, in which a stand-in stands for every quote that is text."""
 
-    def __init__(
-        self, stream: ByteStream, dialect: Dialect, stand_in: bytes, most: int = format.MOST_RECORD_BYTES
-    ) -> None:
+    def __init__(self, stream: ByteStream, dialect: Dialect, stand_in: bytes, width: int = 0) -> None:
         self._stream = stream
         self._dialect = dialect
         self._stand_in = stand_in
-        self._most = most
+        self._width = width
         self._rest = b""
         self._hopeless = 0
         self._ready = b""
@@ -43,7 +41,7 @@ class Repaired:
             chunk = self._stream.read(max(size, len(self._rest), 1))
             self._at_end = not chunk
             data = self._rest + chunk
-            found = Repair(data, self._dialect, at_end=self._at_end, hopeless=self._hopeless, most=self._most)
+            found = Repair(data, self._dialect, self._width, at_end=self._at_end, hopeless=self._hopeless)
             self._ready = replaced(data[: found.end], found.strays, self._stand_in)
             self._rest, self._hopeless = data[found.end :], max(found.hopeless - found.end, 0)
         taken, self._ready = self._ready[:size], self._ready[size:]
@@ -65,6 +63,7 @@ class Repair:
     Args:
         data: the bytes.
         dialect: what structures them.
+        width: how many fields a record has; 0 where that is not known.
         at_end: whether the file ends with them.
         hopeless: before which place no field of several signs is quoted; known from the bytes before.
         most: how long a quoted field may be.
@@ -75,10 +74,19 @@ class Repair:
         hopeless: the same as the argument, for what follows.
     """
 
-    def __init__(self, data: bytes, dialect: Dialect, *, at_end: bool, hopeless: int = 0, most: int) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        dialect: Dialect,
+        width: int = 0,
+        *,
+        at_end: bool,
+        hopeless: int = 0,
+        most: int = format.MOST_RECORD_BYTES,
+    ) -> None:
         self.strays: list[int] = []
         self.hopeless = hopeless
-        self._data, self._dialect, self._at_end, self._most = data, dialect, at_end, most
+        self._data, self._dialect, self._width, self._at_end, self._most = data, dialect, width, at_end, most
         self._blanks = [blank for blank in b" \t" if blank != dialect.delimiter] if dialect.has_blanks else []
         self._toggles: list[int] = []
         if not hopeless and dialect.is_regular(data):
@@ -128,14 +136,16 @@ class Repair:
         data, found = self._data, self._quotes
         start = found[opener]
         strays: list[int] = []
-        line_end = len(data)  # behind which no quote is the field's, once some of its quotes are text
+        line_end = len(data)
         index = opener + 1
         while index < len(found):
             place = found[index]
-            if place > line_end:
-                return self._give_up(line_end)
             if place - start > self._most:
                 return self._give_up(start + self._most)
+            if strays:
+                line_end, goes_on = self._line_before(place, line_end)
+                if not goes_on:
+                    return None if goes_on is None else self._give_up(line_end)
             if index + 1 < len(found) and found[index + 1] == place + 1:
                 index += 2
                 continue
@@ -147,16 +157,34 @@ class Repair:
             if place > start + 1 and self._begins_field(place):
                 return self._give_up(place)
             if not strays:
-                line_end = self._line_end(start)
-                if line_end < place:
-                    return self._give_up(line_end)
+                line_end, goes_on = self._line_before(place, self._line_end(start))
+                if not goes_on:
+                    return None if goes_on is None else self._give_up(line_end)
             strays.append(place)
             index += 1
         if strays and line_end < len(data):
-            return self._give_up(line_end)
+            line_end, goes_on = self._line_before(len(data), line_end)
+            if goes_on is False:
+                return self._give_up(line_end)
         if len(data) - start > self._most:
             return self._give_up(start + self._most)
         return self._give_up(len(data)) if self._at_end else None
+
+    def _line_before(self, place: int, line_end: int) -> tuple[int, bool | None]:
+        """Whether a field with strays goes on from one line end to a place, and the end of the last line it may have.
+
+        It does not beyond a line that may be a record of its own. None where the line has to be read first.
+        """
+        while line_end < place:
+            if self._width < 2:
+                return line_end, False
+            following = self._line_end(line_end + 1)
+            if self._data.count(self._dialect.delimiter_byte, line_end + 1, following) >= self._width - 1:
+                return line_end, False
+            if following == len(self._data):
+                return (line_end, None) if not self._at_end else (following, True)
+            line_end = following
+        return line_end, True
 
     def _give_up(self, place: int) -> int:
         self.hopeless = max(self.hopeless, place)

@@ -188,10 +188,10 @@ class Rewriting:
         found += [(stand_in.sign, stand_in.cell) for stand_in in (*self._escaped, *self._others, *self._repaired)]
         return [*found, (_LEAD + b"l", _LEAD)]
 
-    def stream(self, stream: ByteStream) -> ByteStream:
-        """A stream of the file, rewritten."""
+    def stream(self, stream: ByteStream, width: int = 0) -> ByteStream:
+        """A stream of the file, rewritten; `width` is how many fields its records have, 0 where that is not known."""
         made = Rewritten(stream, self)
-        return repairing.Repaired(made, self.dialect, self.repaired_quote) if self.repairs else made
+        return repairing.Repaired(made, self.dialect, self.repaired_quote, width) if self.repairs else made
 
 
 class Rewritten:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import gzip
 import json
 import random
 from typing import TYPE_CHECKING, Any
 
+import openpyxl
 import pytest
 import yaml
 
@@ -126,9 +128,9 @@ def test_a_file_within_the_folder_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_several_files_get_names_of_their_own(tmp_path: Path, capsys: Captured) -> None:
-    for folder in ("x", "y"):
+    for folder, names in (("x", "a,b"), ("y", "a,c")):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "1 Sales.csv").write_text("a,b\n1,2\n")
+        (tmp_path / folder / "1 Sales.csv").write_text(f"{names}\n1,2\n")
     assert clinker.main(["guess", str(tmp_path / "x/1 Sales.csv"), str(tmp_path / "y/1 Sales.csv")]) == 0
     nodes = yaml.safe_load(capsys.readouterr().out)
     assert [node["name"] for node in nodes] == ["source_1_sales", "source_1_sales_2"]
@@ -327,9 +329,9 @@ def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
     [
         (b"", "it is empty"),
         (b" \n\n", "it is empty"),
-        (b"PK\x03\x04" + bytes(30) + b"xl/workbook.xml", "save the sheet as `CSV UTF-8`"),
+        (b"PK\x03\x04" + bytes(30) + b"xl/workbook.xml", "broken"),
         (b"PAR1abc", "`type: parquet`"),
-        (b"<?xml version='1.0'?><a/>", "`type: xml`"),
+        (b"<?xml version='1.0'?><a/>", "no element has anything in it"),
         (b'{"a": 1', "it is no JSON"),
         (b"\x00\x01\x02\x03" * 20, "it is no text"),
     ],
@@ -430,3 +432,121 @@ def test_quotes_that_nobody_escaped_are_told(tmp_path: Path) -> None:
 def test_quotes_that_are_doubled_need_no_repair(tmp_path: Path) -> None:
     answer = look(tmp_path, 'id,name,note\n1,Ann,"He said ""hi, you"" to me"\n2,Bob,5" pipe\n3,"Cy","x"\n')
     assert "options" not in config(answer)
+
+
+def test_a_record_that_may_be_cut_is_told(tmp_path: Path) -> None:
+    answer = look(tmp_path, "id;at\n1;01.02.2026 10:00\n2;02.02.2026 11:00\n3;03.02.2026 12:00\n4;04.02.2026 1")
+    assert "the file ends within a line: the last record may be cut, `04.02.2026 1`" in command.told(answer)
+    whole = look(tmp_path, "id;at\n1;01.02.2026 10:00\n2;02.02.2026 11:00\n3;03.02.2026 12:00\n4;04.02.2026 13:00")
+    assert not [line for line in command.told(whole) if "cut" in line]
+
+
+def test_a_cell_of_several_lines_with_quotes_is_repaired(tmp_path: Path) -> None:
+    text = 'id;note;by\n1;"It broke.\nPlease "now" call!";Ann\n2;"fine";Bob\n3;"Line 1\nline 2; and more\n";Cy\n'
+    answer = look(tmp_path, text)
+    assert config(answer)["options"] == {"delimiter": ";", "quotes": "repair"}
+
+
+def workbook(path: Path, *rows: list[Any]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_workbook_is_read_where_its_table_is(tmp_path: Path) -> None:
+    first, second = datetime.date(2026, 1, 2), datetime.date(2026, 1, 3)
+    path = workbook(
+        tmp_path / "shops.xlsx",
+        ["Sales 2026"],
+        [],
+        ["Shop", "Day", "Count", "Price", "Count"],
+        ["North", first, 3, 2.5, 4],
+        ["South", second, "n/a", 3.5, 5],
+        ["West", second, 5, 1.25, 6],
+        ["East", first, 7, 1.5, 8],
+        ["Total", None, 15, 8.75, 23],
+    )
+    answer = command.look(path, "shops.xlsx", set())
+    found = config(answer)
+    assert found["options"] == {"range": "A3:E7", "columns": ["Shop", "Day", "Count", "Price", "Count_2"]}
+    assert columns(answer) == {
+        "Shop": {"type": "string"},
+        "Day": {"type": "date"},
+        "Count": {"type": "int", "null_values": ["n/a"]},
+        "Price": {"type": "float"},
+        "Count_2": {"type": "int"},
+    }
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (4, 0)
+    assert any("`Total 15 8.75 23`" in line for line in command.told(answer))
+
+
+def test_a_plain_workbook_needs_no_options(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "b.xlsx", ["id", "code", "at"], [1, "007", datetime.datetime(2026, 1, 2, 3, 4)],
+                    [2, "008", datetime.datetime(2026, 1, 2, 3, 5)])  # fmt: skip
+    answer = command.look(path, "b.xlsx", set())
+    assert "options" not in config(answer)
+    assert columns(answer) == {"id": {"type": "int"}, "code": {"type": "string"}, "at": {"type": "date_time"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "names"),
+    [
+        ("<o><r id='1'><a>x</a></r><r id='2'><a>y</a></r></o>", "/o/r", {"@id": "int", "a": "string"}),
+        (
+            "<o><h><at>2026-01-02</at></h><l><r><a>1</a><i><b>2</b></i></r><r><a>2</a><i><b>3</b></i></r></l></o>",
+            "/o/l/r",
+            {"a": "int", "i.b": "int"},
+        ),
+        (
+            "<o><r><a>1</a><p><q>1</q><s>2</s></p><p><q>3</q><s>4</s></p></r><r><a>2</a><p><q>3</q><s>1</s></p></r></o>",
+            "/o/r",
+            None,
+        ),
+    ],
+)
+def test_records_of_xml_are_found(text: str, where: str, names: dict[str, str] | None, tmp_path: Path) -> None:
+    answer = look(tmp_path, text, "o.xml")
+    assert config(answer)["options"] == {"record_path": where}
+    if names is not None:
+        assert {name: column["type"] for name, column in columns(answer).items()} == names
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("<a><b", "it is no XML"), ("<a/>", "no element has anything in it"),
+     ("<!DOCTYPE a [<!ENTITY e 'x'>]><a><b c='1'/><b c='2'/></a>", "declares entities")],
+)  # fmt: skip
+def test_xml_without_records_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(NotGuessed, match=said):
+        look(tmp_path, text, "o.xml")
+
+
+def test_files_of_one_kind_are_one_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "jan.csv").write_text("id;day;amount\n1;02.01.2026;1,5\n2;03.01.2026;2,5\n13;23.01.2026;3,5\n")
+    (tmp_path / "feb.csv").write_text("id;day;amount\n4;02.02.2026;1\n5;13.02.2026;2\n6;14.02.2026;3\n")
+    (tmp_path / "other.csv").write_text("id,name\n1,x\n2,y\n")
+    assert clinker.main(["guess", "jan.csv", "feb.csv", "other.csv"]) == 0
+    printed = capsys.readouterr().out
+    first, second = yaml.safe_load(printed)
+    assert first["config"]["paths"] == ["jan.csv", "feb.csv"]
+    assert {column["name"]: column["type"] for column in first["config"]["schema"]} == {
+        "id": "int", "day": "date", "amount": "float",
+    }  # fmt: skip
+    assert second["config"]["path"] == "other.csv"
+    assert printed.startswith("# jan.csv: read whole, 3 records, utf-8\n# feb.csv: read whole")
+
+
+def test_files_that_are_written_in_other_ways_stay_sources_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("id,day\n1,02/01/2026\n2,23/01/2026\n3,24/01/2026\n")
+    (tmp_path / "b.csv").write_text("id,day\n1,01/02/2026\n2,01/23/2026\n3,01/24/2026\n")
+    assert clinker.main(["guess", "a.csv", "b.csv"]) == 0
+    assert [node["config"]["path"] for node in yaml.safe_load(capsys.readouterr().out)] == ["a.csv", "b.csv"]

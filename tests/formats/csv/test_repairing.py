@@ -38,8 +38,8 @@ class Dripping:
         return self._stream.read(min(size, self._size))
 
 
-def repaired(text: str, size: int = 1 << 20, dialect: quotes.Dialect | None = None) -> str:
-    stream = repairing.Repaired(Dripping(text.encode(), size), dialect or quotes.Dialect(), b"~")
+def repaired(text: str, size: int = 1 << 20, dialect: quotes.Dialect | None = None, width: int = 0) -> str:
+    stream = repairing.Repaired(Dripping(text.encode(), size), dialect or quotes.Dialect(), b"~", width)
     parts = []
     while part := stream.read(1 << 20):
         parts.append(part)
@@ -65,6 +65,12 @@ def test_quotes_that_nobody_escaped_are_found(text: str, found: str) -> None:
     assert repaired(text) == found
 
 
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_cell_of_several_lines_goes_on_over_lines_that_are_no_records(size: int) -> None:
+    text = '1,"He called.\nPlease "urgently, now" call back!\nBye",x\n2,"a "b\n3,c,d\n'
+    assert repaired(text, size, width=3) == '1,"He called.\nPlease ~urgently, now~ call back!\nBye",x\n2,~a "b\n3,c,d\n'
+
+
 def test_blanks_and_comments_are_respected() -> None:
     trimming = quotes.Dialect(has_blanks=True)
     assert repaired('1, "a "b" c" , 2\n', dialect=trimming) == '1, "a ~b~ c" , 2\n'
@@ -73,11 +79,11 @@ def test_blanks_and_comments_are_respected() -> None:
     assert repaired('# x,"y\n1,"a "b" c"\n', dialect=commented) == '# x,"y\n1,"a ~b~ c"\n'
 
 
-@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.integers(1, 9))
-@example('x,"\n13,a,"B, c",1\n', 3)
-@example('""a\nb,""c"",d\n', 4)
-def test_it_does_not_depend_on_how_a_file_is_cut(text: str, size: int) -> None:
-    assert repaired(text, size) == repaired(text)
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.integers(1, 9), st.integers(0, 3))
+@example('x,"\n13,a,"B, c",1\n', 3, 3)
+@example('""a\nb,""c"",d\n', 4, 2)
+def test_it_does_not_depend_on_how_a_file_is_cut(text: str, size: int, width: int) -> None:
+    assert repaired(text, size, width=width) == repaired(text, width=width)
 
 
 @given(st.lists(st.lists(st.text('a", \n', max_size=5), min_size=3, max_size=3), min_size=1, max_size=6))
@@ -137,7 +143,7 @@ def test_other_signs_are_no_hindrance(tmp_path: Path, signs: dict[str, str]) -> 
 def test_hostile_quotes_take_linear_time(line: str) -> None:
     def seconds(count: int) -> float:
         began = time.process_time()
-        repaired(line * count)
+        repaired(line * count, width=3)
         return time.process_time() - began
 
     assert seconds(40_000) < 40 * max(seconds(4_000), 0.005)

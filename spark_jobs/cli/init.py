@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_jobs.cli.guess.command import Answer
+    from spark_jobs.cli.guess.together import Answer
 
 _PIPELINE = """\
 # Sorts orders into large and small ones. Try:

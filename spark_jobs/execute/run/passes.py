@@ -69,9 +69,6 @@ class Pass:
     reusable_jobs: Mapping[int, ReusableJob] = field(default_factory=dict)
     reusable: ReusableTasks | None = None
     progress: Progress | None = field(default=None, compare=False)
-    _planned: dict[frozenset[Any], tuple[fragments.Job, ...]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
         """Measure all splits; gives the inputs with their true borders, and what each split told."""
@@ -164,13 +161,6 @@ class Pass:
         return replace(self, plan=replace(self.plan, nodes=nodes))
 
     def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[fragments.Job, ...]:
-        """The jobs, planned by what earlier ones wrote down; planned once for the same."""
-        key = frozenset((need, tuple((part.bytes, part.records) for part in parts)) for need, parts in written.items())
-        if key not in self._planned:
-            self._planned[key] = self._planned_jobs(written)
-        return self._planned[key]
-
-    def _planned_jobs(self, written: Mapping[Need, list[Part]]) -> tuple[fragments.Job, ...]:
         sizes = self._sizes(written)
         jobs, unwanted = fragments.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
         if self.state.goal is Goal.RETRACTED_RECORDS:

@@ -30,25 +30,6 @@ def forget_peaks() -> None:
 
 
 def _descendants(root: int) -> list[int]:
-    if (_PROC / str(root) / "task" / str(root) / "children").exists():
-        found = _children(root)
-        for each in found:
-            found += _children(each)
-        return found
-    return _descendants_of_all(root)
-
-
-def _children(process: int) -> list[int]:
-    """The processes that those of a process's threads have started, as the kernel has them."""
-    found: list[int] = []
-    for path in _PROC.glob(f"{process}/task/*/children"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            found += map(int, path.read_text().split())
-    return found
-
-
-def _descendants_of_all(root: int) -> list[int]:
-    """The same where the kernel keeps no such lists: by the parents of all processes."""
     children: dict[int, list[int]] = {}
     for entry in _PROC.glob("[0-9]*/stat"):
         try:

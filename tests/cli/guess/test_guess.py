@@ -21,7 +21,7 @@ from tests.execute import without_spark
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_jobs.cli.guess.command import Answer
+    from spark_jobs.cli.guess.together import Answer
 
     Captured = pytest.CaptureFixture[str]
 

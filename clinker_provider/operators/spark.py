@@ -25,6 +25,7 @@ from clinker_provider import (
     datasets,
     deferral,
     execution,
+    on_call,
     openlineage,
     outcome,
     policy,
@@ -58,7 +59,7 @@ from clinker_provider.links.clinker import (
 )
 from clinker_provider.operators.submit import SubmittingOperator
 from clinker_provider.triggers.job import ClusterJobTrigger
-from spark_jobs import bundle, contract, reasons, result
+from spark_jobs import bundle, contract, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -196,6 +197,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._hook: ClinkerSparkSubmitHook | None = None
         #: The record of the run that has ended, and why it failed.
         self._told: tuple[result.RunResult | None, str] = (None, "")
+        #: The plan as the task's page shows it.
+        self._on_call: dict[str, Any] = {}
         #: The run that goes on without the worker.
         self._waiting: deferral.Waiting | None = None
         #: What became of a run that Airflow ended in the middle.
@@ -371,7 +374,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self._keep_links(pushed)
         failure = self._failure(ended, record, chosen.decide(ended, record))
         self._push(context, pushed, failure)
-        self._tell_reasons(record)
+        self._tell_end(record)
         if callback and record and record.dlq_count and ended.verdict.is_success:
             _call_after_publishing("on_dlq", lambda: callback(context, record))
         if self.emit_assets and record and ended.verdict.is_success and not failure:
@@ -445,7 +448,11 @@ class ClinkerSparkOperator(SubmittingOperator):
             pipeline_path=self._known_path(),
         )
         # What a server sends back as data may be the credential that it was sent.
-        return {**pushed, xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS])}
+        return {
+            **pushed,
+            xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS]),
+            xcoms.ON_CALL: {**self._on_call, "nodes": self._named(record.nodes if record else {})},
+        }
 
     def _known_master(self) -> str | None:
         if self._hook:
@@ -463,6 +470,10 @@ class ClinkerSparkOperator(SubmittingOperator):
         path = self._resolved_pipeline()
         return str(path) if path else None
 
+    def _named(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
+        """The same by names that show no secret."""
+        return {self.without_secrets(name): value for name, value in by_name.items()}
+
     def _masked(self, value: Any) -> Any:
         match value:
             case str():
@@ -474,12 +485,17 @@ class ClinkerSparkOperator(SubmittingOperator):
             case _:
                 return value
 
-    def _tell_reasons(self, record: result.RunResult | None) -> None:
-        """Warn of dead letters, by reason."""
-        if record and (record.dlq_count or record.dlq_reasons):
+    def _tell_end(self, record: result.RunResult | None) -> None:
+        """End the log with what the nodes did, and with dead letters by reason."""
+        if record is None:
+            return
+        lines = on_call.log_lines(record)
+        if record.dlq_count or record.dlq_reasons:
             where = f", see {', '.join(record.dlq_paths or filter(None, [record.dlq_path]))}" if record.dlq_path else ""
-            lines = [f"{record.dlq_count or record.records_dlq} records died{where}", *reasons.lines(record)]
+            lines.insert(0, f"{record.dlq_count or record.records_dlq} records died{where}")
             self.log.warning("%s", self.without_secrets("\n".join(lines)))
+        elif lines:
+            self.log.info("%s", self.without_secrets("\n".join(["What the nodes did:", *lines])))
 
     def _tell_of(self, error: BaseException, context: Context, execution_id: str) -> None:
         """Push the XComs of a run that did not come to its end, or could not begin."""
@@ -546,6 +562,8 @@ class ClinkerSparkOperator(SubmittingOperator):
     def _show_plan(self, subject: validation.Subject, arguments: Sequence[str]) -> None:
         try:
             self.plan_text = self.plan_of(subject, arguments)
+            kept = on_call.of_plan(subject)
+            self._on_call = {"picture": self._masked(kept["picture"]), "digests": self._named(kept["digests"])}
         except Exception:
             # The plan is shown for people; a run that is able to run does not end for want of it.
             self.log.exception("The plan of %s cannot be shown", subject.pipeline)

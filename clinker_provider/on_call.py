@@ -1,0 +1,94 @@
+"""What somebody wants to see of a task that ran: its nodes with their records, its plan, why records died. Pure.
+
+The task's log ends with it as text; the XCom `on_call` keeps what the task's page needs beside the other XComs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from clinker_provider.validation import Subject
+    from spark_jobs.result import RunResult
+
+#: The figures of a node, by their headings.
+FIGURES = {
+    "read": "records_in", "written": "records_out", "filtered": "filtered", "duplicates": "deduplicated",
+    "dead": "dead",
+}  # fmt: skip
+#: A larger picture is not kept: XComs are rows of Airflow's database.
+MOST_CHARACTERS = 48_000
+
+
+def of_plan(subject: Subject) -> dict[str, Any]:
+    """The picture of a valid pipeline's plan (SVG, or None where it is large), and a digest of each of its nodes.
+
+    Raises:
+        DiagnosticError: the pipeline has errors.
+        OSError: it cannot be read.
+    """
+    from spark_jobs import plan
+    from spark_jobs.plan.explain import pictures
+
+    picture = pictures.svg(plan.load(subject.pipeline, subject.options()))
+    return {
+        "picture": picture if len(picture) <= MOST_CHARACTERS else None,
+        "digests": digests(subject.pipeline),
+    }
+
+
+def digests(pipeline: Path) -> dict[str, str]:
+    """A digest of each node as the pipeline file has it, and of everything else in the file under an empty name.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    import yaml
+
+    # A safe loader: it builds plain values alone. Planning has read the file by its own, stricter rules.
+    document = yaml.safe_load(pipeline.read_text(encoding="utf-8"))
+    nodes = {str(each.get("name")): each for each in document.pop("nodes", []) if isinstance(each, dict)}
+    return {name: _digest(each) for name, each in {"": document, **nodes}.items()}
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """What differs between two versions of a pipeline, as short sentences; none where nothing does."""
+    found = [f"node {name} is new" for name in after if name and name not in before]
+    found += [f"node {name} is gone" for name in before if name and name not in after]
+    found += [f"node {name} changed" for name in after if name and before.get(name, after[name]) != after[name]]
+    if before.get("") != after.get(""):
+        found.append("what is no node changed: name, variables or settings")
+    return found
+
+
+def log_lines(record: RunResult) -> list[str]:
+    """The end of the task's log: the table of nodes, dead letters by reason, and the command that shows more."""
+    lines = []
+    if record.nodes:
+        width = max(len("node"), *(len(name) for name in record.nodes))
+        lines.append("  ".join([f"  {'node':<{width}}", *(f"{heading:>10}" for heading in FIGURES)]))
+        for name, node in record.nodes.items():
+            figures = (f"{node.get(key, 0):>10}" for key in FIGURES.values())
+            lines.append("  ".join([f"  {name:<{width}}", *figures]))
+    lines += reasons.lines(record)
+    if command := more(record.dlq_paths or [record.dlq_path]):
+        lines.append(f"  more: {command}")
+    return lines
+
+
+def more(paths: tuple[str, ...] | list[str | None] | list[str]) -> str | None:
+    """The command that shows the first file of dead letters; None where there is none, or none on a disk."""
+    path = next(iter(paths), None)
+    return f"clinker dlq show {shlex.quote(path)}" if path and "://" not in path else None

@@ -1,0 +1,143 @@
+"""The page of a task, and the end of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clinker_provider import on_call, validation
+from clinker_provider.plugins import page
+from spark_jobs import result
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PIPELINE = """
+pipeline: {name: p}
+nodes:
+  - {type: source, name: rows, config: {type: csv, path: in.csv, schema: {id: int}}}
+  - {type: transform, name: t, input: rows, config: {cxl: 'emit twice = id * 2'}}
+  - {type: output, name: o, input: t, config: {type: csv, path: out.csv}}
+"""
+NODES = {
+    "rows": {"kind": "source", "records_in": 5, "records_out": 5, "filtered": 0, "deduplicated": 0, "dead": 0},
+    "t": {"kind": "transform", "records_in": 5, "records_out": 4, "filtered": 0, "deduplicated": 0, "dead": 1},
+}
+REASON = {
+    "stage": "transform:t", "field": "id", "category": "conversion", "count": 1,
+    "example": {"file": "in.csv", "row": 3, "value": "<script>alert(1)</script>", "detail": "is no integer"},
+}  # fmt: skip
+
+
+def run(name: str = "now", **more: Any) -> page.Run:
+    xcoms = {
+        "status": "partial_success", "exit_code": 2, "dlq_count": 1, "dlq_reasons": [REASON],
+        "dlq_paths": ["/out/a b.csv"], "return_value": {"records": {"total": 5, "written": 4}},
+        "on_call": {"nodes": NODES, "digests": {"": "1", "t": "2"}, "picture": "<svg onload='x()'/>"},
+    }  # fmt: skip
+    return page.Run(name, "success", "2026-01-02 03:04:05", 7.25, {**xcoms, **more})
+
+
+def test_a_page_shows_nodes_dead_letters_and_earlier_runs() -> None:
+    text = page.page("etl", "orders", run(), [run("before"), run("first")])
+    assert '<td>t</td><td>transform</td><td class="number">5</td><td class="number">4</td>' in text
+    assert "<td>in.csv, row 3</td>" in text
+    assert "clinker dlq show &#x27;/out/a b.csv&#x27;" in text
+    assert [text.index(f"<td>{name}</td>") for name in ("now", "before", "first")] == sorted(
+        text.index(f"<td>{name}</td>") for name in ("now", "before", "first")
+    )
+    assert "the same as in before" in text
+
+
+def test_nothing_of_the_data_is_markup() -> None:
+    text = page.page("<b>", "<i>", run(status="<u>", pipeline_path="<a>"), [])
+    for sign in ("<b>", "<i>", "<u>", "<a>", "<script", "<svg"):
+        assert sign not in text.replace('<b class="', "")
+
+
+def test_a_page_says_what_changed_in_the_pipeline() -> None:
+    before = run("before", on_call={"digests": {"": "0", "t": "1", "old": "1"}})
+    text = page.page("etl", "orders", run(on_call={"digests": {"": "1", "t": "2", "new": "3"}}), [before])
+    for sentence in ("node new is new", "node old is gone", "node t changed", "what is no node changed"):
+        assert sentence in text
+
+
+def test_a_run_that_has_told_nothing_has_a_page() -> None:
+    text = page.page("etl", "orders", page.Run("now", "running"), [])
+    assert "(running) has told nothing yet" in text
+
+
+def test_the_end_of_the_log_has_nodes_reasons_and_the_next_command() -> None:
+    record = result.RunResult(
+        "e", 2, nodes=NODES, dlq_count=1, dlq_paths=("/out/d.csv",), dlq_reasons=(REASON,)
+    )  # fmt: skip
+    lines = on_call.log_lines(record)
+    assert lines[0].split() == ["node", "read", "written", "filtered", "duplicates", "dead"]
+    assert lines[2].split() == ["t", "5", "4", "0", "0", "1"]
+    assert "in.csv, row 3: is no integer" in "\n".join(lines)
+    assert lines[-1] == "  more: clinker dlq show /out/d.csv"
+    assert on_call.log_lines(result.RunResult("e", 0)) == []
+    assert on_call.more(["s3://bucket/dead.csv"]) is None
+
+
+def test_the_plan_is_kept_with_a_digest_of_each_node(tmp_path: Path) -> None:
+    pipeline = tmp_path / "p.yaml"
+    pipeline.write_text(PIPELINE)
+    before = on_call.of_plan(validation.Subject(pipeline))
+    assert before["picture"].count('<g class="node') == 3
+    pipeline.write_text(PIPELINE.replace("id * 2", "id * 3").replace("  - {type: output", "\n  - {type: output"))
+    assert on_call.changes(before["digests"], on_call.digests(pipeline)) == ["node t changed"]
+
+
+@pytest.mark.airflow
+def test_a_task_keeps_it_without_secrets(
+    spark: Any, context: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spark.pipeline.write_text(PIPELINE.replace("name: t,", "name: LEAK-node,").replace("input: t", "input: LEAK-node"))
+    leaking = {**REASON, "example": {**REASON["example"], "value": "LEAK-node"}}
+    nodes = {"LEAK-node": NODES["t"]}
+    job = {"exit": 2, "record": {"dlq_count": 1, "dlq_reasons": [leaking], "nodes": nodes}}
+    operator = spark.operator(job, validate="execute", env_vars={"API_TOKEN": "LEAK-node"})
+    operator.execute(context)
+    kept = context["ti"].pushed["on_call"]
+    assert set(kept) == {"picture", "digests", "nodes"}
+    assert "LEAK" not in str(context["ti"].pushed)
+    assert "LEAK" not in caplog.text
+    assert "***" in kept["picture"]
+
+
+@pytest.mark.airflow
+def test_the_page_is_behind_the_login_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("airflow.api_fastapi.core_api.security", reason="Airflow 3 has the web application")
+    from airflow.api_fastapi.core_api import security
+    from fastapi import FastAPI
+    from fastapi.testclient import TestClient
+
+    from clinker_provider.plugins import clinker
+
+    asked: list[Any] = []
+
+    class Manager:
+        async def get_user_from_token(self, token: str) -> str:
+            return token
+
+        def is_authorized_dag(self, *, method: str, access_entity: Any, details: Any, user: str) -> bool:
+            asked.append((method, access_entity.value, details.id))
+            return user == "reader"
+
+    monkeypatch.setattr(security, "get_auth_manager", Manager)
+    monkeypatch.setattr(security.DagModel, "get_team_name", lambda dag_id: None, raising=False)
+    monkeypatch.setattr(clinker, "runs", lambda *names: (run(), []) if names == ("etl", "r+1", "t", -1) else (None, []))
+    app = FastAPI()
+    app.mount(clinker.PREFIX, clinker.Pages())
+    address = f"{clinker.PREFIX}/dags/etl/runs/r+1/tasks/t/-1"
+    assert TestClient(app).get(address).status_code == 401
+    assert TestClient(app, cookies={security.COOKIE_NAME_JWT_TOKEN: "stranger"}).get(address).status_code == 403
+    reader = TestClient(app, cookies={security.COOKIE_NAME_JWT_TOKEN: "reader"})
+    answer = reader.get(address)
+    assert answer.status_code == 200
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert reader.get(address.replace("/t/", "/other/")).status_code == 404
+    assert reader.get(address.replace("-1", "{MAP_INDEX}")).status_code == 200
+    assert asked[-1] == ("GET", "XCOM", "etl")

@@ -13,7 +13,7 @@ import openpyxl
 import pyarrow as pa
 import pytest
 import yaml
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyarrow import orc, parquet
 
 from docs import generate_formats
@@ -90,6 +90,8 @@ def workbook(rows: list[dict[str, Any]], options: dict[str, Any]) -> bytes:
 
 def shown(name: str, options: dict[str, Any], data: bytes) -> str:
     """What the page shows of a file."""
+    if name == "delta":
+        return data.decode()
     if name == "parquet":
         table = parquet.ParquetFile(io.BytesIO(data))
         assert table.metadata.row_group(0).column(0).compression == options["compression"].upper()
@@ -127,6 +129,9 @@ def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: b
     loaded = plan.load(folder / "pipeline.yaml", options)
     outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
     assert outcome.result.exit_code == 0, outcome.result.error
+    if output["type"] == "delta":
+        rows = DeltaTable(folder / "out").to_pyarrow_table().to_pylist()
+        return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
     return (folder / "out").read_bytes()
 
 

@@ -77,7 +77,7 @@ def convert(
 
 def shown(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
     """What some pieces have, for people."""
-    return writer.show(_joined(part_store, writer, pieces, moved=moved), moved=moved)
+    return writer.show(joined(part_store, writer, pieces, moved=moved), moved=moved)
 
 
 def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> Piece:
@@ -86,11 +86,12 @@ def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> Piece:
         destination.check(part_store, piece)
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     with durable.about(path), part_store.create(path) as sink:
-        writer.convert(_joined(part_store, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
+        writer.convert(joined(part_store, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
         return destination.whole(path, sink.tell())
 
 
-def _joined(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
+def joined(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
+    """What some pieces have, as one stream."""
     return io.BufferedReader(_Chain(_streams(part_store, writer, pieces, moved=moved)))
 
 

@@ -8,7 +8,8 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
 from spark_jobs import __version__
 from spark_jobs.contract import ExitCode
@@ -19,15 +20,17 @@ from spark_jobs.execute.delivery.destination import Content
 from spark_jobs.formats import format, registry, splits
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
+from spark_jobs.nodes.output import shape as output_shape
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.scan.compression import Compression
 from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.run.pass_results import PassResults
@@ -64,7 +67,13 @@ def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts
 
 
 def assemble(
-    material: Material, spark: SparkSession, wanted: targets.Targets, draft: Draft[FilePath], *, is_shown: bool = False
+    material: Material,
+    spark: SparkSession,
+    wanted: targets.Targets,
+    draft: Draft[FilePath],
+    tables: Mapping[str, TableOutput] = MappingProxyType({}),
+    *,
+    is_shown: bool = False,
 ) -> dict[str, tuple[str, ...]]:
     """Put the parts of each output together; gives the paths of its files, without those of facts.
 
@@ -73,11 +82,12 @@ def assemble(
         spark: merges what has to be sorted.
         wanted: the outputs.
         draft: gets the files.
+        tables: the tables among the outputs, which get their files by themselves.
         is_shown: whether the files are only looked at, each in one piece.
     """
     written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
-        assembly = _Assembly(material, target, wanted.there, draft, is_shown)
+        assembly = _Assembly(material, target, wanted.there, draft, is_shown, tables.get(target.name))
         try:
             assembly.put_together(spark)
         except StoreError as error:
@@ -102,6 +112,7 @@ class _Assembly:
     there: Destination[FilePath]
     draft: Draft[FilePath]
     is_shown: bool
+    table: TableOutput | None = None
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
     _files: dict[FilePath, Content] = field(default_factory=dict)
@@ -122,6 +133,9 @@ class _Assembly:
             pieces = merging.merge(
                 spark, self.draft.part_store, runs, columns, folder, most, self.material.run.tuning, step.frame
             )
+        if self.table is not None and not self.is_shown:
+            self._to_table(spark, self.table, [each.piece for own in pieces for each in own])
+            return
         if self._is_converted and not self.is_shown and not step.split:
             made = self._converted(spark, [[each.piece for each in own] for own in pieces])
             pieces = [[merging.SortedPart(piece) for piece in own] for own in made]
@@ -160,6 +174,25 @@ class _Assembly:
     @property
     def _is_converted(self) -> bool:
         return registry.named(self.target.step.format).is_typed
+
+    def _to_table(self, spark: SparkSession, table: TableOutput, pieces: list[Piece]) -> None:
+        """Files in the folder of a table, which nobody sees before the commit."""
+        from spark_jobs.execute.delivery.delta import output  # runs that write no table need no library for it
+
+        run, step = self.material.run, self.target.step
+        written = output_shape.file_schema(output_shape.written(step, run.widened[self.target.name], run.widened_type))
+        table.commit = output.write(
+            spark,
+            self.draft.part_store,
+            cast("Any", self._writer),
+            written,
+            pieces,
+            table,
+            self.material.identity.execution_id,
+            run.tuning,
+            moved=step.is_indexed,
+        )
+        self.written.append(str(self.target.deliveries[0].path))
 
     def _converted(self, spark: SparkSession, pieces: list[list[Piece]]) -> list[list[Piece]]:
         """Files for pieces: each file is one piece then."""

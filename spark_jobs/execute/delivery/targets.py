@@ -61,7 +61,9 @@ class OutputFiles:
         return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
     def in_the_way(self, there: Destination[FilePath]) -> list[FilePath]:
-        """What is there and would be replaced."""
+        """What is there and would be replaced; nothing of a table, which keeps what it had."""
+        if self.step.is_table:
+            return []
         if self.step.parts:
             known = [path for each in self.deliveries for path in parts.existing(there, each.path)]
             return known + _standing(there, self.sidecars)
@@ -301,7 +303,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     This is asked again before publishing, because another run may have published meanwhile.
     """
     for target in targets.outputs:
-        if target.step.parts:
+        if target.step.parts and not target.step.is_table:
             for delivery in target.deliveries:
                 parts.refuse_others(targets.there, delivery.path, target.step)
     found = targets.in_the_way()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Draft, Publication
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.identity import Identity
@@ -208,6 +209,7 @@ def _publishing(run: _Run) -> ExitCode:
         run.before = metrics.taken(run.identity, run.plan, run.options, before)
         return ExitCode(before.result.exit_code)
     targets.check(wanted, run.options)
+    tables = _tables(run.plan, wanted)
     kept, news = _kept(run, wanted, there)
     opening = _begin(run, news)
     assert run.inputs is not None
@@ -218,6 +220,8 @@ def _publishing(run: _Run) -> ExitCode:
     draft = there.open(run.identity.execution_id, wanted.home, folders)
     with ExitStack() as held:
         held.callback(_closed, run, draft)
+        unpublished = held.enter_context(ExitStack())
+        unpublished.callback(_give_up, tables.values())
         is_local = partial(_is_local, run, opening)
         room = held.enter_context(
             scratch_location.location_of(run.plan, run.identity.execution_id, wanted, draft, is_local)
@@ -230,7 +234,7 @@ def _publishing(run: _Run) -> ExitCode:
             wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
             targets.refuse_existing(wanted, run.options)
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
-            run.output_files = outputs.assemble(material, spark, wanted, draft)
+            run.output_files = outputs.assemble(material, spark, wanted, draft, tables)
             writer = _dlq_writer(run.plan, done)
             run.clock.current = "letters" if products.tally.dead else "publish"
             run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
@@ -243,7 +247,11 @@ def _publishing(run: _Run) -> ExitCode:
                 kept.refuse_moved(there)
                 kept.note(draft, run.marks, run.identity)
             draft.finish(spark)
+            for table in tables.values():
+                if table.commit is not None:
+                    draft.join(table.commit)
             with interrupts.ignored():
+                unpublished.pop_all()  # from here on the publication knows what has to go
                 draft.publish()
                 run.is_published = True
     return run.exit_code
@@ -266,6 +274,32 @@ def _kept(
     kept = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, there)
     asked = kept or bookmark.Bookmark(Path())
     return kept, asked.news(run.plan.sources, run.options.since, run.options.until)
+
+
+def _tables(plan: plans.Plan, wanted: targets.Targets) -> dict[str, TableOutput]:
+    """The tables that a run writes, as they are when it begins."""
+    found = {}
+    for target in wanted.outputs:
+        if target.step.is_table:
+            from spark_jobs.execute.delivery.delta import output  # runs that write no table need no library for it
+
+            look = output.TableOutput.look
+            (delivery,) = target.deliveries
+            options: Any = target.step.options
+            found[target.name] = look(
+                target.name, options, delivery.path, target.step.path, Reach(plan.stores, plan.connections)
+            )
+    return found
+
+
+def _give_up(tables: Iterable[TableOutput]) -> None:
+    """Remove the files of tables that no commit has named."""
+    for table in tables:
+        try:
+            if table.commit is not None:
+                table.commit.give_up()
+        except OSError as error:
+            logs.LOG.warning("%s: files that no version has are left; VACUUM removes them: %s", table.output, error)
 
 
 def destinations(plan: plans.Plan) -> Destinations:

@@ -147,7 +147,20 @@ def _root(place: Place) -> str:
 
 
 def opened(root: str, name: str, stores: StoreSettings) -> DeltaTable:
-    """A table in its newest version.
+    """A table in its newest version; see `found`.
+
+    Raises:
+        FormatError: there is none, or it cannot be read (E912).
+    """
+    table = found(root, name, stores)
+    if table is None:
+        text = "no Delta table is there: a table is a folder with a `_delta_log`; check the path"
+        raise FormatError(text, name, FAILED)
+    return table
+
+
+def found(root: str, name: str, stores: StoreSettings) -> DeltaTable | None:
+    """A table in its newest version; None where there is none.
 
     Args:
         root: where it is, absolute or a URI.
@@ -155,7 +168,7 @@ def opened(root: str, name: str, stores: StoreSettings) -> DeltaTable:
         stores: resolved settings.
 
     Raises:
-        FormatError: there is none, or it cannot be read (E912).
+        FormatError: it cannot be read (E912).
     """
     if importlib.util.find_spec("deltalake") is None:
         raise FormatError("Delta tables need a package: pip install 'clinker-spark[delta]'", name, FAILED)
@@ -166,8 +179,7 @@ def opened(root: str, name: str, stores: StoreSettings) -> DeltaTable:
         try:
             return DeltaTable(root, storage_options=store_options(stores.s3) if locations.is_uri(root) else None)
         except TableNotFoundError:
-            text = "no Delta table is there: a table is a folder with a `_delta_log`; check the path"
-            raise FormatError(text, name, FAILED) from None
+            return None
 
 
 def store_options(settings: S3Settings) -> dict[str, str]:

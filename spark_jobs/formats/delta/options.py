@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Between, Options
+from spark_jobs.formats.options import Between, Listed, Options
+from spark_jobs.formats.parquet.options import PageCompression
+from spark_jobs.formats.typed import counterparts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.cxl.types import Type
 
 _MOST_VERSIONS = (1 << 63) - 1
 
@@ -50,9 +58,55 @@ class DeltaRead(Options):
         return []
 
 
+class Mode(StrEnum):
+    """What becomes of the records that are in a table."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    OVERWRITE_PARTITIONS = "overwrite_partitions"
+
+
 @dataclass(frozen=True)
 class DeltaWrite(Options):
-    """`options:` of a Delta output: there are none."""
+    """`options:` of a Delta output.
+
+    Args:
+        mode: Whether records are added to those of the table, or replace all of them (`overwrite`), or replace those of
+            the partitions that they have (`overwrite_partitions`).
+        partition_by: The columns by which a new table is partitioned; the table has them already where there is one.
+        evolve: Whether columns that the table lacks are added to it.
+        compression: How the pages in the files are compressed.
+    """
+
+    mode: Mode = Mode.APPEND
+    partition_by: Listed = ()
+    evolve: bool = False
+    compression: PageCompression = PageCompression.SNAPPY  # type: ignore[assignment]  # of pages, not of files
+
+    @property
+    def packs(self) -> bool:
+        """Pages are compressed, and not files."""
+        return False
+
+    def type_problem(self, static: Type) -> str | None:
+        """What has no column in a table."""
+        return counterparts.problem(static)
+
+    def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
+        """Names differ in more than letter case, and partitions are columns."""
+        seen: dict[str, str] = {}
+        for name in names:
+            other = seen.setdefault(name.casefold(), name)
+            if other != name:
+                yield (
+                    None,
+                    f"columns '{other}' and '{name}' differ in letter case alone, which tables do not tell apart",
+                )
+        for name in self.partition_by:
+            if name not in names:
+                yield "partition_by", f"there is no column '{name}' to partition by"
+        if names and not set(names) - set(self.partition_by):
+            yield "partition_by", "no column is left for the files"
 
 
 FORMAT = Format(
@@ -66,4 +120,5 @@ FORMAT = Format(
     has_files=False,
     is_in_folder=True,
     growth=None,
+    ending="parquet",
 )

@@ -71,7 +71,7 @@ class TypedWriter(ABC):
         arrays: list[pa.Array] = []
         failures: list[RowFailure] = []
         for column, array in zip(self._columns, batch.columns, strict=True):
-            arrays.append(converted(column, array, failures))
+            arrays.append(self.converted(column, array, failures))
         failures = _first_of_each_row(failures)
         found = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if failures:
@@ -86,11 +86,16 @@ class TypedWriter(ABC):
     def convert(self, source: IO[bytes], sink: IO[bytes], *, moved: bool = False) -> None:
         """Write a file of the records in a stream."""
         writer = self._opened(sink, self._schema)
-        for group in _groups(self._batches(source, moved=moved)):
+        for group in groups(self.batches(source, moved=moved)):
             writer.write_table(group)
         writer.close()
 
-    def _batches(self, source: IO[bytes], *, moved: bool) -> Iterator[pa.RecordBatch]:
+    def converted(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:
+        """A column as the file has it; notes the records that it cannot hold."""
+        return converted(column, array, failures)
+
+    def batches(self, source: IO[bytes], *, moved: bool) -> Iterator[pa.RecordBatch]:
+        """The records in a stream."""
         if moved:
             yield from self._rows.decode(source)
             return
@@ -99,11 +104,11 @@ class TypedWriter(ABC):
 
     def show(self, source: IO[bytes], *, moved: bool = False) -> bytes:
         """The records in a stream as lines of JSON, for people."""
-        rows = [row for batch in self._batches(source, moved=moved) for row in batch.to_pylist()]
+        rows = [row for batch in self.batches(source, moved=moved) for row in batch.to_pylist()]
         return "".join(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows).encode()
 
 
-def _groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The records in groups of rows, cut by what the records are and by nothing else."""
     held: list[pa.RecordBatch] = []
     rows, size = 0, 0

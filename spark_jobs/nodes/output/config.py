@@ -114,6 +114,7 @@ def check(config: OutputConfig, scope: BindScope) -> None:
             scope, format.is_one_file, message, "config", "split", help="an interchange is one file; remove `split:`"
         )
     _check_parts(config, scope)
+    _check_table(config, scope)
     if config.columns is not None and config.layout is not None:
         message = f"output '{scope.name}': `schema` says which columns are written, and `columns` does too"
         report(scope, codes.E007, message, "config", "columns", help="remove `columns`")
@@ -136,6 +137,24 @@ def _check_parts(config: OutputConfig, scope: BindScope) -> None:
         report(scope, codes.E007, message, "config", "parts", help="remove `parts`")
 
 
+#: The keys of an output that are about files, and say nothing of a table.
+_OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta", "include_header", "schema")
+
+
+def _check_table(config: OutputConfig, scope: BindScope) -> None:
+    """Whether an output that is a table has keys of files."""
+    if not registry.named(config.type).is_in_folder:
+        return
+    for key in _OF_FILES:
+        if ("layout" if key == "schema" else key) in config.model_fields_set:
+            message = f"output '{scope.name}': `{key}` is about files, and a {config.type} output is a table"
+            help_text = "remove it; `options: { mode: … }` says what becomes of the records that are there"
+            report(scope, codes.E007, message, "config", key, help=help_text)
+    if any(token in config.path for token in ("{source_file}", "{source_path}")):
+        message = f"output '{scope.name}': a {config.type} output is one table, and no table for each input file"
+        report(scope, codes.E007, message, "config", "path", help="write `$source.file` into a column")
+
+
 def _check_split(split: SplitConfig, scope: BindScope) -> None:
     if split.max_records is None and split.max_bytes is None:
         message = f"output '{scope.name}': `split` has no effect: without a limit no second file is started"
@@ -155,7 +174,8 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     """The step of an output."""
     flow = scope.feeds[0].flow
     path, by_file = scope.output_path(config.path, "config", "path")
-    if config.parts:
+    has_parts = config.parts or registry.named(config.type).is_in_folder
+    if has_parts:
         path = path.rstrip("/") or path
     _check_fields(config, scope, flow)
     undeclared = _unused(config, scope, flow)
@@ -181,7 +201,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         unique_suffix_width=config.unique_suffix_width,
         sort_order=tuple(_sort_fields(config, flow)),
         split=_split(config, flow),
-        parts=config.parts,
+        parts=has_parts,
         by_file=flow.files_of if by_file else None,
         write_meta=config.write_meta,
         label=config.name if config.name != scope.name else None,

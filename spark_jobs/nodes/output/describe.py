@@ -34,7 +34,9 @@ def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
         width = f":0{step.unique_suffix_width}" if step.unique_suffix_width else ""
         suffix = f" — collisions append `-{{n{width}}}` before extension"
     yield f"      [if_exists={step.if_exists}, write_meta={meta}]{suffix}"
-    if step.parts:
+    if step.is_table:
+        yield f"      a table: mode={step.options.mode}, evolve={str(step.options.evolve).lower()}"
+    elif step.parts:
         yield "      a folder of parts, as tasks write them"
     if step.by_file:
         yield f"      one file for each input file of '{step.by_file}'"

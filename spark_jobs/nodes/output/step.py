@@ -129,6 +129,11 @@ class OutputStep(node.Step):
         return (*self.sort_order, *group)
 
     @property
+    def is_table(self) -> bool:
+        """Whether `path` is the folder of a table, which shows records once they are committed."""
+        return registry.named(self.format).is_in_folder
+
+    @property
     def is_indexed(self) -> bool:
         """Whether records move after they were written, so that parts need an index."""
         return bool(self.sort_order) or self.split is not None

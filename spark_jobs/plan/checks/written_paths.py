@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats import registry
 from spark_jobs.plan import paths
 from spark_jobs.plan.options import RunOptions
 from spark_jobs.plan.reading import reader, yaml_tree
@@ -100,6 +101,9 @@ def _all(read: Document, bindings: Bindings) -> Iterator[_Written]:
         if node.kind == "output":
             parts, _, depth = reader.locate(node.tree, ("config", "parts"))
             is_folder = depth == 2 and isinstance(parts, yaml_tree.Scalar) and parts.value is True
+            named, _, depth = reader.locate(node.tree, ("config", "type"))
+            format = registry.formats().get(named.text) if depth == 2 and isinstance(named, yaml_tree.Scalar) else None
+            is_folder = is_folder or (format is not None and format.is_in_folder)
             target = f'output "{node.name}"'
             for each in _texts(node.tree, ("config", "path"), paths.Kind.TEMPLATE, target):
                 yield replace(each, is_folder=is_folder)

@@ -302,6 +302,23 @@ def _pipeline(chance: random.Random) -> Made:
     return "in.csv", b"a\n1\n", "", {"pipeline.yaml": chance.choice(makers)()}
 
 
+def _blocks(chance: random.Random) -> Made:
+    """Arrays whose elements become records, with a long text that the block reads for each of them."""
+    size, count = chance.choice([(10**6, 100), (10**6, 10**4), (10**6, 10**5), (10**5, 10**4), (100, 10**6)])
+    line = json.dumps({"w": "x" * size, "a": [1] * count}).encode() + b"\n"
+    programs = [
+        ("", "emit v = w.length()"),
+        ("", "emit v = w + it.to_string()"),
+        ("let b = w + w\n", "emit v = b.length() + it"),
+        ("", "emit meta m = w\nemit v = $meta.m.length()"),
+        ("emit w = w + 'y'\n", "emit v = w.length()"),
+    ]
+    first, inside = chance.choice(programs)
+    program = f"{first}emit each it in a {{\n{inside}\nemit w = 1\n}}"
+    text = _PIPELINE.format(program=json.dumps(program)).replace("in.csv, type: csv", "in.json, type: json")
+    return "in.json", line, "", {"pipeline.yaml": text.replace("{ a: int }", "{ w: string, a: array }")}
+
+
 _PIPELINE = """\
 pipeline: {{ name: p }}
 nodes:
@@ -325,6 +342,7 @@ _KINDS = {
     "xml": _xml,
     "elements": _elements,
     "pipeline": _pipeline,
+    "blocks": _blocks,
 }
 
 

@@ -232,9 +232,11 @@ def _each(statement: typed.Each) -> Step:
         if row.children is None:
             row.children = []
         fields, metas = row.fields, row.metas
-        for item in items or ([None] if outer else ()):
-            if not nests and len(row.children) >= limit:
-                raise failure.expansion_limit(limit)
+        elements = items or ([None] if outer else [])
+        # Before any of them is made: they may be long.
+        if not nests and len(row.children) + len(elements) > limit:
+            raise failure.expansion_limit(limit)
+        for item in elements:
             row.slots[slot] = item
             row.fields, row.metas = dict(fields), dict(metas)
             for inner in steps:

@@ -14,7 +14,7 @@ from spark_jobs.nodes import operator
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.records import columns as engine_columns
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.transform import directives
+from spark_jobs.nodes.transform import directives, unfolding
 from spark_jobs.nodes.windows import running
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Transform(operator.Operator):
     def open(self) -> None:
         """Compile the program and the checks."""
         self.program = operator.compiled(self.step.program)
+        self.blocks = unfolding.Blocks.of(self.step.program)
         self.checks = [(check, operator.compiled(check.check)) for check in self.step.validations]
         self.state = engine.Surroundings()
         self.seen = 0
@@ -44,6 +45,10 @@ class Transform(operator.Operator):
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Run the program, then each validation on what it gave."""
+        for portion in self.blocks.portions(batch, self.context.memory_pool.share, self.step.name):
+            self._process(portion)
+
+    def _process(self, batch: batches.Batch) -> None:
         batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
         self.drop(filtered=result.filtered, duplicates=result.duplicates)

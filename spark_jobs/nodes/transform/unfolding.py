@@ -1,0 +1,97 @@
+"""How much the blocks of `emit each` repeat of a batch: what they read of a record is there for each of its elements.
+
+A batch of which they would repeat too much comes to the program in portions, and a record of which they would repeat
+more than a task may hold ends the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import tree_walk, typed, types, values
+from spark_jobs.formats.typed import record_sizes
+from spark_jobs.nodes import memory, spill
+from spark_jobs.nodes.windows import running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.records.batches import Batch
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a program.
+
+    Args:
+        sources: the column whose elements each goes over, None where that is computed, and how many records it may
+            make of a record.
+        read: the columns that the program reads otherwise.
+    """
+
+    sources: tuple[tuple[str | None, int], ...]
+    read: tuple[str, ...]
+
+    @classmethod
+    def of(cls, program: typed.Program) -> Blocks:
+        """Those of a program."""
+        blocks = [each for each in program.statements if isinstance(each, typed.Each)]
+        direct = {id(each.source) for each in blocks if isinstance(each.source, typed.Column)}
+        parts = (part for statement in program.statements for part in tree_walk.walk(statement))
+        read = {part.name for part in parts if isinstance(part, typed.Column) and id(part) not in direct}
+        sources = ((each.source.name if isinstance(each.source, typed.Column) else None, each.limit) for each in blocks)
+        return cls(tuple(sources), tuple(sorted(read)))
+
+    def portions(self, batch: Batch, share: int, node: str) -> Iterator[Batch]:
+        """A batch in portions of which a task can hold what is repeated.
+
+        Raises:
+            Exhausted: it cannot hold what is repeated of one record (E310).
+        """
+        read = [batch.data.column(name) for name in self.read if name in batch.data.schema.names]
+        if not self.sources or not read:
+            yield batch
+            return
+        sizes = record_sizes.of(read, batch.count)
+        repeated = sizes * sum(self._most(batch, sizes, *source) for source in self.sources)
+        if repeated.sum() <= memory.record_bytes(share):
+            yield batch
+            return
+        for row in np.flatnonzero(repeated > share).tolist():
+            count = sum(_count(batch, row, *source) for source in self.sources)
+            if sizes[row] * count > share:
+                raise spill.Exhausted(
+                    "E310",
+                    f"`emit each` repeats {int(sizes[row])} bytes of a record for each of {count} elements; "
+                    f"memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or emit what "
+                    "the block needs of the long columns in a transform before it",
+                    node,
+                )
+        for start, count in running.runs(repeated, share):
+            yield batch.slice(start, count)
+
+    def _most(self, batch: Batch, sizes: np.ndarray, name: str | None, limit: int) -> np.ndarray:
+        """At most so many elements has each record; more than the limit fail it."""
+        if name is None or name not in batch.data.schema.names:
+            return np.where(sizes >= limit, limit, sizes + 1)
+        column = batch.data.column(name)
+        if pa.types.is_list(column.type):
+            counts = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+            return np.where(counts > limit, 0, counts)
+        # Each element is a character of the text that stands for the array, and so is what parts it from the next.
+        counts = record_sizes.of([column], batch.count) // 2 + 1
+        return np.where(counts > limit, limit, counts)
+
+
+def _count(batch: Batch, row: int, name: str | None, limit: int) -> int:
+    """How many elements a record has, as far as that is known; those that fail it are none."""
+    if name is None or name not in batch.data.schema.names:
+        return 0
+    column = batch.data.column(name).slice(row, 1)
+    (found,) = column.to_pylist() if pa.types.is_list(column.type) else values.from_arrow(column, types.ANY)
+    return len(found) if isinstance(found, list) and len(found) <= limit else 0

@@ -107,9 +107,9 @@ def test_the_glossary_is_short_and_has_words_of_the_code() -> None:
     assert sorted(set(words)) == sorted(words)
 
 
-def test_twenty_questions_are_answered_by_names() -> None:
+def test_questions_of_newcomers_are_answered_by_names() -> None:
     rows = table_rows("docs/where_is.md", "Where is …?")
-    assert len(rows) == 20
+    assert len({question for question, _ in rows}) == len(rows) >= 26
     assert all(question.endswith("?") and NAMED.search(answer) for question, answer in rows)
 
 

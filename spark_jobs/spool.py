@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Document:
-    """A metrics file: where it is, what names it, and its content as one line."""
+    """A metrics file: where it is (a path, or a place in a store), what names it, and its content as one line."""
 
-    path: Path
+    path: Any
     execution_id: str
     pipeline_name: str
     line: bytes
@@ -38,8 +38,8 @@ class Collected:
     """
 
     documents: tuple[Document, ...]
-    skipped: tuple[tuple[Path, str], ...] = ()
-    kept: tuple[tuple[Path, str], ...] = ()
+    skipped: tuple[tuple[Any, str], ...] = ()
+    kept: tuple[tuple[Any, str], ...] = ()
 
 
 def collect(spool_dir: Path, archive: Path, *, delete: bool = False, dry_run: bool = False) -> Collected:

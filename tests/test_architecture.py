@@ -192,7 +192,7 @@ ASKING = [
     *(ROOT / f"spark_jobs/execute/dlq/{name}.py" for name in ("files", "writer")),
 ]
 #: The run chooses the destination; what stays inside a run is on a file system that all its machines share.
-MAY_KNOW_LOCAL_FILES = {"recover.py", "executor.py", "publishing.py", "scratch.py", "scratch_location.py"}
+MAY_KNOW_LOCAL_FILES = {"recover.py", "executor.py", "places.py", "scratch.py", "scratch_location.py"}
 _OF_FILES = {
     *("exists", "getsize", "is_dir", "is_file", "iterdir", "lexists", "listdir", "lstat", "scandir", "stat"),
     *("link", "makedirs", "mkdir", "rename", "rmdir", "unlink"),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -493,12 +492,13 @@ def _execution_id(text: str) -> str:
     return text
 
 
-def _local_file(text: str) -> Path:
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
-        raise argparse.ArgumentTypeError(
-            f"{text} is in a store, and dead letters are read from local files: copy it first"
-        )
-    return Path(text)
+def _letters_file(text: str) -> str:
+    from spark_jobs.stores import location
+
+    if not location.is_readable(text):
+        shown = location.without_credentials(text)
+        raise argparse.ArgumentTypeError(f"{shown} is in a store that is not read from: copy it first")
+    return text
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -613,7 +613,7 @@ def _add_metrics(commands: Any) -> None:
     command = _command(commands, "metrics", "work with metrics files")
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     collect = _command(actions, "collect", "sweep a spool folder into an NDJSON archive")
-    collect.add_argument("--spool-dir", type=Path, required=True, metavar="DIR", help="the folder to sweep")
+    collect.add_argument("--spool-dir", required=True, metavar="DIR", help="the folder to sweep: a path or URI")
     collect.add_argument("--output-file", type=Path, required=True, metavar="FILE", help="the archive to append to")
     collect.add_argument("--delete-after-collect", action="store_true", help="remove what has been archived")
     collect.add_argument("--dry-run", action="store_true", help="show what would be collected")
@@ -860,7 +860,7 @@ def _add_dlq(commands: Any) -> None:
 
 def _add_letters(command: argparse.ArgumentParser) -> None:
     """A dead-letter file, and which of its entries are meant: all, unless something is said."""
-    command.add_argument("file", type=_local_file, metavar="FILE", help="the dead-letter file")
+    command.add_argument("file", type=_letters_file, metavar="FILE", help="the dead-letter file: a path or URI")
     command.add_argument("--id", action="append", metavar="ID", help="only this entry; can be repeated")
     command.add_argument("--stage", metavar="STAGE", help="only entries of this stage")
     command.add_argument("--field", metavar="FIELD", help="only entries of this field")

@@ -19,7 +19,9 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind
 from spark_jobs.execute import identity
-from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery import places
+from spark_jobs.execute.delivery.destination import Content, FileType, Piece
+from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import publishing, reading_again, work_list
 from spark_jobs.execute.run import executor
 from spark_jobs.nodes.output.step import IfExists
@@ -32,11 +34,13 @@ from spark_jobs.stores import location
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.execute.dlq.work_list import Entry, WorkList
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.result import RunError
+    from spark_jobs.stores.location import FilePath
 
     #: Source, file and row.
     Origin = tuple[str, str, str]
@@ -130,17 +134,22 @@ def _originals(plan: plans.Plan) -> list[Path]:
 
 def _other_ledgers(plan: plans.Plan, found: WorkList) -> list[Path]:
     """Ledgers that may know entries of a file that was copied under another name."""
-    here = found.path.absolute().parent
+    here = _folder(found)
     folders = dict.fromkeys(path.parent for path in _originals(plan) if path.parent != here)
     return [ledger for folder in folders for ledger in work_list.ledgers_in(folder)]
 
 
-def _ledgers_too(plan: plans.Plan, found: WorkList) -> list[Path]:
+def _folder(found: WorkList) -> Path | None:
+    """The local folder of a file; None where it is in a store."""
+    return found.path.absolute().parent if isinstance(found.path, Path) else None
+
+
+def _ledgers_too(plan: plans.Plan, found: WorkList) -> list[FilePath]:
     """Where else to note what becomes of a file's entries: it may be a copy of what runs of the pipeline wrote."""
     originals = _originals(plan)
-    if found.path.absolute() in originals:
+    if isinstance(found.path, Path) and found.path.absolute() in originals:
         return []
-    here = found.path.absolute().parent
+    here = _folder(found)
     return [work_list.ledger_of(path) for path in originals[:1] if path.parent != here and path.parent.is_dir()]
 
 
@@ -306,7 +315,7 @@ def _why_not(plan: plans.Plan, step: OutputStep) -> str:
     if problem := step.options.no_appending:
         return str(problem)
     for wrong, reason in (
-        (location.scheme_of(step.path) in location.WRITABLE, "is in a store"),
+        ("//" in step.path.partition("://")[2], "has a key with an empty component"),
         (step.sort_order, "is sorted"),
         (step.split, "is split into files"),
         (step.by_file or step.parts, "is more than one file"),
@@ -343,7 +352,8 @@ class _After:
         self.into = into
         self.origins: dict[tuple[str, str], Origin] = {}
         self.failed: dict[Origin, list[Entry]] = {}
-        self.published: list[tuple[OutputStep, Path, Path]] = []
+        self.published: list[tuple[OutputStep, Path, FilePath]] = []
+        self.reach = Reach(plan.stores, plan.connections)
 
     def run(self, wanted: _Round, number: int, options: RunOptions) -> tuple[RunError, ExitCode] | None:
         """Run the pipeline over the records of a round; gives what ended it."""
@@ -367,8 +377,10 @@ class _After:
             self.published.append((step, path, self._target(step, Path(*rest))))
         return None
 
-    def _target(self, step: OutputStep, name: Path) -> Path:
+    def _target(self, step: OutputStep, name: Path) -> FilePath:
         """Where a file goes in the end."""
+        if self.into is None and location.scheme_of(step.path) in location.WRITABLE:
+            return location.parse(f"{location.scheme_of(step.path)}://{name}")
         whole = Path(os.path.sep, *name.parts) if Path(step.path).is_absolute() else name
         if self.into is not None:
             return Path(os.path.abspath(self.into), *name.parts)
@@ -433,7 +445,7 @@ def _finish(
         events.append(work_list.event(kind, entry))
     files = _contents(after, force=options.force) if mine else {}
     if mine and not options.dry_run:
-        publishing.publish(found, left, events, files, _ledgers_too(after.plan, found))
+        publishing.publish(found, left, events, files, _ledgers_too(after.plan, found), after.reach)
     records = {entry.origin for entry in mine if not entry.is_made and entry.id not in drivers}
     told.failed = sum(origin in after.failed for origin in records)
     told.done = len(records) - told.failed
@@ -478,9 +490,10 @@ def _named(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {work_list.PREFIX + name: cell for name, cell in cells.items() if work_list.PREFIX + name in names}
 
 
-def _contents(after: _After, *, force: bool) -> dict[Path, Content]:
+def _contents(after: _After, *, force: bool) -> dict[FilePath, Content]:
     """The files with the replayed records; those that have records already keep them before the new ones."""
-    files: dict[Path, Content] = {}
+    files: dict[FilePath, Content] = {}
+    there = places.destinations(after.reach)
     for step, path, target in after.published:
         size = path.stat().st_size
         earlier = files.get(target)
@@ -492,30 +505,31 @@ def _contents(after: _After, *, force: bool) -> dict[Path, Content]:
                 )
             start = _heading_bytes(step, path)
             files[target] = replace(earlier, pieces=(*earlier.pieces, Piece(str(path), start, size - start)))
-        elif not target.exists() or (after.into is not None and force):
+        elif there.standing(target) is FileType.NOTHING or (after.into is not None and force):
             files[target] = Content(pieces=(Piece(str(path), 0, size),))
         elif after.into is not None:
             raise Refused(f"{target} exists already: use --force to replace it")
-        elif content := _appended(step, path, target):
-            files[target] = content
+        else:
+            known = places.files(after.reach, target)
+            if content := _appended(step, path, target, known):
+                files[target] = content
     return files
 
 
-def _appended(step: OutputStep, path: Path, target: Path) -> Content | None:
+def _appended(step: OutputStep, path: Path, target: FilePath, known: PartStore) -> Content | None:
     size, start = path.stat().st_size, _heading_bytes(step, path)
     if size == start:
         return None
-    with path.open("rb") as file, target.open("rb") as before:
+    length = known.size(str(target))
+    with path.open("rb") as file, known.open(str(target)) as before:
         header = file.read(start)
         if before.read(start) != header:
             raise Refused(f"{target} begins with another header than the replayed records have: use --into FOLDER")
         file.seek(-1, os.SEEK_END)
-        before.seek(max(target.stat().st_size - 1, 0))
+        before.seek(max(length - 1, 0))
         # Somebody may have saved the file without its last line end.
         gap = b"\n" if file.read(1) == b"\n" and before.read(1) not in (b"\n", b"") else b""
-    return Content(
-        pieces=(Piece(str(target), 0, target.stat().st_size), Piece(str(path), start, size - start, before=gap))
-    )
+    return Content(pieces=(Piece(str(target), 0, length), Piece(str(path), start, size - start, before=gap)))
 
 
 def _heading_bytes(step: OutputStep, path: Path) -> int:

@@ -8,16 +8,34 @@ from typing import TYPE_CHECKING
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.execute.dlq import work_list
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from spark_jobs.stores.settings import StoreSettings
 
 
-def opened(command: str, path: Path) -> work_list.WorkList | int:
-    """The entries of a file; an exit code, when it has none that can be read, which is told."""
+def opened(command: str, file: str, stores: StoreSettings, *, writes: bool = True) -> work_list.WorkList | int:
+    """The entries of a file; an exit code, when it has none that can be read, which is told.
+
+    Args:
+        command: the command's name.
+        file: a path or URI.
+        stores: how stores are reached.
+        writes: whether the file is going to be changed.
+    """
+    if writes and location.is_uri(file) and location.scheme_of(file) not in ("file", *location.WRITABLE):
+        return refused(command, f"{location.without_credentials(file)} is in a store that is only read: copy it first")
     try:
-        return work_list.read(path)
+        path = location.located(file)
+    except location.BadLocation as error:
+        return refused(command, f"{location.without_credentials(file)}: {error.message}; {error.remedy}")
+    try:
+        return work_list.read(path, stores)
+    except StoreError as error:
+        return refused(command, f"{error.code}: {error}", ExitCode.IO)
     except work_list.NotDeadLetters as error:
         return refused(command, str(error))
     except OSError as error:

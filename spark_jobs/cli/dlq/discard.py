@@ -5,21 +5,24 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from spark_jobs.cli import clinker_toml
 from spark_jobs.cli.dlq import asking
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.execute.dlq.work_list import EntryFilter
 
 
-def main(file: Path, wanted: EntryFilter, *, reason: str, all_entries: bool) -> int:
+def main(file: str, wanted: EntryFilter, *, reason: str, all_entries: bool) -> int:
     """Take entries out of a file, for a reason that the ledger keeps; all of them only if that is said."""
+    from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.execute.dlq import publishing, work_list
+    from spark_jobs.execute.verdict import RunFailed
+    from spark_jobs.stores.refusals import StoreError
 
-    found = asking.opened("discard", file)
+    stores = clinker_toml.stores()
+    found = asking.opened("discard", file, stores)
     if isinstance(found, int):
         return found
     if wanted == work_list.EntryFilter() and not all_entries:
@@ -33,7 +36,11 @@ def main(file: Path, wanted: EntryFilter, *, reason: str, all_entries: bool) -> 
     left = [entry for entry in found.entries if entry.id not in taken]
     events = [work_list.event("discarded", entry, reason=reason) for entry in chosen]
     try:
-        publishing.publish(found, left, events)
+        publishing.publish(found, left, events, reach=Reach(stores))
+    except RunFailed as error:
+        return asking.refused("discard", f"{error.code}: {error.message}", ExitCode.IO)
+    except StoreError as error:
+        return asking.refused("discard", f"{error.code}: {error}", ExitCode.IO)
     except OSError as error:
         return asking.refused("discard", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
     sys.stdout.write(f"discarded {asking.letters(len(chosen))}; {len(left)} left in {printable(str(found.path))}\n")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 
-def main(path: Path, file: Path, wanted: EntryFilter, options: RunOptions, *, into: Path | None) -> int:
+def main(path: Path, file: str, wanted: EntryFilter, options: RunOptions, *, into: Path | None) -> int:
     """Replay; exit 2 while dead letters are left, 0 when none are.
 
     Args:
@@ -30,13 +30,13 @@ def main(path: Path, file: Path, wanted: EntryFilter, options: RunOptions, *, in
         options: how the pipeline is planned and run.
         into: the folder that gets the outputs; None: they are added to what the outputs have.
     """
-    found = asking.opened("replay", file)
-    if isinstance(found, int):
-        return found
     with report.opened(options.diagnostics) as told:
         plan = pipeline.planned(path, options, told, quiet=True)
         if plan is None:
             return ExitCode.CONFIG
+        found = asking.opened("replay", file, plan.stores)
+        if isinstance(found, int):
+            return found
         return _replayed(found, plan, told, wanted, options, into)
 
 
@@ -45,6 +45,8 @@ def _replayed(
 ) -> int:
     from spark_jobs.execute import logs, replay
     from spark_jobs.execute.spark import masking
+    from spark_jobs.execute.verdict import RunFailed
+    from spark_jobs.stores.refusals import StoreError
 
     masked = masking.Secrets.of_run(options, plan).masked
     lacking = list(_lacking(found, plan))
@@ -53,6 +55,10 @@ def _replayed(
             outcome = replay.replay(plan, found, wanted, options, into)
     except replay.Refused as error:
         return asking.refused("replay", str(error))
+    except RunFailed as error:
+        return asking.refused("replay", f"{error.code}: {error.message}", ExitCode.IO)
+    except StoreError as error:
+        return asking.refused("replay", f"{error.code}: {error}", ExitCode.IO)
     except OSError as error:
         return asking.refused("replay", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
     if outcome.error is not None:

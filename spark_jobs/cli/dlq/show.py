@@ -8,13 +8,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import credentials
+from spark_jobs.cli import clinker_toml
 from spark_jobs.cli.dlq import asking
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from spark_jobs.execute.dlq.work_list import Entry, EntryFilter, WorkList
 
@@ -23,7 +23,7 @@ _UNREAD = "malformed_record"
 _MOST_CELL = 60
 
 
-def main(file: Path, wanted: EntryFilter, *, samples: int, as_json: bool) -> int:
+def main(file: str, wanted: EntryFilter, *, samples: int, as_json: bool) -> int:
     """Show a file; exit 1 when it is no dead-letter file, 4 when it cannot be read.
 
     Args:
@@ -32,7 +32,7 @@ def main(file: Path, wanted: EntryFilter, *, samples: int, as_json: bool) -> int
         samples: how many records for each reason.
         as_json: how they are shown.
     """
-    found = asking.opened("show", file)
+    found = asking.opened("show", file, clinker_toml.stores(), writes=False)
     if isinstance(found, int):
         return found
     entries = [entry for entry in found.entries if wanted.takes(entry)]

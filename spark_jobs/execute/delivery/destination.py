@@ -185,8 +185,8 @@ class Draft(Protocol[Where]):
 class _Prepared(Draft[Where], Protocol[Where]):
     """A draft on its way to being published."""
 
-    def finish(self, spark: SparkSession) -> None:
-        """Have tasks do what is left to do before the files can be published.
+    def finish(self, spark: SparkSession | None) -> None:
+        """Have tasks do what is left to do before the files can be published; without Spark this process does it.
 
         Raises:
             OSError: a part is not as it was written, or a file cannot be.

@@ -159,7 +159,7 @@ class _Drafts:
         """See `Draft`."""
         self._of(target).remove(target)
 
-    def finish(self, spark: SparkSession) -> None:
+    def finish(self, spark: SparkSession | None) -> None:
         """See `Publication`."""
         for each in self._files:
             each.finish(spark)

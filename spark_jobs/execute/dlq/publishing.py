@@ -2,43 +2,61 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute import identity, interrupts
-from spark_jobs.execute.delivery import joint
-from spark_jobs.execute.delivery.destination import Content, whole
-from spark_jobs.execute.delivery.local.files import LocalFiles
+from spark_jobs.execute.delivery import places
+from spark_jobs.execute.delivery.destination import Content, FileType, Piece, whole
+from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import work_list
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_jobs.execute.delivery.destination import Destination, Draft
     from spark_jobs.execute.dlq.work_list import Entry, WorkList
+    from spark_jobs.stores.location import FilePath
 
 
 def publish(
     before: WorkList,
     left: Sequence[Entry],
     events: Sequence[str],
-    files: Mapping[Path, Content] | None = None,
-    ledgers: Sequence[Path] = (),
+    files: Mapping[FilePath, Content] | None = None,
+    ledgers: Sequence[FilePath] = (),
+    reach: Reach | None = None,
 ) -> None:
     """Leave some entries in a dead-letter file, note what became of the others, and publish files: all or nothing.
 
-    Further `ledgers` get the events, too: those of the files that this one may be a copy of.
+    Args:
+        before: the file as it was read.
+        left: the entries that stay in it.
+        events: lines for its ledger.
+        files: other files, local ones and objects.
+        ledgers: further ones that get the events, too: those of the files that this one may be a copy of.
+        reach: how stores are reached.
 
     Raises:
         OSError: a file cannot be read or written; nothing has changed then.
+        RunFailed: some of the files are published already, and others are not; see `joint.publish`.
     """
-    path = Path(before.path).absolute()
-    targets = {path: _list(before, left), **(files or {})}
-    targets |= {ledger: _ledger(ledger, events) for ledger in (work_list.ledger_of(path), *ledgers)}
-    there = LocalFiles()
-    folders = list(dict.fromkeys(target.parent for target in targets))
+    reach = reach or Reach()
+    path = before.path.absolute() if isinstance(before.path, Path) else before.path
+    there = places.destinations(reach)
+    noted = (work_list.ledger_of(path), *ledgers)
+    folders = list(dict.fromkeys(target.parent for target in (path, *noted, *(files or {}))))
     for folder in folders:
         there.recover(folder)
-    draft = there.open(identity.uuid7(), path.parent, folders)
+    targets = {path: _list(before, left), **(files or {})}
+    targets |= {ledger: _ledger(there, ledger, events, reach) for ledger in noted}
+    home = next((folder for folder in folders if isinstance(folder, Path)), Path(tempfile.gettempdir()))
+    draft = there.open(identity.uuid7(), home, folders)
     done = False
     try:
         with draft.alone():
@@ -46,13 +64,29 @@ def publish(
                 if content is None:
                     draft.remove(target)
                 else:
-                    draft.assemble(target, content)
+                    draft.assemble(target, content if isinstance(target, Path) else _in_store(draft, target, content))
+            draft.finish(None)
             with interrupts.ignored():
-                joint.publish([draft], draft)
+                draft.publish()
                 done = True
     finally:
         with interrupts.ignored():
             draft.close(failed=not done)
+
+
+def _in_store(draft: Draft[FilePath], target: FilePath, content: Content) -> Content:
+    """A file whose pieces are all in the store: those of local files become parts there."""
+    pieces = []
+    for piece in content.pieces:
+        if location.is_uri(piece.path):
+            pieces.append(piece)
+            continue
+        part = f"{draft.parts(target)}/{uuid.uuid4().hex}"
+        with draft.part_store.open(piece.path) as local, draft.part_store.create(part) as file:
+            local.seek(piece.start)
+            shutil.copyfileobj(local, file)
+        pieces.append(Piece(part, 0, piece.size, piece.before))
+    return replace(content, pieces=tuple(pieces))
 
 
 def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
@@ -62,8 +96,8 @@ def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
     return Content(start=work_list.packed(before.path, work_list.text_of(before.names, left)))
 
 
-def _ledger(ledger: Path, events: Sequence[str]) -> Content:
+def _ledger(there: Destination[FilePath], ledger: FilePath, events: Sequence[str], reach: Reach) -> Content:
     text = "".join(events).encode()
-    if not ledger.exists():
+    if there.standing(ledger) is FileType.NOTHING:
         return Content(start=text)
-    return Content(pieces=(whole(str(ledger), ledger.stat().st_size),), end=text)
+    return Content(pieces=(whole(str(ledger), places.files(reach, ledger).size(str(ledger))),), end=text)

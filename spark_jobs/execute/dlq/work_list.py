@@ -12,18 +12,24 @@ import gzip
 import io
 import json
 import lzma
+import os
 import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_jobs.contract import MERGED
+from spark_jobs.stores import location, opening
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+
+    from spark_jobs.stores.location import FilePath
 
 PREFIX = "_cxl_dlq_"
 #: What correlation keys are called in the file.
@@ -153,7 +159,7 @@ class EntryFilter:
 class WorkList:
     """The entries of a file that are left, and how often which event stands in its ledger."""
 
-    path: Path
+    path: FilePath
     names: list[str]
     entries: list[Entry]
     #: Entries of the file that the ledger knows as done: the file is an older copy of itself.
@@ -163,7 +169,7 @@ class WorkList:
     done_elsewhere: dict[Path, int] = field(default_factory=dict)
 
     @property
-    def ledger(self) -> Path:
+    def ledger(self) -> FilePath:
         """The file of what was done."""
         return ledger_of(self.path)
 
@@ -190,13 +196,15 @@ class WorkList:
                 self.done_elsewhere[ledger] = len(done)
 
 
-def ledger_of(path: Path) -> Path:
+def ledger_of(path: FilePath) -> FilePath:
     """The ledger of a dead-letter file."""
     return path.with_name(path.name + LEDGER)
 
 
-def ledgers_in(folder: Path) -> list[Path]:
-    """All ledgers in a folder."""
+def ledgers_in(folder: FilePath) -> list[Path]:
+    """All ledgers in a folder; of a store none, for each would have to be fetched."""
+    if not isinstance(folder, Path):
+        return []
     return sorted(path for path in folder.glob(f"*{LEDGER}") if path.is_file())
 
 
@@ -211,30 +219,47 @@ def _done_in(ledger: Path, ids: set[str]) -> set[str]:
     return done
 
 
-def read(path: Path) -> WorkList:
+def read(path: FilePath, stores: StoreSettings | None = None) -> WorkList:
     """The entries of a dead-letter file that are still to do, by its ledger and by others in its folder.
 
     A spreadsheet may have saved it with other separators.
+
+    Args:
+        path: the file, which may be in a store.
+        stores: how stores are reached.
 
     Raises:
         OSError: it cannot be read.
         NotDeadLetters: it is none, or a cell was broken while it was edited.
     """
-    names, entries = _entries(path)
-    done, events = _ledger(ledger_of(path))
+    names, entries = _entries(path, stores or StoreSettings())
+    done, events = _ledger(ledger_of(path), stores or StoreSettings())
     left = [entry for entry in entries if entry.id not in done]
     read = WorkList(path, names, left, len(entries) - len(left), events)
     read.leave_out_done(ledger for ledger in ledgers_in(path.parent) if ledger != read.ledger)
     return read
 
 
-def _entries(path: Path) -> tuple[list[str], list[Entry]]:
+def _opened(path: FilePath, stores: StoreSettings) -> IO[bytes]:
+    """A file as it is: a local one, or an object, all of it."""
+    if not isinstance(path, location.Location):
+        return path.open("rb")
+    store = opening.store(path.scheme, stores.resolved())
+    found = store.describe(path)
+    if found is None:
+        raise StoreError(Kind.MISSING, "there is no such object", str(path))
+    return io.BytesIO(store.fetch(path, 0, found.size, found.version) if found.size else b"")
+
+
+def _entries(path: FilePath, stores: StoreSettings) -> tuple[list[str], list[Entry]]:
     csv.field_size_limit(sys.maxsize)
-    if path.suffix in (".zst", ".lz4"):
+    ending = _ending(path)
+    if ending in (".zst", ".lz4"):
         raise NotDeadLetters(f"{path} is compressed in a way that is not read here: unpack it first")
-    opener = _OPENERS.get(path.suffix, open)
+    opener = _OPENERS.get(ending, io.TextIOWrapper)
+    mode = {} if opener is io.TextIOWrapper else {"mode": "rt"}
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with _opened(path, stores) as packed, opener(packed, **mode, encoding="utf-8-sig", newline="") as file:
             head = file.readline()
             delimiter = next((mark for mark in ",;\t" if f"{ID}{mark}" in head.replace('"', "")), ",")
             file.seek(0)
@@ -243,7 +268,11 @@ def _entries(path: Path) -> tuple[list[str], list[Entry]]:
         raise NotDeadLetters(f"{path} is not UTF-8 text: save it as UTF-8 ({error.reason})") from error
 
 
-def _parsed(path: Path, lines: Any) -> tuple[list[str], list[Entry]]:
+def _ending(path: FilePath) -> str:
+    return os.path.splitext(path.name)[1]
+
+
+def _parsed(path: FilePath, lines: Any) -> tuple[list[str], list[Entry]]:
     entries: list[Entry] = []
     known: dict[str, int] = {}
     try:
@@ -270,13 +299,18 @@ def _parsed(path: Path, lines: Any) -> tuple[list[str], list[Entry]]:
     return names, entries
 
 
-def _ledger(path: Path) -> tuple[set[str], Counter[str]]:
+def _ledger(path: FilePath, stores: StoreSettings) -> tuple[set[str], Counter[str]]:
     """The ids that are done, and how many events of each kind there are."""
     done: set[str] = set()
     events: Counter[str] = Counter()
     try:
-        text = path.read_text(encoding="utf-8")
+        with _opened(path, stores) as file:
+            text = file.read().decode()
     except FileNotFoundError:
+        return done, events
+    except StoreError as error:
+        if error.kind is not Kind.MISSING:
+            raise
         return done, events
     # Values may have other signs that end lines elsewhere.
     for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
@@ -319,9 +353,9 @@ def _cell(entry: Entry, name: str) -> str:
     return str(entry.tries) if name == TRIES else entry.cells.get(name, "")
 
 
-def packed(path: Path, data: bytes) -> bytes:
+def packed(path: FilePath, data: bytes) -> bytes:
     """The bytes of a file with a name, which may ask for compression."""
-    match path.suffix:
+    match _ending(path):
         case ".gz":
             return gzip.compress(data)
         case ".bz2":

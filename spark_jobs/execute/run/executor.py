@@ -15,9 +15,8 @@ from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable, shared_paths
 from spark_jobs.execute import inputs, interrupts, logs, tolerance
-from spark_jobs.execute.delivery import outputs, targets
-from spark_jobs.execute.delivery.destinations import Destinations
-from spark_jobs.execute.delivery.local.files import LocalFiles, Preview
+from spark_jobs.execute.delivery import outputs, places, targets
+from spark_jobs.execute.delivery.local.files import Preview
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import dropped, files, reasons, writer
 from spark_jobs.execute.run import (
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Draft, Publication
-    from spark_jobs.execute.delivery.objects.files import ObjectFiles
+    from spark_jobs.execute.delivery.destinations import Destinations
     from spark_jobs.execute.identity import Identity
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.scan import bookmarks
@@ -304,15 +303,7 @@ def _give_up(tables: Iterable[TableOutput]) -> None:
 
 def destinations(plan: plans.Plan) -> Destinations:
     """What publishes the files of a plan, wherever they go."""
-
-    def store() -> ObjectFiles:
-        from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
-        from spark_jobs.stores import opening
-
-        return ObjectFiles(opening.writable(plan.stores.resolved()), reach)
-
-    reach = Reach(plan.stores, plan.connections)
-    return Destinations(LocalFiles(reach), store)
+    return places.destinations(Reach(plan.stores, plan.connections))
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:

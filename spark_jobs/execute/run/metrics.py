@@ -17,6 +17,9 @@ from spark_jobs.execute.spark import cores, processes
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan import paths
 from spark_jobs.plan.physical import upstream
+from spark_jobs.stores import location, opening
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tally import Tally
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
+    from spark_jobs.stores.location import FilePath
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
 #: What a file system takes as a name, without the ending.
@@ -94,7 +98,7 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     finished = datetime.now(UTC)
     folder = _folder(folder, run.plan)
     document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
-    path = _written(Path(folder), run.identity, document) if folder else None
+    path = _written(folder, run.plan.stores, run.identity, document) if folder else None
     return replace(outcome(run, finished, exit_code, error, path), document=document)
 
 
@@ -126,7 +130,7 @@ def refused(
         "duration_ms": 0,
         "peak_rss_bytes": processes.peak_rss(),
     }
-    return _written(Path(folder), names, document)
+    return _written(folder, plan.stores if plan else StoreSettings(), names, document)
 
 
 def _folder(given: str | None, plan: plans.Plan | None) -> str | None:
@@ -136,7 +140,12 @@ def _folder(given: str | None, plan: plans.Plan | None) -> str | None:
 def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | None:
     """Where the metrics file of a run that has not ended will be; None where none is wanted."""
     found = _folder(folder, plan)
-    return str(Path(found) / f"{_file_name(Path(found), names)}.json") if found else None
+    if not found:
+        return None
+    try:
+        return str(_place(location.located(found), plan.stores, names))
+    except (OSError, location.BadLocation):  # it is told when the file is written
+        return None
 
 
 def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
@@ -145,7 +154,7 @@ def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcom
     Where that died before it could write one, this attempt writes what the record says.
     """
     record = before.result
-    if record.metrics_path is None or os.path.exists(record.metrics_path):
+    if record.metrics_path is None or _is_there(location.located(record.metrics_path), plan.stores):
         return before
     return replace(before, result=replace(record, metrics_path=refused(names, plan, plan.path, options, record)))
 
@@ -346,38 +355,59 @@ def _node(counters: Counters) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _written(folder: Path, identity: Identity, document: dict[str, Any]) -> str | None:
+def _written(folder: str, stores: StoreSettings, identity: Identity, document: dict[str, Any]) -> str | None:
     """The metrics file's path; None, with a warning, when it cannot be written: that undoes no run."""
+    text = json.dumps(document, separators=(",", ":")) + "\n"
     try:
-        return str(_write(folder, identity, document))
+        path = _place(location.located(folder), stores, identity)
+        if isinstance(path, Path):
+            _write(path, identity, text)
+        else:
+            opening.writable(stores.resolved()).put(path, text.encode("ascii"))
     except OSError as error:
         logs.LOG.warning("metrics are not written: %s", error)
         return None
+    except location.BadLocation as error:
+        logs.LOG.warning("metrics are not written: %s: %s", location.without_credentials(folder), error.message)
+        return None
+    return str(path)
 
 
-def _write(folder: Path, identity: Identity, document: dict[str, Any]) -> Path:
+def _write(path: Path, identity: Identity, text: str) -> None:
     """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{_file_name(folder, identity)}.json"
-    partial = folder / f"{identity.execution_id}.json.tmp"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{identity.execution_id}.json.tmp")
     try:
         with partial.open("w") as file:
-            json.dump(document, file, separators=(",", ":"))
-            file.write("\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         partial.rename(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    return path
 
 
-def _file_name(folder: Path, identity: Identity) -> str:
-    """What the metrics call the run, unless that is a batch with a file from another run, or names no visible file."""
+def _place(folder: FilePath, stores: StoreSettings, identity: Identity) -> FilePath:
+    """The run's file: what the metrics call the run, unless that is a batch with a file, or names no visible file.
+
+    Raises:
+        StoreError: the folder is in a store that runs do not write to, or that does not answer.
+    """
+    if isinstance(folder, location.Location) and folder.scheme not in location.WRITABLE:
+        raise StoreError(Kind.UNSUPPORTED, "metrics are not written to this kind of store", str(folder))
     called = identity.called
+    own = folder / f"{identity.execution_id}.json"
     if called == identity.execution_id:
-        return called
+        return own
     is_name = paths.value_problem(called) is None and not called.startswith(".")
-    is_usable = is_name and len(os.fsencode(called)) <= _LONGEST_NAME_BYTES
-    return called if is_usable and not (folder / f"{called}.json").exists() else identity.execution_id
+    if not is_name or len(os.fsencode(called)) > _LONGEST_NAME_BYTES:
+        return own
+    wanted = folder / f"{called}.json"
+    return own if _is_there(wanted, stores) else wanted
+
+
+def _is_there(path: FilePath, stores: StoreSettings) -> bool:
+    if isinstance(path, Path):
+        return path.exists()
+    return opening.store(path.scheme, stores.resolved()).describe(path) is not None

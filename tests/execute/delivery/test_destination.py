@@ -11,9 +11,9 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from spark_jobs.execute.delivery import places
 from spark_jobs.execute.delivery.destination import FileType
 from spark_jobs.execute.delivery.participant import Address, Rank
-from spark_jobs.execute.run import executor
 from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
@@ -194,7 +194,7 @@ def test_what_a_run_publishes_does_not_depend_on_where(
     here = pipelines.outputs(tmp_path)
     assert len(here) == 16
     (tmp_path / "home").mkdir()
-    monkeypatch.setattr(executor, "LocalFiles", lambda reach: Memory(tmp_path / "home"))
+    monkeypatch.setattr(places, "LocalFiles", lambda reach: Memory(tmp_path / "home"))
     older = str(tmp_path / "out/pieces_0099.json")
     _PUBLISHED[older] = b"of an older run"
     (tmp_path / "out").rename(tmp_path / "local")

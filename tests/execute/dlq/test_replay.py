@@ -508,13 +508,3 @@ def test_a_broken_ledger_stops_everything(tmp_path: Path) -> None:
     work_list.ledger_of(path).write_text("{\n")
     with pytest.raises(work_list.NotDeadLetters, match="line 1: it is not an event of a ledger"):
         work_list.read(path)
-
-
-def test_outputs_in_a_store_are_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;a;03.01.2026;x\n"})
-    _edit(tmp_path / "out/dead.csv", id="2", price="3")
-    pipelines.write(tmp_path, {"pipeline.yaml": _ORDERS.replace("path: out/", "path: s3://bucket/out/")})
-    assert _replay("--allow-absolute-paths") == 1
-    assert "output 'out' is in a store: use --into FOLDER" in capsys.readouterr().err
-    assert _replay("--allow-absolute-paths", "--into", "again") == 0
-    assert [str(path) for path in (tmp_path / "again").rglob("*.csv")] == [f"{tmp_path}/again/bucket/out/out.csv"]

@@ -59,7 +59,7 @@ class LocalDraft:
         if os.path.lexists(target):
             self.changes.append(Rename(None, str(target)))
 
-    def finish(self, spark: SparkSession) -> None:
+    def finish(self, spark: SparkSession | None) -> None:
         """See `FileDraft`: files on the same machine have been put together as they came."""
 
     def stamps(self) -> dict[str, str]:

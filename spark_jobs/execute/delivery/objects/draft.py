@@ -109,7 +109,7 @@ class ObjectDraft:
         """See `FileDraft`."""
         return {str(target): mark for target, (mark, _) in self._contents.items()}
 
-    def finish(self, spark: SparkSession) -> None:
+    def finish(self, spark: SparkSession | None) -> None:
         """See `FileDraft`."""
         self.lease.check()
         before = dict(zip(self._contents, remains.at_once(self.before, self._contents), strict=True))
@@ -133,7 +133,7 @@ class ObjectDraft:
         self._entries = [*completions, *puts, *removals]
 
     def _uploaded(
-        self, spark: SparkSession, contents: dict[Location, Content]
+        self, spark: SparkSession | None, contents: dict[Location, Content]
     ) -> dict[Location, tuple[Upload, list[str]]]:
         """Have tasks send files; gives each one's upload, and the ETags of its parts."""
         if not contents:
@@ -146,7 +146,8 @@ class ObjectDraft:
         uploads = dict(zip(contents, begun, strict=True))
         sendings = [each for target, content in contents.items() for each in _sendings(uploads[target], content)]
         batches = [*_batches(sendings)]
-        answers = spread.spread(spark, partial(_send, self.part_store, self.store), batches, told=(OSError,))
+        send = partial(_send, self.part_store, self.store)
+        answers = spread.spread(spark, send, batches, told=(OSError,)) if spark else [send(each) for each in batches]
         tags = iter([tag for answer in answers for tag in answer])
         found: dict[Location, tuple[Upload, list[str]]] = {target: (upload, []) for target, upload in uploads.items()}
         for each in sendings:

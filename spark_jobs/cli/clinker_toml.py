@@ -1,0 +1,17 @@
+"""What the `clinker.toml` of the current folder says to commands that have no pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.stores.settings import StoreSettings
+
+
+def stores() -> StoreSettings:
+    """How stores are reached, with what the environment adds."""
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.plan.reading import workspace
+
+    return workspace.load(Path.cwd(), Diagnostics()).storage.stores.resolved()

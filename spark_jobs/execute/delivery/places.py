@@ -1,0 +1,42 @@
+"""All places that files are written to, as one destination: local folders, and stores where a path leads there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute.delivery.destinations import Destinations
+from spark_jobs.execute.delivery.local.files import LocalFiles
+from spark_jobs.execute.delivery.local.part_store import LocalPartStore
+
+if TYPE_CHECKING:
+    from spark_jobs.execute.delivery.destination import PartStore
+    from spark_jobs.execute.delivery.objects.files import ObjectFiles
+    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.stores.location import FilePath
+
+
+def destinations(reach: Reach) -> Destinations:
+    """Where files go."""
+
+    def store() -> ObjectFiles:
+        from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
+        from spark_jobs.stores import opening
+
+        return ObjectFiles(opening.writable(reach.stores.resolved()), reach)
+
+    return Destinations(LocalFiles(reach), store)
+
+
+def files(reach: Reach, path: FilePath) -> PartStore:
+    """The files of the place where a path leads, to look at and to read them.
+
+    Raises:
+        StoreError: the client of the store is not installed, or cannot be made.
+    """
+    if isinstance(path, Path):
+        return LocalPartStore()
+    from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
+    from spark_jobs.stores import opening
+
+    return ObjectPartStore(opening.writable(reach.stores.resolved()))

@@ -33,7 +33,7 @@ from benchmarks import task
 from spark_jobs import plan
 from spark_jobs.execute import identity
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
-from spark_jobs.execute.run import executor, products
+from spark_jobs.execute.run import executor, pass_results
 from spark_jobs.execute.spark import chain, session, spread
 from spark_jobs.execute.tasks import report
 from spark_jobs.formats import splits
@@ -164,8 +164,8 @@ def main() -> None:
         stack.enter_context(mock.patch.object(chain, "run", tasks.run))
         stack.enter_context(mock.patch.object(session, "open_session", return_value=task.NoSession()))
         stack.enter_context(mock.patch.object(session, "describe", return_value={}))
-        add = products.PassResults.add
-        stack.enter_context(mock.patch.object(products.PassResults, "add", timed(clock, "add up", add)))
+        add = pass_results.PassResults.add
+        stack.enter_context(mock.patch.object(pass_results.PassResults, "add", timed(clock, "add up", add)))
         options = RunOptions(force=True, quiet=True, metrics_spool_dir=str(folder / "metrics"))
         loaded = plan.load(folder / "pipeline.yaml", options)
         outcome = executor.execute(loaded, options, identity.Identity.new(None, None))

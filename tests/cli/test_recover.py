@@ -52,8 +52,3 @@ def test_what_is_no_folder_is_told(folder: str, said: str, capsys: pytest.Captur
 def test_a_store_that_refuses_is_told(s3: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
     assert recover("s3://no-such-bucket-of-this-test/out") == 4
     assert "E910" in capsys.readouterr().err
-
-
-def test_dead_letters_of_a_store_are_copied_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert clinker.main(["dlq", "show", "s3://bucket/dead.csv"]) == 1
-    assert "s3://bucket/dead.csv is in a store" in capsys.readouterr().err

@@ -121,6 +121,7 @@ def test_an_application_is_told_without_secrets(
     without_spark.install(monkeypatch)
     prepare(tmp_path)
     monkeypatch.setattr(session, "describe", lambda spark: {"application_id": "app of SECRET123", "master": None})
+    monkeypatch.setattr(session, "is_local", lambda spark: True)
     arguments = ["--force", "--remote", "sc://h:1/;token=SECRET123", "--work-dir", str(tmp_path / "work")]
     assert clinker.main(["run", str(tmp_path / "pipeline.yaml"), *arguments]) == 0
     assert '"application_id":"app of ***"' in capsys.readouterr().out

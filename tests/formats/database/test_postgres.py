@@ -10,6 +10,7 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.formats import registry
+from spark_jobs.formats.reader import Place
 from spark_jobs.plan.options import RunOptions
 from tests.execute import pipelines, without_spark
 from tests.formats.database.test_sqlite import PIPELINE
@@ -213,7 +214,7 @@ def test_no_password_is_in_what_travels_or_is_shown(warehouse: Warehouse) -> Non
     warehouse.records("table: t")
     loaded = plan.load(warehouse.folder / "pipeline.yaml", RunOptions())
     (step,) = loaded.sources.values()
-    inputs = step.reader.found(loaded.connections, warehouse.folder)
+    inputs = step.reader.found(Place(warehouse.folder, connections=loaded.connections))
     assert PASSWORD not in repr((loaded, inputs))
     assert PASSWORD.encode() not in pickle.dumps((step, inputs))
     assert registry.named("database").has_files is False

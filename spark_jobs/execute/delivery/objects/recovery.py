@@ -148,7 +148,8 @@ def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.J
             known[folder] = layout.draft(folder, left.run) == left.home or pointer == str(left.home).encode()
         return known[folder]
 
-    place, mine = left.home / layout.JOURNAL, Address("objects", str(left.home), left.run)
+    place = left.home / (layout.JOURNAL if decided is None else layout.PREPARED)
+    mine = Address("objects", str(left.home), left.run)
     found = decided or _read(store, place)
     if found is not None:
         for entry in found.entries:
@@ -159,6 +160,7 @@ def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.J
         for entry in found.entries:
             _redo(store, entry)
         logs.LOG.warning("%s: completed the files of a run that had died while it published them", left.folders[0])
+        # Before anything else goes: without its pointers nobody would believe it.
         store.delete(place)
     elif (announced := _read(store, left.home / layout.ANNOUNCED)) is not None:
         joint.remove_left(announced.others, mine, reach)

@@ -103,6 +103,12 @@ class _Run:
         return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
 
     @property
+    def ended_before(self) -> ExitCode:
+        """How the earlier attempt has ended."""
+        assert self.before is not None
+        return ExitCode(self.before.result.exit_code)
+
+    @property
     def facts(self) -> metrics.Facts:
         """What there is to tell at its end."""
         return metrics.Facts(
@@ -179,8 +185,6 @@ def execute(
     except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
         exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
-    if run.before is not None:
-        return run.before
     if error is not None:
         error = replace(error, message=masking.Secrets.of_run(options, plan).masked(error.message))
     with interrupts.ignored():
@@ -190,6 +194,8 @@ def execute(
         if run.source_staging is not None:
             for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
                 logs.LOG.warning("%s", problem)
+        if run.before is not None:
+            return run.before
         return metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
 
 
@@ -198,15 +204,8 @@ def _publishing(run: _Run) -> ExitCode:
     there = destinations(run.plan)
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
-    before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
-    if asked is not None and before is not None:
-        logs.LOG.warning(
-            "nothing is done: the attempt %s has published all files, and they are unchanged; %s says so",
-            before.result.taken_from,
-            asked.path,
-        )
-        run.before = metrics.taken(run.identity, run.plan, run.options, before)
-        return ExitCode(before.result.exit_code)
+    if _is_done_before(run, asked, there):
+        return run.ended_before
     targets.check(wanted, run.options)
     tables = _tables(run.plan, wanted)
     kept, news = _kept(run, wanted, there)
@@ -229,6 +228,10 @@ def _publishing(run: _Run) -> ExitCode:
         spark, done = _work(run, opening, wanted, draft, room)
         products = done.products
         with run.clock.phase("publish"), draft.alone():
+            if _is_done_before(
+                run, asked, there
+            ):  # an attempt that nobody had seen any more was alive, or is completed
+                return run.ended_before
             # Another run may have published meanwhile: names that were free need not be so any more.
             wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
             targets.refuse_existing(wanted, run.options)
@@ -254,6 +257,20 @@ def _publishing(run: _Run) -> ExitCode:
                 draft.publish()
                 run.is_published = True
     return run.exit_code
+
+
+def _is_done_before(run: _Run, asked: once.Once | None, there: Destinations) -> bool:
+    """Whether an earlier attempt has published what this one is asked for; how that ended is the run's end then."""
+    before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
+    if asked is None or before is None:
+        return False
+    logs.LOG.warning(
+        "nothing is done: the attempt %s has published all files, and they are unchanged; %s says so",
+        before.result.taken_from,
+        asked.path,
+    )
+    run.before = metrics.taken(run.identity, run.plan, run.options, before)
+    return True
 
 
 def _closed(run: _Run, draft: Publication[FilePath]) -> None:

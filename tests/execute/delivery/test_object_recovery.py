@@ -181,3 +181,37 @@ def test_a_journal_writes_nowhere_but_into_the_folders_of_its_run(s3: Bucket) ->
     with pytest.raises(s3_writing.StoreError, match="does not belong to its run"):
         recovery.recover(store(), folder)
     assert not [key for key in [*s3.keys()] if key.startswith("other/")]
+
+
+def test_a_lease_removes_nothing_but_what_points_to_it(s3: Bucket) -> None:
+    """Whoever can write one folder must not have a draft removed that somebody else has in another one."""
+    folder, other = location.parse(s3.uri("out/")), location.parse("s3://clinker-other/out/")
+    where = {"LocationConstraint": s3.client.meta.region_name}
+    s3.client.create_bucket(Bucket=other.bucket, CreateBucketConfiguration=where)
+    mine = lease.Lease(store(), layout.draft(other, "r"), (other,))
+    mine.take()
+    try:
+        parts = layout.draft(other, "r") / "parts/x"
+        store().put(parts, b"of a living run")
+        store().put(other / layout.LOCK, str(layout.draft(other, "r")).encode())
+        false = (folder, other)
+        dying(lambda: (lease.Lease(store(), layout.draft(folder, "r"), false).take(), os._exit(0)), 100_000)
+        assert recovery.recover(store(), folder) == [layout.draft(folder, "r")]
+        assert [*s3.keys()] == []
+        assert store().get(parts) == b"of a living run"
+        assert recovery.recover(store(), other) == []
+    finally:
+        mine.stop()
+        for page in store().pages(location.parse("s3://clinker-other/"), deep=True):
+            for each in page.objects:
+                store().delete(each.location)
+        s3.client.delete_bucket(Bucket=other.bucket)
+
+
+@pytest.mark.parametrize("text", [b"what is this", b"\xff", b"s3://", b""])
+def test_a_lock_that_no_run_has_written_is_told(text: bytes, s3: Bucket, tmp_path: Path) -> None:
+    prepare(tmp_path, s3.uri("out"))
+    store().put(location.parse(s3.uri("out/")) / layout.LOCK, text)
+    error = run(tmp_path).error
+    assert error is not None
+    assert "is no lock of a run: look at it, and remove it" in error.message

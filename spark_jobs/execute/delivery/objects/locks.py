@@ -49,7 +49,7 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
         look, data = store.look(place), store.get(place)
         if look is None or data is None:
             continue
-        if find(store, location.parse(data.decode())) is None:  # nobody recovers who has no home any more
+        if find(store, _home(data, place)) is None:  # nobody recovers who has no home any more
             when = look.version
             continue
         recover(store, folder, own, reach)
@@ -57,6 +57,13 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
             logs.LOG.info("waiting for another run that publishes into %s", folder)
             told = True
         time.sleep(_PAUSE_S)
+
+
+def _home(data: bytes, place: Location) -> Location:
+    try:
+        return location.parse(data.decode())
+    except ValueError as error:
+        raise StoreError(Kind.FAILED, "is no lock of a run: look at it, and remove it", str(place)) from error
 
 
 def give_back(lease: Lease, folder: Location) -> None:

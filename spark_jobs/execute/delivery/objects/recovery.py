@@ -139,7 +139,10 @@ def _run_of(draft: Location) -> str:
 
 
 def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
-    """Do what the run had still to publish, if it had got so far, and remove what it had beside that."""
+    """Do what the run had still to publish, if it had got so far, and remove what it had beside that.
+
+    What a lease or a journal says of a folder counts only where that folder points to their home.
+    """
     known: dict[Location, bool] = {}
 
     def may(folder: Location) -> bool:
@@ -167,7 +170,7 @@ def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.J
     left.abort_uploads(may)
     for folder in left.folders:
         _unlock(store, folder, left.home)
-    left.clear()
+    Remains(store, left.home, tuple(filter(may, left.folders))).clear()
 
 
 def _redo(store: WritableS3, entry: journal.Entry) -> None:

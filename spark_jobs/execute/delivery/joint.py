@@ -70,7 +70,7 @@ def _publish_alone(only: Participant) -> None:
         only.complete()
     except NotCompleted as problem:
         if not problem.is_visible:
-            _give_up([only])
+            _give_up([only], None)
         raise problem.cause from None
     except OSError:
         if not _has_completed(only):
@@ -95,6 +95,8 @@ def _complete(ordered: Sequence[Participant], home: Home) -> None:
             if not _has_completed(each):
                 raise _half_done(error, done, ordered[position:], is_later=True) from error
         done.append(each)
+    if refused:
+        _give_up((each for each, _ in refused), home)
     home.forget()
     if refused:
         raise _half_done(refused[0][1], done, [each for each, _ in refused], is_later=False)
@@ -115,16 +117,19 @@ def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
             "the next run that writes there publishes what this run has written, from %s", home.address.place
         )
         return False
-    _give_up(participants)
+    _give_up(participants, home)
     return True
 
 
-def _give_up(participants: Iterable[Participant]) -> None:
+def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
+    """Remove what was prepared. Where something stays, whoever finds it has to find its home as well."""
     for each in participants:
         try:
             each.give_up()
         except OSError as error:
             logs.LOG.warning("%s: what is left is removed by the next run that writes there: %s", each.label, error)
+            if home is not None:
+                home.stay()
 
 
 def _half_done(

@@ -193,6 +193,9 @@ class Home(Protocol):
     def forget(self) -> None:
         """Remove the journal once everybody has completed. Does not fail: what stays is done again by the next run."""
 
+    def stay(self) -> None:
+        """Leave behind that nothing was decided, for a participant could not give up what it had prepared."""
+
 
 class Left(Protocol):
     """What a dead run has left of a participant. All calls may come again after a death in the middle of them."""

@@ -17,12 +17,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from spark_jobs.cli import clinker
 from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
 from spark_jobs.execute.delivery.local import files
+from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
+from spark_jobs.execute.run import executor
+from spark_jobs.stores.settings import StoreSettings
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -245,6 +249,154 @@ def test_a_death_around_the_commit_leaves_all_or_nothing(
     assert lake.ids() in ([1, 3], [1, 2, 3])
     if step == "after":
         assert lake.ids() == [1, 2, 3]
+
+
+OTHER = (
+    "  - { type: output, name: other, input: rows, config: { type: delta, path: lake/other, "
+    "options: { mode: overwrite } } }\n"
+)
+
+
+@pytest.mark.parametrize("nodes", [OTHER, OTHER + BESIDE])
+@pytest.mark.parametrize("step", ["prepare", "complete"])
+def test_a_run_that_is_refused_leaves_nothing_beside_the_log(
+    step: str, nodes: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note would make every later run ask a home that is gone."""
+    done(lake.write(row(1), nodes=nodes))
+    real = getattr(delta_commit.TableCommit, step)
+
+    def meanwhile(self: Any, *home: Any) -> None:
+        if self.place.root.endswith("other"):
+            write_deltalake(self.place.root, pa.table({"id": [9]}), mode="append", schema_mode="merge")
+        real(self, *home)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit.TableCommit, step, meanwhile)
+        assert "somebody else has written version 1" in lake.write(row(2), nodes=nodes).error.message
+    assert lake.ids() == ([1] if step == "prepare" else [1, 2])
+    assert lake.left() == []
+    assert not [*lake.path.with_name("other").rglob(".clinker*")]
+    done(lake.write(row(3), nodes=nodes))
+
+
+def test_a_note_of_what_is_committed_needs_no_home(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(lake.write(row(1), nodes=BESIDE))
+
+    def full(self: Any, inside: Any) -> None:
+        raise OSError(5, "input/output error", "x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(delta_commit.Place, "remove", full)
+        done(lake.write(row(2), nodes=BESIDE))
+    assert lake.left() != []
+    done(lake.write(row(3), nodes=BESIDE))
+    assert lake.ids() == [1, 2, 3]
+    assert lake.left() == []
+
+
+def test_a_second_run_of_the_same_id_is_another_one(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of a scheduler that is deleted and made again under its old name has its old id."""
+    monkeypatch.setattr("spark_jobs.execute.identity.uuid7", lambda: "manual.1")
+    done(lake.write(row(1), nodes=BESIDE))
+    done(lake.write(row(2), nodes=BESIDE))
+    assert lake.ids() == [1, 2]
+
+
+@pytest.mark.parametrize("nodes", ["", BESIDE])
+@pytest.mark.parametrize("options", ["", "mode: overwrite"])
+def test_a_commit_that_is_there_has_happened_whatever_is_said_of_it(
+    options: str, nodes: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store sends a request again whose answer was lost, and then finds its own version in the way."""
+    done(lake.write(row(1)))
+    real = DeltaTable.create_write_transaction
+
+    def lost(*arguments: Any, **wanted: Any) -> None:
+        real(*arguments, **wanted)
+        raise CommitFailedError("version 1 already exists")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
+    done(lake.write(row(2), options=options, nodes=nodes))
+    assert lake.ids() == ([2] if options else [1, 2])
+    assert not [name for name in lake.left() if ".clinker" in name]
+    assert (lake.folder / "out/lines.csv").exists() == bool(nodes)
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
+def test_a_death_between_new_columns_and_the_records_is_completed(
+    mode: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_deltalake(lake.path, pa.table({"id": [1], "v": ["x"]}), partition_by=["v"])
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(joint, "_take_back", lambda *_: False)
+        patch.setattr(DraftFolder, "remove", DraftFolder.close)  # what the system does for a dead process
+        patch.setattr(delta_commit.TableCommit, "is_completed", die)
+        patch.setattr(DeltaTable, "create_write_transaction", die)
+        with contextlib.suppress(Died):
+            lake.write(row(2, "2026-01-01", "x"), nodes=BESIDE, options=f"mode: {mode}, evolve: true")
+    assert lake.ids() == [1]
+    assert command.main([str(lake.folder / "out"), str(lake.path)], lake.folder) == 0
+    assert (lake.folder / "out/lines.csv").read_text().splitlines()[1:] == ["2,2026-01-01,x"]
+    assert lake.ids() == ([1, 2] if mode == "append" else [2])
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "overwrite_partitions"])
+def test_another_writer_beside_new_columns_is_seen(mode: str, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_deltalake(lake.path, pa.table({"id": [1], "v": ["x"]}), partition_by=["v"])
+    real = delta_commit._refuse_changed
+
+    def faster(place: Any, commit: Any, table: Any) -> None:
+        real(place, commit, table)
+        if table is not None and seen:
+            write_deltalake(lake.path, pa.table({"id": [9], "v": ["x"]}), mode="append")
+        seen.append(1)
+
+    seen: list[int] = []
+    monkeypatch.setattr(delta_commit, "_refuse_changed", faster)
+    result = lake.write(row(2, "2026-01-01", "x"), options=f"mode: {mode}, evolve: true")
+    assert (result.error.code, result.exit_code) == ("E912", 4)
+    assert lake.ids() == [1, 9]
+    assert lake.left() == []
+
+
+def test_what_is_removed_lies_in_the_table(tmp_path: Path) -> None:
+    """Whoever can write a table can put a link into it, and a note that names what is behind it."""
+    pipelines.write(tmp_path, {"mine/kept.txt": "x", "lake/t/day=1/a.parquet": "x"})
+    (tmp_path / "lake/t/sub").symlink_to(tmp_path / "mine")
+    place = delta_commit.Place(str(tmp_path / "lake/t"), "t", StoreSettings())
+    for path in ("../../mine/kept.txt", "day=1/../sub/kept.txt", str(tmp_path / "mine/kept.txt")):
+        with pytest.raises(OSError, match="leads out of the table"):
+            place.remove([path])
+    place.remove(["sub/kept.txt", "day=1/a.parquet", "day=1/gone.parquet", "gone/a.parquet"])
+    assert (tmp_path / "mine/kept.txt").exists()
+    assert not (tmp_path / "lake/t/day=1/a.parquet").exists()
+
+
+@pytest.mark.parametrize("nodes", ["", BESIDE])
+def test_an_attempt_that_was_overtaken_does_not_append_again(
+    nodes: str, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scheduler that has lost sight of an attempt begins the next one, and the first one goes on and publishes."""
+    done(lake.write(row(1)))
+    real, firsts = executor._work, []
+
+    def overtaken(*arguments: Any) -> Any:
+        ended = real(*arguments)
+        if not firsts:
+            firsts.append(None)
+            firsts[0] = done(pipelines.run(lake.folder, force=True, once=("etl", "monday")).result)
+        return ended
+
+    monkeypatch.setattr(executor, "_work", overtaken)
+    result = done(lake.write(row(2), nodes=nodes, once=("etl", "monday"), is_retry=True))
+    assert lake.ids() == [1, 2]
+    assert result.taken_from == firsts[0].execution_id
+    assert [name[:14] for name in lake.left()] == [".clinker-once-"]
 
 
 #: What changes something that another process can see.

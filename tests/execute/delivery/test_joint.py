@@ -70,6 +70,9 @@ class Place:
     def forget(self) -> None:
         self._do("forgets")
 
+    def stay(self) -> None:
+        self._do("stays")
+
 
 def places(**fails: dict[str, Exception]) -> tuple[list[str], list[Place]]:
     told: list[str] = []
@@ -102,6 +105,14 @@ def test_who_cannot_prepare_takes_everything_back(error: Exception) -> None:
     assert "files decides" not in told
 
 
+def test_a_home_stays_for_what_could_not_be_given_up() -> None:
+    """Else what was prepared would wait for a home that is gone."""
+    told, found = places(table={"prepared": OSError(28, "no room"), "gives up": OSError(5, "input/output error")})
+    with pytest.raises(OSError, match="no room"):
+        joint.publish(found, found[0])
+    assert told[-3:] == ["rows gives up", "table gives up", "files stays"]
+
+
 def test_a_decision_that_may_have_been_written_stays() -> None:
     told, found = places(files={"decides": OSError(5, "input/output error")})
     found[0].keeps_journal = True
@@ -128,7 +139,7 @@ def test_what_comes_later_and_is_taken_stays_as_it_is_and_the_others_complete() 
     told, found = places(table={"completes": TAKEN})
     with pytest.raises(RunFailed, match=r"already in: <rows>, <files>; not yet in: <table>, for good") as raised:
         joint.publish(found, found[0])
-    assert told[-3:] == ["table completes", "files completes", "files forgets"]
+    assert told[-4:] == ["table completes", "files completes", "table gives up", "files forgets"]
     assert raised.value.code == "E902"
 
 

@@ -1,8 +1,9 @@
 """A Delta table as one of the places that a run publishes into: its files are there before, and one commit names them.
 
-Tasks write the files into the table's folder, where nobody sees them until the log has them. The commit has the run's
-id as that of an application, so that it is done once, whoever does it. A run that publishes elsewhere as well leaves
-beside the log what has to be committed, and where that is decided.
+Tasks write the files into the table's folder, where nobody sees them until the log has them. The commit has an id of
+its own as that of an application, so that it is done once, whoever does it. The run's id would not do: a scheduler may
+give it to a second run. A run that publishes elsewhere as well leaves beside the log what has to be committed, and
+where that is decided.
 
 A commit that replaces files counts on the version that the run has looked at when it began: should somebody else have
 committed meanwhile, the run ends. Appended files do not mind.
@@ -10,8 +11,11 @@ committed meanwhile, the run ends. Appended files do not mind.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +23,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from spark_jobs import ownership
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute import logs
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from deltalake import DeltaTable
+    from deltalake.schema import Field as DeltaField
     from deltalake.transaction import RemoveAction
 
     from spark_jobs.execute.delivery.participant import Reach
@@ -58,6 +64,7 @@ class Commit:
         new_columns: those among them that are added.
         partition_by: the columns by which the table is partitioned.
         files: the files.
+        token: tells the commit from all others, those of runs with the same execution id included.
     """
 
     run: str
@@ -67,6 +74,17 @@ class Commit:
     new_columns: tuple[str, ...]
     partition_by: tuple[str, ...]
     files: tuple[Added, ...]
+    token: str = ""  # of older runs
+
+    @property
+    def application(self) -> str:
+        """The id under which the log knows that it is done."""
+        return _APPLICATION.format(f"{self.run}-{self.token}" if self.token else self.run)
+
+    @property
+    def of_columns(self) -> str:
+        """The id under which the log knows that its new columns are there, in a version of their own."""
+        return f"{self.application}-columns"
 
     @property
     def replaces(self) -> bool:
@@ -166,7 +184,7 @@ class Place:
         return sorted(name for name in names if name.startswith(start) and name.endswith(end))
 
     def remove(self, inside: Iterable[str]) -> None:
-        """Remove files from the table's folder; those that are gone are fine.
+        """Remove files from the table's folder; those that are gone are fine, and those behind links stay.
 
         Raises:
             OSError: one cannot be removed.
@@ -175,7 +193,7 @@ class Place:
             if ".." in path.split("/") or path.startswith("/"):
                 raise OSError(None, "leads out of the table", f"{self.root}/{path}")
             if self._is_local:
-                Path(self.root, path).unlink(missing_ok=True)
+                _unlink(self.root, path)
             else:
                 opening.writable(self.stores).delete(location.parse(f"{self.root}/{path}"))
 
@@ -244,6 +262,9 @@ class TableCommit:
         """See `Participant`."""
         if not self.is_completed():
             _remove(self.place, self.commit)
+        if self._note:
+            self.place.remove([f"_delta_log/{self._note}"])
+            self.place.forget_partial(f"_delta_log/{self._note}")
 
 
 @dataclass(frozen=True)
@@ -306,16 +327,52 @@ def recover(place: Place, reach: Reach) -> None:
         if data is None:
             continue
         try:
-            home, _ = Commit.of(data)
+            home, commit = Commit.of(data)
         except ValueError:
             logs.LOG.warning("%s/_delta_log/%s is nothing that a run has written", place.root, name)
             continue
-        if joint.resolve(home, reach) is Answer.SETTLED:
+        try:
+            answer = joint.resolve(home, reach)
+        except OSError as error:
+            if place.read(name) is None:  # its run has ended meanwhile, and its home is gone
+                continue
+            if not _is_done(commit, place.table()):
+                raise
+            logs.LOG.warning("%s: %s; what the run had for this table is committed", place.name, error)
+            place.remove([f"_delta_log/{name}"])
+            continue
+        if answer is Answer.SETTLED:
             LeftCommit(place, home).remove()
 
 
 def _is_done(commit: Commit, table: DeltaTable | None) -> bool:
-    return table is not None and table.transaction_version(_APPLICATION.format(commit.run)) is not None
+    return table is not None and table.transaction_version(commit.application) is not None
+
+
+def _seen(commit: Commit, table: DeltaTable | None) -> int | None:
+    """The version that the run has seen, or made of that one by its new columns."""
+    if table is None or commit.version is None or table.transaction_version(commit.of_columns) is None:
+        return commit.version
+    return commit.version + 1
+
+
+def _unlink(root: str, path: str) -> None:
+    """Remove a file below a folder. Links are not followed: whoever can write a table may have put one there."""
+    *folders, name = path.split("/")
+    with ExitStack() as held:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held.callback(os.close, folder)
+        try:
+            for each in folders:
+                folder = ownership.open_folder(each, folder)
+                held.callback(os.close, folder)
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            logs.LOG.warning("%s/%s is left as it is, for a link leads there", root, path)
 
 
 def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> None:
@@ -330,7 +387,7 @@ def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> N
         text = "somebody else has made the table, while the run was writing it"
     elif commit.version is not None and now is None:
         text = "the table is gone"
-    elif commit.replaces and now != commit.version:
+    elif commit.replaces and now != _seen(commit, table):
         text = f"somebody else has written version {now}, and the run replaces what it saw in version {commit.version}"
     elif table is not None and commit.version is not None and now != commit.version:
         known = [each.name for each in table.schema().fields]
@@ -364,7 +421,7 @@ def _commit(place: Place, commit: Commit) -> None:
     properties = CommitProperties(
         custom_metadata={"clinker.execution_id": commit.run},
         max_commit_retries=0 if commit.replaces else None,
-        app_transactions=[Transaction(_APPLICATION.format(commit.run), 1, _now_ms())],
+        app_transactions=[Transaction(commit.application, 1, _now_ms())],
     )
     try:
         if table is None:
@@ -382,7 +439,7 @@ def _commit(place: Place, commit: Commit) -> None:
             known = {each.name for each in table.schema().fields}
             fields = [each for each in schema.fields if each.name in commit.new_columns and each.name not in known]
             if fields:
-                table.alter.add_columns(fields)
+                _add_columns(table, commit, fields)
         table.create_write_transaction(
             [*actions, *_replaced(commit, table)],
             "overwrite" if commit.mode is Mode.OVERWRITE else "append",
@@ -390,13 +447,30 @@ def _commit(place: Place, commit: Commit) -> None:
             [*commit.partition_by],
             commit_properties=properties,
         )
-    except CommitFailedError as error:
-        text = " ".join(str(error).split())
-        raise RunFailed(
-            ExitCode.IO, log.FAILED, f"{place.name}: somebody else was faster: {text}; run again"
-        ) from error
     except DeltaError as error:
-        raise OSError(None, f"the commit fails: {' '.join(str(error).split())}", place.root) from error
+        if _is_done(commit, place.table()):  # the answer was lost, and the second try found its own version in the way
+            return
+        text = " ".join(str(error).split())
+        if isinstance(error, CommitFailedError):
+            said = f"{place.name}: somebody else was faster: {text}; run again"
+            raise RunFailed(ExitCode.IO, log.FAILED, said) from error
+        raise OSError(None, f"the commit fails: {text}", place.root) from error
+
+
+def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) -> None:
+    """Add the new columns, in a version of their own that whoever completes the commit knows for the run's.
+
+    Raises:
+        CommitFailedError: somebody else has committed, and the run replaces what it saw.
+    """
+    from deltalake.transaction import CommitProperties, Transaction
+
+    properties = CommitProperties(
+        custom_metadata={"clinker.execution_id": commit.run},
+        max_commit_retries=0 if commit.replaces else None,
+        app_transactions=[Transaction(commit.of_columns, 1, _now_ms())],
+    )
+    table.alter.add_columns(fields, commit_properties=properties)
 
 
 def _replaced(commit: Commit, table: DeltaTable) -> list[RemoveAction]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -216,7 +217,7 @@ def write(
 
     exported: Any = schema
     told = DeltaSchema.from_arrow(exported).to_json()
-    known = Commit(run, table.options.mode, table.version, told, new, table.partition_by, files)
+    known = Commit(run, table.options.mode, table.version, told, new, table.partition_by, files, uuid.uuid4().hex)
     commit = TableCommit(table.place, known)
     try:
         table.refuse_nulls(files)

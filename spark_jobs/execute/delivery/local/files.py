@@ -123,6 +123,10 @@ class LocalDraft:
         """See `Home`."""
         self.folders.settle(self.changes)
 
+    def stay(self) -> None:
+        """See `Home`."""
+        self.folders.stay()
+
     def close(self, *, failed: bool) -> None:
         """See `FileDraft`."""
         self.folders.close(failed=failed)

@@ -46,6 +46,8 @@ class DraftFolders:
     _is_stuck: bool = False
     #: Some files are new, and could not give their names back.
     _is_mixed: bool = False
+    #: The folders stay, without a journal.
+    _stays: bool = False
 
     @classmethod
     def open(cls, run: str, home: Path, folders: Iterable[Path] = (), reach: Reach | None = None) -> DraftFolders:
@@ -162,11 +164,15 @@ class DraftFolders:
             logs.LOG.warning("the files are published, but: %s", error)
         self._is_stuck = False
 
+    def stay(self) -> None:
+        """Leave the draft folders to the next run, which removes them and what has to go with them."""
+        self._stays = True
+
     def close(self, *, failed: bool) -> None:
         """Remove the draft folders, and after a failure the empty folders that the run made. Does not fail."""
         for folder in self._known.values():
             try:
-                if self._is_stuck:
+                if self._is_stuck or self._stays:
                     folder.close()
                 else:
                     folder.remove()

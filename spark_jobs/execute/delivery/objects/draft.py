@@ -74,6 +74,8 @@ class ObjectDraft:
     #: What was prepared or decided stays: the next run completes or removes it.
     _is_stuck: bool = False
     _is_alone: bool = False
+    #: The home stays, without a journal, until the next run has removed what could not be removed elsewhere.
+    _stays: bool = False
     _has_uploads: bool = False
 
     rank = Rank.OBJECTS
@@ -198,6 +200,7 @@ class ObjectDraft:
             return
         self._is_stuck = True
         self.store.put(self.lease.home / layout.PREPARED, journal.text(self._entries, by=home), uuid.uuid4().hex)
+        self.lease.check()  # should this process have stood still until now, others have removed what it counts on
 
     def announce(self, others: Sequence[Address]) -> None:
         """See `Home`."""
@@ -261,11 +264,15 @@ class ObjectDraft:
             logs.LOG.warning("the files are published, but: %s", error)
         self._is_stuck = False
 
+    def stay(self) -> None:
+        """See `Home`."""
+        self._stays = True
+
     def close(self, *, failed: bool) -> None:
         """See `FileDraft`; a store has no folders that would have to go."""
         del failed
         try:
-            if self._is_stuck:
+            if self._is_stuck or self._stays:
                 self.lease.give_up()
             elif self.lease.is_lost:
                 self.lease.stop()

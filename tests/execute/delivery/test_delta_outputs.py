@@ -373,6 +373,7 @@ def test_what_is_removed_lies_in_the_table(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="leads out of the table"):
             place.remove([path])
     place.remove(["sub/kept.txt", "day=1/a.parquet", "day=1/gone.parquet", "gone/a.parquet"])
+    delta_commit.Place(str(tmp_path / "gone"), "t", StoreSettings()).remove(["a.parquet"])
     assert (tmp_path / "mine/kept.txt").exists()
     assert not (tmp_path / "lake/t/day=1/a.parquet").exists()
 

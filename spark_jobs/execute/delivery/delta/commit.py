@@ -360,9 +360,9 @@ def _unlink(root: str, path: str) -> None:
     """Remove a file below a folder. Links are not followed: whoever can write a table may have put one there."""
     *folders, name = path.split("/")
     with ExitStack() as held:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        held.callback(os.close, folder)
         try:
+            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, folder)
             for each in folders:
                 folder = ownership.open_folder(each, folder)
                 held.callback(os.close, folder)

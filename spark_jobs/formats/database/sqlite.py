@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -30,7 +32,7 @@ from spark_jobs.formats.database.tables import (
     quoted,
     without_value,
 )
-from spark_jobs.scan import files
+from spark_jobs.scan import bookmarks, files
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
 
@@ -45,6 +47,10 @@ if TYPE_CHECKING:
 #: A batch has so many rows at most, and as few as one with long values.
 _MOST_ROWS = 1 << 14
 _VALUE_BYTES = 50
+#: Texts that tell a time, as SQLite's own functions read and write them.
+_MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\d(?:(?P<between>[ T])\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>Z|[+-]\d\d:\d\d)?)?"
+)
 
 
 def _path(connection: Connection) -> str:
@@ -127,7 +133,7 @@ def _grown(
     if growing.column not in [column.name for column in columns]:
         raise Unfit(f"`incremental.column: {growing.column}` is no column of the table")
     if growing.delay_s:
-        raise Unfit("`incremental.delay` needs a column of moments, and SQLite has none")
+        raise Unfit("`incremental.delay` needs a column of times, and SQLite has no such type: leave `delay` out")
     name = quoted(growing.column)
     if opened.execute(f"SELECT 1 FROM {part.relation} WHERE {name} IS NULL LIMIT 1").fetchone():
         raise without_value(growing.column)
@@ -156,6 +162,8 @@ def _grown(
 
 def _bound(text: str, example: object, growing: Growing, option: str) -> int | float | str:
     """A bound of the command line as a value like others of the column."""
+    if isinstance(example, str) and (layout := _MOMENT.fullmatch(example)):
+        return _moment(text, layout, growing, option)
     if not isinstance(example, (int, float)):
         return text
     for kind in (int, float):
@@ -164,6 +172,21 @@ def _bound(text: str, example: object, growing: Growing, option: str) -> int | f
         except ValueError:
             pass
     raise Unfit(f"--{option} {text} is no number, as `{growing.column}` has them")
+
+
+def _moment(text: str, layout: re.Match[str], growing: Growing, option: str) -> str:
+    """A bound as the column spells times, since texts are compared letter by letter.
+
+    It ends where nothing but zeros follows, so it is not greater than a longer spelling of the same time.
+    """
+    try:
+        found = bookmarks.time(text)
+    except ValueError:
+        raise Unfit(f"--{option} {text} is no date or time, as `{growing.column}` has them") from None
+    if layout["offset"]:
+        found = found.astimezone(datetime.fromisoformat(layout[0]).tzinfo)
+    day, moment = f"{found:%Y-%m-%d}", f"{found:%H:%M:%S.%f}".rstrip("0").rstrip(".").removesuffix(":00")
+    return day if moment == "00:00" else f"{day}{layout['between'] or ' '}{moment}"
 
 
 def _literal(value: object, growing: Growing) -> str:

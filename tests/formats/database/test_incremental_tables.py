@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -179,6 +180,33 @@ def test_rows_of_sqlite_are_read_once(in_sqlite: Growing) -> None:
     assert "is of `shop:t`, and the source reads `shop:query`" in in_sqlite.error.message
 
 
+@pytest.mark.parametrize(
+    "layout", ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S.000"]
+)
+def test_bounds_of_sqlite_are_times_however_the_column_spells_them(in_sqlite: Growing, layout: str) -> None:
+    rows = [
+        (number, datetime(2026, 1, day, hour).strftime(layout))
+        for number, (day, hour) in enumerate([(1, 23), (2, 0), (2, 6), (2, 23), (3, 0)], 1)
+    ]
+    Shop(in_sqlite.folder).fill("CREATE TABLE t (id INTEGER, at TEXT)", f"INSERT INTO t VALUES {str(rows)[1:-1]}")
+
+    def between(since: str, until: str) -> list[int]:
+        return in_sqlite.run("{ column: at }", since=(since,), until=(until,))
+
+    assert between("2026-01-02T06:00:00Z", "2026-01-03T00:00:00+00:00") == [3, 4]
+    assert between("2026-01-02 06:00:00", "2026-01-03 00:00") == [3, 4]
+    assert between("2026-01-02T07:00:00+01:00", "2026-01-03T01:00:00+01:00") == [3, 4]
+    assert between("2026-01-01", "2026-01-02T06:00:00") == [1, 2]
+    in_sqlite.run("{ column: at }", since=("yesterday",), code=4)
+    assert "--since yesterday is no date or time, as `at` has them" in in_sqlite.error.message
+
+
+def test_bounds_of_sqlite_are_in_the_zone_of_the_column(in_sqlite: Growing) -> None:
+    rows = "(1, '2026-01-02T06:59:00+01:00'), (2, '2026-01-02T07:00:00+01:00'), (3, '2026-01-02T08:00:00.5+01:00')"
+    Shop(in_sqlite.folder).fill("CREATE TABLE t (id INTEGER, at TEXT)", f"INSERT INTO t VALUES {rows}")
+    assert in_sqlite.run("{ column: at }", since=("2026-01-02T06:00:00Z",), until=("2026-01-02T07:00:00.5Z",)) == [2]
+
+
 def test_texts_of_sqlite_grow_as_texts(in_sqlite: Growing) -> None:
     shop = Shop(in_sqlite.folder)
     shop.fill("CREATE TABLE t (id INTEGER, at TEXT)", "INSERT INTO t VALUES (1, '2024-01-01 00:00'), (2, 'it''s')")
@@ -214,7 +242,7 @@ def test_columns_that_cannot_grow_are_told_in_postgres(
     [
         ("id, at", "{ column: at }", "rows have no value in `at`"),
         ("id, at DEFAULT 1", "{ column: other }", "`incremental.column: other` is no column"),
-        ("id, at DEFAULT 1", "{ column: at, delay: 1h }", "SQLite has none"),
+        ("id, at DEFAULT 1", "{ column: at, delay: 1h }", "SQLite has no such type: leave `delay` out"),
         ("id, at DEFAULT 9e999", "{ column: at }", "the greatest value of `at` is inf"),
         ("id, at DEFAULT x'00'", "{ column: at }", "has bytes or a text that cannot be shown"),
     ],

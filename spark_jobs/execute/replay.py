@@ -374,7 +374,9 @@ class _After:
         for path in map(Path, outcome.result.output_files):
             name, *rest = path.relative_to(out).parts
             step = self.plan.outputs[sorted(self.plan.outputs)[int(name)]]
-            self.published.append((step, path, self._target(step, Path(*rest))))
+            for file in _files_of_table(path) if step.is_table else (path,):
+                inside = file.relative_to(path)
+                self.published.append((step, file, self._target(step, Path(*rest, inside))))
         return None
 
     def _target(self, step: OutputStep, name: Path) -> FilePath:
@@ -419,6 +421,10 @@ class _After:
                 origin = reading_again.original(*(entry.joined_to or (entry.file, entry.row)), self.origins)
                 if origin is not None or entry.is_made:
                     self.failed.setdefault(origin or entry.origin, []).append(entry)
+
+
+def _files_of_table(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _finish(
@@ -495,6 +501,8 @@ def _contents(after: _After, *, force: bool) -> dict[FilePath, Content]:
     files: dict[FilePath, Content] = {}
     there = places.destinations(after.reach)
     for step, path, target in after.published:
+        if step.is_table and there.standing(target) is not FileType.NOTHING:
+            raise Refused(f"{target} is of a table that exists already: choose another folder for --into")
         size = path.stat().st_size
         earlier = files.get(target)
         if earlier is not None:

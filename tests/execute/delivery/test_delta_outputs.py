@@ -124,6 +124,37 @@ def test_a_table_is_made_and_appended_to(lake: Lake) -> None:
     assert first["max"]["id"] == 2
 
 
+def test_replayed_records_become_a_table_of_their_own(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    letters = lake.folder / "out/dead.csv"
+    assert lake.write(row(1), {"id": "x", "day": "2026-01-02", "v": "y"}, options="partition_by: day").exit_code == 2
+    letters.write_text(letters.read_text().replace(",x,2026-01-02", ",2,2026-01-02"))
+    before = letters.read_bytes()
+    replay = ["dlq", "replay", str(lake.folder / "pipeline.yaml"), str(letters)]
+    assert clinker.main(replay) == 1
+    assert "use --into FOLDER" in capsys.readouterr().err
+    assert clinker.main([*replay, "--into", str(lake.folder / "mended")]) == 0
+    assert not letters.exists()
+    mended = DeltaTable(lake.folder / "mended/lake/sales")
+    assert [each["id"] for each in mended.to_pyarrow_table().to_pylist()] == [2]
+    assert mended.metadata().partition_columns == ["day"]
+    assert lake.ids() == [1]
+    # A log whose versions are of two tables would be none: not even --force mixes them.
+    letters.write_bytes(before)
+    for ledger in letters.parent.glob("*.ledger.ndjson"):
+        ledger.unlink()
+    assert clinker.main([*replay, "--into", str(lake.folder / "mended"), "--force"]) == 1
+    assert "is of a table that exists already: choose another folder for --into" in capsys.readouterr().err
+    assert letters.read_bytes() == before
+
+
+def test_dead_letters_beside_a_table_say_what_becomes_of_the_next_ones(lake: Lake) -> None:
+    assert lake.write(row(1), {"id": "x"}).exit_code == 2
+    error = lake.write(row(2), force=False).error
+    assert error.code == "E902"
+    assert "replay or discard them (`clinker dlq`), give each run a file of its own" in error.message
+    assert "if_exists" not in error.message
+
+
 def test_all_records_or_those_of_a_partition_are_replaced(lake: Lake) -> None:
     done(lake.write(row(1, "2026-01-01"), row(2, "2026-01-02"), row(3), options="partition_by: day"))
     assert len(DeltaTable(lake.path).file_uris()) == 3

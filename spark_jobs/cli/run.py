@@ -13,7 +13,6 @@ from spark_jobs import contract, reasons, result
 from spark_jobs.cli import report, standard_streams
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.printable import printable
-from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -168,7 +167,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from reasons.told(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
-    if outcome.dlq_paths and not location.is_uri(outcome.dlq_paths[0]):
+    if outcome.dlq_paths:
         command = f"clinker dlq show {shlex.quote(outcome.dlq_paths[0])}"
         yield f"  more: {printable(command)}", {"event": "more", "command": printable(command)}
     if spilled := {name: node["spilled_bytes"] for name, node in nodes.items() if node.get("spilled_bytes")}:

@@ -45,4 +45,5 @@ def broken(
     place = plan.places.get(node, planned.span)
     *calls, name = node.split("/")
     where = "".join(f"in composition '{call}': " for call in calls)
+    message = message.removeprefix(f"{planned.kind} '{node}': ")  # problems without a file name the node themselves
     return RunFailed(exit_code, code, f"{where}{planned.kind} '{name}': {message}", str(place) if place else None)

@@ -311,6 +311,14 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
         standing = targets.there.standing(path)
         if standing in (FileType.FOLDER, FileType.OTHER):
             raise RunFailed(ExitCode.IO, "E902", f"{path} is {standing.value}: a file cannot be written there")
+    existing = [str(path) for path in targets.dlq_files_in_the_way()]
+    if existing and targets.bookmark is not None and not (options.since and options.until):
+        text = (
+            f"{_told(existing)} has dead letters of an earlier run, whose records no run reads again, so not even "
+            "--force replaces them: replay or discard them (`clinker dlq`), or give each run a file of its own by "
+            "`{execution_id}` in the path"
+        )
+        raise RunFailed(ExitCode.IO, "E902", text)
     if options.force:
         return
     strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
@@ -318,12 +326,14 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     if blocked:
         text = f"{_told(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
         raise RunFailed(ExitCode.IO, "E902", text)
-    existing = [str(path) for path in targets.dlq_files_in_the_way()]
     if existing and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
-        text = (
-            f"{_told(existing)} exists already, with the dead letters of an earlier run: use --force, or "
-            "if_exists: overwrite in the config of every output"
-        )
+        advice = "use --force, or if_exists: overwrite in the config of every output"
+        if any(target.step.is_table for target in targets.outputs):
+            advice = (
+                "replay or discard them (`clinker dlq`), give each run a file of its own by `{execution_id}` in the "
+                "path, or replace them with --force"
+            )
+        text = f"{_told(existing)} exists already, with the dead letters of an earlier run: {advice}"
         raise RunFailed(ExitCode.IO, "E902", text)
 
 

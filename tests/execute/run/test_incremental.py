@@ -109,7 +109,37 @@ def test_records_that_fail_end_no_progress_but_a_run_that_fails_does(tmp_path: P
     assert folder.bookmark is None
     folder = Folder(tmp_path)
     assert folder.run(code=2) == ["1"]
+    (tmp_path / "out/dlq.csv").unlink()
     assert folder.run() == []
+
+
+def test_dead_letters_that_no_run_reads_again_are_not_replaced_even_by_force(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.put("a.csv", "x", 1, at=1_700_000_000)
+    folder.run(code=2)
+    letters = (tmp_path / "out/dlq.csv").read_bytes()
+    before = folder.bookmark
+    folder.put("b.csv", 2, at=1_700_100_000)
+    chosen: list[dict[str, Any]] = [{}, {"since": ("2023-11-15",)}, {"until": ("2023-11-17",)}]
+    for bounds in chosen:
+        folder.run(code=4, **bounds)
+        assert folder.error.code == "E902"
+        assert "dlq.csv has dead letters of an earlier run, whose records no run reads again" in folder.error.message
+        assert "`{execution_id}`" in folder.error.message
+    assert (tmp_path / "out/dlq.csv").read_bytes() == letters
+    assert folder.bookmark == before
+    assert clinker.main(["dlq", "discard", str(tmp_path / "out/dlq.csv"), "--reason", "a test", "--all"]) == 0
+    assert folder.run() == ["2"]
+
+
+def test_an_interval_that_is_read_again_replaces_its_dead_letters(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.put("a.csv", "x", 1, at=1_700_000_000)
+    interval: dict[str, Any] = {"since": ("2023-11-14",), "until": ("2023-11-15",)}
+    folder.run(code=2, **interval)
+    folder.put("a.csv", 7, 1, at=1_700_000_000)
+    assert folder.run(**interval) == ["7", "1"]
+    assert not (tmp_path / "out/dlq.csv").exists()
 
 
 def test_a_batch_of_files_is_taken_of_the_new_ones(tmp_path: Path) -> None:
@@ -147,6 +177,7 @@ def test_bounds_that_mean_nothing_are_told(options: Any, code: int, said: str, t
     folder.run(code=code, **options)
     assert folder.error.code == "E913"
     assert said in folder.error.message
+    assert folder.error.message.count("source 'rows'") <= 1
 
 
 def test_bounds_need_an_incremental_source(tmp_path: Path) -> None:

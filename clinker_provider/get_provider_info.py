@@ -102,7 +102,6 @@ def get_provider_info() -> dict[str, Any]:
             "clinker_provider.links.clinker.DeadLettersLink",
             "clinker_provider.links.clinker.MetricsLink",
         ],
-        "plugins": [{"name": "clinker", "plugin-class": "clinker_provider.plugins.clinker.ClinkerPlugin"}],
         "config": {
             "clinker": {
                 "description": "Defaults of the Clinker operators.",

@@ -53,14 +53,31 @@ def digests(pipeline: Path) -> dict[str, str]:
     """
     import yaml
 
-    # A safe loader: it builds plain values alone. Planning has read the file by its own, stricter rules.
-    document = yaml.safe_load(pipeline.read_text(encoding="utf-8"))
-    nodes = {str(each.get("name")): each for each in document.pop("nodes", []) if isinstance(each, dict)}
-    return {name: _digest(each) for name, each in {"": document, **nodes}.items()}
+    # Composed only: nothing is built, so keys may be of any kind. Planning has read the file by its stricter rules.
+    document = yaml.compose(pipeline.read_text(encoding="utf-8"), yaml.SafeLoader)
+    found: dict[str, str] = {}
+    rest = []
+    for key, value in document.value if document else ():
+        if key.value != "nodes" or not isinstance(value, yaml.SequenceNode):
+            rest.append([_plain(key), _plain(value)])
+            continue
+        for node in value.value:
+            name = next((to.value for of, to in node.value if of.value == "name"), "")
+            found[str(name)] = _digest(_plain(node))
+    return {**found, "": _digest(sorted(rest))}
+
+
+def _plain(node: Any) -> list[Any]:
+    """A YAML node as lists of texts; mappings in the order of their keys."""
+    if isinstance(node.value, str):
+        return [node.tag, node.value]
+    if node.tag.endswith(":map"):
+        return [node.tag, sorted([_plain(key), _plain(value)] for key, value in node.value)]
+    return [node.tag, [_plain(each) for each in node.value]]
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -252,6 +252,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._take_defaults()
             callback, chosen = self._callback(), self.chosen_policy()
             subject = self.subject()
+            self._on_call = self._kept_at_submission(context)
             ended, record = self._ended(event)
         except BaseException as error:
             self._tell_of(error, context, execution_id)
@@ -259,6 +260,18 @@ class ClinkerSparkOperator(SubmittingOperator):
         deferral.forget(context)
         shutil.rmtree(self._waiting.folder, ignore_errors=True)
         return self._finish(context, subject, ended, record, execution_id, callback, chosen)
+
+    def _kept_at_submission(self, context: Context) -> dict[str, Any]:
+        """The plan as it was pushed for the task's page; the pipeline file may have changed since."""
+        if not self.do_xcom_push:
+            return {}
+        ti = context["ti"]
+        try:
+            kept = ti.xcom_pull(task_ids=ti.task_id, key=xcoms.ON_CALL, map_indexes=ti.map_index)
+        except Exception:
+            self.log.exception("The plan that was pushed at the submission cannot be read")
+            return {}
+        return kept if isinstance(kept, dict) else {}
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Come back from the triggerer; a trigger that failed or timed out itself leaves no job behind."""
@@ -603,7 +616,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             known = xcoms.known_before(
                 execution_id=execution_id, master=self._hook.shown_master, pipeline_path=str(subject.pipeline)
             )
-            self._tell_early(context, known)
+            self._tell_early(context, {**known, xcoms.ON_CALL: self._on_call} if self._on_call else known)
             if self.deferrable and self._hook.is_cluster_mode:
                 if (found := self._leave(context, self._hook, folder, execution_id)) is not None:
                     return found

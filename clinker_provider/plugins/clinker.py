@@ -1,11 +1,14 @@
 """The plugin: a page of each task, in Airflow 3.1 and later.
 
-The page is part of Airflow's API server: who may read a task's XComs may read it. It imports nothing of the web until
-somebody asks for it, for plugins are loaded by every process of Airflow.
+The page is part of Airflow's API server: who may read a DAG's task instances and XComs may read it. It reads nothing
+but Airflow's database. It imports nothing of the web until somebody asks for it, for every process of Airflow loads
+plugins.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowPlugin
@@ -16,6 +19,13 @@ if TYPE_CHECKING:
 PREFIX = "/clinker"
 #: How many runs before the one that is looked at are listed.
 EARLIER = 20
+#: Nothing runs, loads or sends, whatever is in the page.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'; sandbox"
+)
+#: What Airflow's pages leave in the address for a task that is not mapped.
+_NOT_MAPPED = "{MAP_INDEX}"
 _KEYS = (
     "status", "exit_code", "dlq_count", "dlq_paths", "dlq_reasons", "pipeline_path", "execution_id", "master",
     "application_id", "taken_from", "return_value", "on_call",
@@ -47,20 +57,22 @@ def application() -> Any:
     app = FastAPI(title="Clinker", docs_url=None, redoc_url=None, openapi_url=None)
 
     def task(dag_id: str, run_id: str, task_id: str, map_index: str) -> HTMLResponse:
-        # Airflow leaves the placeholder there for a task that is not mapped.
-        number = int(map_index) if map_index.lstrip("-").isdigit() else -1
-        run, earlier = runs(dag_id, run_id, task_id, number)
+        number = _number_of(map_index)
+        run, earlier = (None, []) if number is None else runs(dag_id, run_id, task_id, number)
         if run is None:
             return HTMLResponse("<p>There is no such task.</p>", status_code=404)
-        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
         return HTMLResponse(
             page.page(dag_id, task_id, run, earlier),
-            headers={"Content-Security-Policy": policy, "Cache-Control": "no-store"},
+            headers={"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"},
         )
 
     app.get(
         "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}",
-        dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.XCOM))],
+        # The list of runs is of task instances, what they did is of XComs.
+        dependencies=[
+            Depends(requires_access_dag("GET", entity))
+            for entity in (DagAccessEntity.TASK_INSTANCE, DagAccessEntity.XCOM)
+        ],
         response_class=HTMLResponse,
         response_model=None,
     )(_with_plain_annotations(task))
@@ -71,6 +83,13 @@ def _with_plain_annotations(function: Any) -> Any:
     """FastAPI reads annotations; the names of this module's are only known where the function was made."""
     function.__annotations__ = dict.fromkeys(("dag_id", "run_id", "task_id", "map_index"), str)
     return function
+
+
+def _number_of(map_index: str) -> int | None:
+    """The index of a mapped task, -1 for one that is not mapped, None where it is neither."""
+    if map_index == _NOT_MAPPED:
+        return -1
+    return int(map_index) if re.fullmatch("-?[0-9]{1,9}", map_index) else None
 
 
 def runs(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Run | None, list[Run]]:
@@ -103,7 +122,7 @@ def runs(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Run | 
         )
         pushed: dict[str, dict[str, Any]] = {}
         for row in session.execute(wanted):
-            pushed.setdefault(row.run_id, {})[row.key] = XComModel.deserialize_value(row)
+            pushed.setdefault(row.run_id, {})[row.key] = _plain(row.value)
     found = [
         Run(
             each.run_id,
@@ -117,6 +136,20 @@ def runs(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Run | 
     return found[0], found[1:]
 
 
+def _plain(value: Any) -> Any:
+    """An XCom as the database has it, as plain JSON values.
+
+    Airflow's own way to read an XCom builds objects of the classes that it names, which a server that others share does
+    not do for a task.
+    """
+    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
 class ClinkerPlugin(AirflowPlugin):
     """What Airflow finds through the provider's metadata."""
 
@@ -125,7 +158,8 @@ class ClinkerPlugin(AirflowPlugin):
     external_views: list[Any] = [  # noqa: RUF012
         {
             "name": "Clinker",
-            "href": f"{PREFIX}/dags/{{DAG_ID}}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}/{{MAP_INDEX}}",
+            # Relative to the base of Airflow's pages, so that it is right behind a proxy that adds a prefix, too.
+            "href": f"{PREFIX[1:]}/dags/{{DAG_ID}}/runs/{{RUN_ID}}/tasks/{{TASK_ID}}/{_NOT_MAPPED}",
             "destination": "task_instance",
             "url_route": "clinker",
         }

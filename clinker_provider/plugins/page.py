@@ -1,4 +1,8 @@
-"""The page of a task that ran, as HTML without scripts, in the colours of light and dark screens. Pure."""
+"""The page of a task that ran, as HTML without scripts, in the colours of light and dark screens. Pure.
+
+Every task of Airflow has it, and a task may push what it likes: nothing is taken to have the shape of what a Clinker
+task pushes.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ th, td { border-bottom: 1px solid #8886; padding: .25rem 1rem .25rem 0; text-ali
 .wide { overflow-x: auto; }
 code { background: #8882; border-radius: 4px; overflow-wrap: anywhere; padding: .1rem .35rem; }
 """
+_NOTHING = "nothing: it is no Clinker task, it pushes no XComs, or it ended before it could"
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,17 @@ class Run:
     @property
     def records(self) -> Mapping[str, Any]:
         """The counts of the whole run by their short names."""
-        return dict((self.xcoms.get("return_value") or {}).get("records") or {})
+        return _mapping(_mapping(self.xcoms.get("return_value")).get("records"))
 
     @property
     def kept(self) -> Mapping[str, Any]:
         """What the task kept for its page."""
-        return dict(self.xcoms.get("on_call") or {})
+        return _mapping(self.xcoms.get("on_call"))
+
+    @property
+    def digests(self) -> Mapping[str, Any]:
+        """A digest of each node of the pipeline."""
+        return _mapping(self.kept.get("digests"))
 
 
 def page(dag_id: str, task_id: str, run: Run, earlier: Sequence[Run]) -> str:
@@ -78,7 +88,8 @@ def _head(dag_id: str, task_id: str, run: Run) -> Iterable[str]:
     status = run.xcoms.get("status")
     yield f"<h1>{_e(dag_id)}: {_e(task_id)}</h1>"
     if status is None:
-        yield f'<p class="muted">This run of the task ({_e(run.state or "not started")}) has told nothing yet.</p>'
+        told = "nothing yet" if run.state in (None, "running", "queued", "deferred") else _NOTHING
+        yield f'<p class="muted">This run of the task ({_e(run.state or "not started")}) has told {told}.</p>'
         return
     words = f"{status}, exit code {run.xcoms.get('exit_code')}"
     yield f'<p><b class="{_e(status)}">{_e(words)}</b> <span class="muted">{_e(run.run_id)}</span></p>'
@@ -94,7 +105,7 @@ def _head(dag_id: str, task_id: str, run: Run) -> Iterable[str]:
 
 
 def _nodes(run: Run) -> Iterable[str]:
-    nodes = run.kept.get("nodes") or {}
+    nodes = {name: _mapping(node) for name, node in _mapping(run.kept.get("nodes")).items()}
     if not nodes:
         return
     yield "<h2>Nodes</h2>"
@@ -106,14 +117,14 @@ def _nodes(run: Run) -> Iterable[str]:
 
 
 def _dead(run: Run) -> Iterable[str]:
-    reasons = run.xcoms.get("dlq_reasons") or []
+    reasons = [_mapping(each) for each in _list(run.xcoms.get("dlq_reasons"))]
     count = run.xcoms.get("dlq_count") or 0
     if not reasons and not count:
         return
     yield f"<h2>Dead letters: {_number(count)}</h2>"
     rows = []
     for each in reasons:
-        example = each.get("example") or {}
+        example = _mapping(each.get("example"))
         place = ", row ".join(str(example[key]) for key in ("file", "row") if example.get(key))
         value = "" if example.get("value") is None else str(example["value"])
         rows.append(
@@ -123,17 +134,16 @@ def _dead(run: Run) -> Iterable[str]:
             ]
         )  # fmt: skip
     yield _table(["stage", "field", "category", "first record", "value", "what was wrong"], ["records"], rows)
-    if command := on_call.more([*(run.xcoms.get("dlq_paths") or [])]):
+    if command := on_call.more([str(each) for each in _list(run.xcoms.get("dlq_paths"))]):
         yield f"<p>All of them: <code>{_e(command)}</code></p>"
 
 
 def _changes(run: Run, earlier: Sequence[Run]) -> Iterable[str]:
-    now = run.kept.get("digests")
-    before = next((each for each in earlier if each.kept.get("digests")), None)
-    if not now or before is None:
+    before = next((each for each in earlier if each.digests), None)
+    if not run.digests or before is None:
         return
     yield "<h2>The pipeline since the run before</h2>"
-    found = on_call.changes(before.kept["digests"], now)
+    found = on_call.changes(before.digests, run.digests)
     if not found:
         yield f'<p class="muted">It is the same as in {_e(before.run_id)}.</p>'
     else:
@@ -157,7 +167,7 @@ def _earlier(run: Run, earlier: Sequence[Run]) -> Iterable[str]:
 
 def _picture(run: Run) -> Iterable[str]:
     picture = run.kept.get("picture")
-    if picture:
+    if isinstance(picture, str) and picture:
         # As an image it runs no script and loads nothing, whatever is in it.
         yield f'<h2>Plan</h2><div class="wide"><img alt="The plan" src="data:image/svg+xml,{_quoted(picture)}"></div>'
 
@@ -165,7 +175,7 @@ def _picture(run: Run) -> Iterable[str]:
 def _quoted(text: str) -> str:
     from urllib.parse import quote
 
-    return quote(text)
+    return quote(text, errors="replace")
 
 
 def _table(words: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -183,4 +193,13 @@ def _number(value: object) -> str:
 
 
 def _e(value: object) -> str:
-    return html.escape(str(value))
+    # What is no text of Unicode by itself, half of a pair say, cannot be sent.
+    return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"))
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list) else []

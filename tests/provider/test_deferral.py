@@ -179,6 +179,27 @@ def test_a_standalone_run_leaves_its_slot_and_comes_back(
     assert context["task_state_store"] == {}
 
 
+def test_the_plan_of_the_submission_is_kept_for_the_page_of_the_task(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, port = rest
+    spark.pipeline.write_text(
+        "pipeline: {name: p}\nnodes:\n"
+        "  - {type: source, name: rows, config: {type: csv, path: in.csv, schema: {id: int}}}\n"
+        "  - {type: output, name: o, input: rows, config: {type: csv, path: out.csv}}\n"
+    )
+    left = deferred(standalone(spark, monkeypatch, port, validate="execute"), context)
+    pushed = context["ti"].pushed
+    at_submission = pushed["on_call"]
+    assert set(at_submission["digests"]) == {"rows", "o", ""}
+    spark.pipeline.write_text("pipeline: {name: p}\n")
+    nodes = {"rows": {"records_in": 5}}
+    event = fired(left.trigger, lambda: leave_record(left, 0, records_total=5, nodes=nodes))
+    context["ti"].xcom_pull.side_effect = lambda task_ids, key, map_indexes: pushed[key]
+    complete(standalone(spark, monkeypatch, port, validate="execute"), context, left, event)
+    assert pushed["on_call"] == {**at_submission, "nodes": nodes}
+
+
 def test_an_application_of_yarn_is_submitted_and_left(
     rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,26 @@ def test_a_run_that_has_told_nothing_has_a_page() -> None:
     assert "(running) has told nothing yet" in text
 
 
+def test_a_run_that_ended_without_a_word_is_told_apart_from_one_that_goes_on() -> None:
+    assert "it is no Clinker task" in page.page("etl", "bash", page.Run("now", "success"), [])
+    assert "it is no Clinker task" not in page.page("etl", "bash", page.Run("now", None), [])
+
+
+@pytest.mark.parametrize("value", ["s3://bucket/a", 7, ["x"], {"a": 1}, True, None, "\ud800"])
+def test_a_task_that_pushes_other_things_under_the_same_names_has_a_page(value: object) -> None:
+    keys = ("status", "exit_code", "dlq_count", "dlq_paths", "dlq_reasons", "pipeline_path", "return_value", "on_call")
+    odd = page.Run("r", "success", xcoms=dict.fromkeys(keys, value))
+    deeper = run(
+        on_call=dict.fromkeys(("nodes", "digests", "picture"), value),
+        return_value={"records": value},
+        dlq_reasons=[value, {"example": value}],
+        dlq_paths=[value],
+    )
+    deepest = run(on_call={"nodes": {"n": value}, "digests": {"n": value}}, return_value={"records": {"total": value}})
+    for each in (odd, deeper, deepest):
+        page.page("etl", "t", each, [odd, deeper, deepest]).encode("utf-8")
+
+
 def test_the_end_of_the_log_has_nodes_reasons_and_the_next_command() -> None:
     record = result.RunResult(
         "e", 2, nodes=NODES, dlq_count=1, dlq_paths=("/out/d.csv",), dlq_reasons=(REASON,)
@@ -90,6 +110,20 @@ def test_the_plan_is_kept_with_a_digest_of_each_node(tmp_path: Path) -> None:
     assert on_call.changes(before["digests"], on_call.digests(pipeline)) == ["node t changed"]
 
 
+def test_keys_of_any_kind_have_a_digest(tmp_path: Path) -> None:
+    pipeline = tmp_path / "p.yaml"
+    text = "pipeline: {name: p}\nnodes: [{name: a, config: {on: 1, x: 2, 3: 4, 2026-01-01: 5, null: 6}}]\n"
+    pipeline.write_text(text)
+    before = on_call.digests(pipeline)
+    assert sorted(before) == ["", "a"]
+    pipeline.write_text(text.replace("on: 1, x: 2", "x: 2, on: 1"))
+    assert on_call.digests(pipeline) == before, "the order of keys means nothing"
+    pipeline.write_text(text.replace("x: 2", "x: '2'"))
+    assert on_call.changes(before, on_call.digests(pipeline)) == ["node a changed"]
+    pipeline.write_text(text.replace("{name: p}", "{name: q}"))
+    assert len(on_call.changes(before, on_call.digests(pipeline))) == 1
+
+
 @pytest.mark.airflow
 def test_a_task_keeps_it_without_secrets(
     spark: Any, context: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -105,39 +139,3 @@ def test_a_task_keeps_it_without_secrets(
     assert "LEAK" not in str(context["ti"].pushed)
     assert "LEAK" not in caplog.text
     assert "***" in kept["picture"]
-
-
-@pytest.mark.airflow
-def test_the_page_is_behind_the_login_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("airflow.api_fastapi.core_api.security", reason="Airflow 3 has the web application")
-    from airflow.api_fastapi.core_api import security
-    from fastapi import FastAPI
-    from fastapi.testclient import TestClient
-
-    from clinker_provider.plugins import clinker
-
-    asked: list[Any] = []
-
-    class Manager:
-        async def get_user_from_token(self, token: str) -> str:
-            return token
-
-        def is_authorized_dag(self, *, method: str, access_entity: Any, details: Any, user: str) -> bool:
-            asked.append((method, access_entity.value, details.id))
-            return user == "reader"
-
-    monkeypatch.setattr(security, "get_auth_manager", Manager)
-    monkeypatch.setattr(security.DagModel, "get_team_name", lambda dag_id: None, raising=False)
-    monkeypatch.setattr(clinker, "runs", lambda *names: (run(), []) if names == ("etl", "r+1", "t", -1) else (None, []))
-    app = FastAPI()
-    app.mount(clinker.PREFIX, clinker.Pages())
-    address = f"{clinker.PREFIX}/dags/etl/runs/r+1/tasks/t/-1"
-    assert TestClient(app).get(address).status_code == 401
-    assert TestClient(app, cookies={security.COOKIE_NAME_JWT_TOKEN: "stranger"}).get(address).status_code == 403
-    reader = TestClient(app, cookies={security.COOKIE_NAME_JWT_TOKEN: "reader"})
-    answer = reader.get(address)
-    assert answer.status_code == 200
-    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
-    assert reader.get(address.replace("/t/", "/other/")).status_code == 404
-    assert reader.get(address.replace("-1", "{MAP_INDEX}")).status_code == 200
-    assert asked[-1] == ("GET", "XCOM", "etl")

@@ -330,6 +330,8 @@ def bind(bindings: Bindings) -> None:
         if feeds is None:
             continue
         bindings.feeds[name] = feeds
+        if node.config is None:
+            continue
         result = node.type.bind(node.config, NodeScope(node, bindings, feeds))
         if result is not None:
             bindings.bound[name] = result

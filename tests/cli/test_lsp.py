@@ -273,7 +273,7 @@ nodes:
 """
 
 
-def test_a_column_is_renamed_across_nodes_until_another_one_is_made(editor: Editor) -> None:
+def test_a_column_is_renamed_across_nodes_until_new_records_are_made(editor: Editor) -> None:
     assert editor.write(WIDE) == []
     edits = editor.ask("textDocument/rename", **editor.at("n + n"), newName="number")["changes"][editor.uri]
     renamed = editor.applied(edits)
@@ -290,8 +290,141 @@ def test_a_column_is_renamed_across_nodes_until_another_one_is_made(editor: Edit
     editor.write(WIDE)
     edits = editor.ask("textDocument/rename", **editor.at("n = left.n"), newName="number")["changes"][editor.uri]
     renamed = editor.applied(edits)
-    assert renamed == WIDE.replace("emit n = left.n", "emit number = left.n").replace("= n + 1", "= number + 1")
+    assert renamed == (
+        WIDE.replace("emit n = left.n", "emit number = left.n").replace(
+            "emit n = n + 1\\nemit m = n", "emit number = number + 1\\nemit m = number"
+        )
+    )
     assert editor.write(renamed) == []
+
+
+SETTINGS = """\
+pipeline: {name: p}
+error_handling: {strategy: continue, dlq: {path: dead.csv}}
+nodes:
+  - type: source
+    name: s
+    config: {type: csv, path: s.csv, schema: {id: int, n: int, k: string}, correlation_key: [n], sort_order: [n]}
+  - type: source
+    name: again
+    config: {type: csv, path: t.csv, schema: {id: int, n: int, k: string}, correlation_key: n}
+  - {type: merge, name: both, inputs: [s, again]}
+  - type: transform
+    name: t
+    input: both
+    config:
+      cxl: |
+        distinct by `n`
+        let m = {n: n}
+        emit each i in k.split(",") {
+          emit n = n + m.n
+          emit part = i
+        }
+      validations:
+        - {field: n, check: not_null}
+        - {check: n > 1 and k != "n"}
+        - {check: n > k, args: {k: 2}}
+      log:
+        - {level: info, when: per_record, message: "n is {n}", fields: [n], condition: n > 2}
+  - {type: route, name: r, input: t, config: {routes: {n: n > 1}, default: rest}}
+  - type: output
+    name: sorted
+    input: r.n
+    config: {type: csv, path: a.csv, mapping: {N: n, n: part}, columns: [N, n], sort_order: [{field: N}]}
+  - type: output
+    name: rest
+    input: r.rest
+    config: {type: csv, path: b.csv, sort_order: [{field: n, order: desc}], split: {max_records: 3, group_key: n}}
+"""
+
+
+def test_a_column_is_renamed_in_settings_in_blocks_and_in_merged_inputs(editor: Editor) -> None:
+    assert [one for one in editor.write(SETTINGS) if one["severity"] == 1] == []
+    wanted = (
+        SETTINGS.replace("n: int", "x: int")
+        .replace("correlation_key: [n], sort_order: [n]", "correlation_key: [x], sort_order: [x]")
+        .replace("correlation_key: n", "correlation_key: x")
+        .replace("distinct by `n`", "distinct by x")
+        .replace("{n: n}", "{n: x}")
+        .replace("emit n = n +", "emit x = x +")
+        .replace("field: n,", "field: x,")
+        .replace("check: n >", "check: x >")
+        .replace("is {n}", "is {x}")
+        .replace("fields: [n], condition: n", "fields: [x], condition: x")
+        .replace("{n: n > 1}", "{n: x > 1}")
+        .replace("N: n", "N: x")
+        .replace("group_key: n", "group_key: x")
+    )
+    for words in ("n: int", "n + m.n", "n > 2"):
+        edits = editor.ask("textDocument/rename", **editor.at(words), newName="x")["changes"][editor.uri]
+        assert editor.applied(edits) == wanted, words
+
+
+@pytest.mark.parametrize(
+    ("setting", "word"),
+    [
+        ("analytic_window: {group_by: [k], sort_by: [{field: desc, order: desc}]}", "desc"),
+        ("log: [{level: info, when: per_record, message: info}]", "info"),
+        ("phase: runtime", "runtime"),
+    ],
+)
+def test_words_of_settings_are_no_columns(editor: Editor, setting: str, word: str) -> None:
+    text = (
+        "pipeline: {name: p}\nnodes:\n"
+        f"  - {{type: source, name: s, config: {{type: csv, path: s.csv, schema: {{k: string, {word}: int}}}}}}\n"
+        f"  - {{type: transform, name: t, input: s, config: {{cxl: emit y = {word}, {setting}}}}}\n"
+        "  - {type: output, name: out, input: t, config: {type: csv, path: out.csv}}\n"
+    )
+    assert editor.write(text) == []
+    edits = editor.ask("textDocument/rename", **editor.at(f"{word}: int"), newName="x")["changes"][editor.uri]
+    wanted = text.replace(f"{word}: int", "x: int").replace(f"= {word}", "= x").replace(f"field: {word}", "field: x")
+    assert editor.applied(edits) == wanted
+
+
+def test_a_node_is_renamed_where_a_window_reads_it(editor: Editor) -> None:
+    text = """\
+pipeline: {name: p}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: s.csv, schema: {k: string}}}
+  - {type: source, name: w, config: {type: csv, path: w.csv, schema: {k: string, n: int}}}
+  - type: transform
+    name: t
+    input: s
+    config: {analytic_window: {source: w, on: k, group_by: [k]}, cxl: emit total = $window.sum(n)}
+  - {type: output, name: out, input: t, config: {type: csv, path: out.csv}}
+"""
+    assert editor.write(text) == []
+    edits = editor.ask("textDocument/rename", **editor.at("w, config"), newName="all")["changes"][editor.uri]
+    assert editor.applied(edits) == text.replace("name: w", "name: all").replace("source: w", "source: all")
+
+
+@pytest.mark.parametrize(
+    ("program", "new"),
+    [
+        ("let x = 3\\nemit y = n + x", "x"),
+        ("emit each x in k.split(',') { emit y = x + n.to_string() }", "x"),
+        ("emit y = k.split(',').map(it => it + n.to_string())", "it"),
+    ],
+)
+def test_a_new_name_that_something_else_has_in_a_program_is_refused(editor: Editor, program: str, new: str) -> None:
+    text = (
+        "pipeline: {name: p}\nnodes:\n"
+        "  - {type: source, name: s, config: {type: csv, path: s.csv, schema: {k: string, n: int}}}\n"
+        f'  - {{type: transform, name: t, input: s, config: {{cxl: "{program}"}}}}\n'
+        "  - {type: output, name: out, input: t, config: {type: csv, path: out.csv}}\n"
+    )
+    assert [one for one in editor.write(text) if one["severity"] == 1] == []
+    refused = editor.refused("textDocument/rename", **editor.at("n: int"), newName=new)
+    assert refused == f"'{new}' would mean something else in node 't'"
+
+
+def test_nothing_is_renamed_in_a_pipeline_with_errors(editor: Editor) -> None:
+    editor.write(WIDE.replace("emit twice = n + n", "emit twice = n + unknown"))
+    refused = editor.refused("textDocument/rename", **editor.at("n: int"), newName="number")
+    assert "not every place of 'n' is known: " in refused
+    assert "unknown field 'unknown'" in refused
+    editor.write(WIDE.replace('cxl: "emit twice = n + n"', "phase: runtime"))
+    assert editor.ask("textDocument/hover", **editor.at("name: r", 6)) is not None
 
 
 def test_what_cannot_be_renamed_is_refused_with_the_reason(editor: Editor) -> None:

@@ -80,11 +80,21 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Program:
-    """A CXL text in the pipeline: the node it belongs to, its scalar, and the places of its characters."""
+    """A CXL text in the pipeline.
+
+    Args:
+        node: the node it belongs to.
+        scalar: the value that has it.
+        text: the text with the places of its characters.
+        is_after: whether it sees the records that the node gives, and not those that come in.
+        given: names of constants, which hide columns.
+    """
 
     node: NodeSource
     scalar: Scalar
     text: Text
+    is_after: bool = False
+    given: frozenset[str] = frozenset()
 
     def offset_of(self, place: int) -> int | None:
         """The offset in the program of a place in the file; None where the place is outside."""
@@ -200,6 +210,10 @@ class Analysis:
         flows = list(bindings.flows.get(node.name, {}).values()) if bindings is not None else []
         return {column.name: str(column.type) for column in flows[0].schema.user_columns} if flows else {}
 
+    def seen(self, program: Program) -> dict[str, str]:
+        """The columns that a program may read, with their types."""
+        return self.given(program.node) if program.is_after else self.columns(program.node)
+
     def ports(self) -> list[str]:
         """What an input may name: the nodes that give records, and the branches of routes."""
         named = []
@@ -231,7 +245,7 @@ class Analysis:
             return self._of_node(referred) if referred is not None else None
         if start > 0 and self.text[start - 1] == "." and (found := _methods(word)):
             return "\n\n".join(_documented(one) for one in found)
-        columns = self.columns(program.node)
+        columns = self.seen(program)
         name = self._qualified(start, word)
         if name in columns:
             return f"`{name}` — column, {columns[name]}" + self._origin(program.node, name)
@@ -282,6 +296,10 @@ class Analysis:
         start, end = self.word_at(place)
         word = self.text[start:end]
         qualifier, _, column = self._qualified(start, word).rpartition(".")
+        if word in program.given:
+            return None
+        if program.is_after:
+            return self._made(program.node.name, word, set())
         if not qualifier and (own := _defined_in(program, word, before=place)) is not None:
             return own
         for reference in program.node.inputs:
@@ -312,6 +330,13 @@ class Analysis:
             return None
         spans = [node.span] + [
             reference.span for other in self.nodes for reference in other.inputs if reference.node == node.name
+        ]
+        spans += [
+            named.span
+            for other in self.nodes
+            if isinstance(other.body, Mapping) and isinstance(window := other.body.get("analytic_window"), Mapping)
+            for named in _texts(window, "source")
+            if named.text == node.name
         ]
         edits = []
         for span in spans:
@@ -395,7 +420,7 @@ def completions(now: Analysis, last: Analysis, place: int) -> list[Proposal]:
 
 def _in_program(now: Analysis, last: Analysis, program: Program, written: str) -> list[Proposal]:
     node = program.node
-    columns = now.columns(node) or next((last.columns(one) for one in last.nodes if one.name == node.name), {})
+    columns = now.seen(program) or next((last.seen(program) for one in last.nodes if one.name == node.name), {})
     if (dotted := re.search(r"([A-Za-z_][A-Za-z0-9_]*)\.\w*$", written)) is not None:
         own = {name.partition(".")[2]: kind for name, kind in columns.items() if name.startswith(f"{dotted[1]}.")}
         if own:
@@ -439,30 +464,68 @@ def _is_of_node(written: str) -> bool:
 def programs_of(node: NodeSource) -> list[Program]:
     """The CXL texts of a node: those of keys that have programs or conditions."""
     config = node.tree.get("config")
-    found: list[Scalar] = []
-    if isinstance(config, Mapping):
-        found += [one for key in ("cxl", "where") if isinstance(one := config.get(key), Scalar)]
-        conditions = config.get("conditions")
+    if not isinstance(config, Mapping):
+        return []
+    found = [Program(node, one, one.located()) for key in ("cxl", "where") for one in _texts(config, key)]
+    for key in ("conditions", "routes"):
+        conditions = config.get(key)
         if isinstance(conditions, Mapping):
-            found += [entry.value for entry in conditions.entries.values() if isinstance(entry.value, Scalar)]
-        checks = config.get("validations")
-        if isinstance(checks, Sequence):
-            items = [item.get("check") for item in checks.items if isinstance(item, Mapping)]
-            found += [one for one in items if isinstance(one, Scalar)]
-    return [Program(node, one, one.located()) for one in found]
+            texts = (_texts(conditions, branch) for branch in conditions.entries)
+            found += [Program(node, one, one.located()) for several in texts for one in several]
+    found += [Program(node, one, one.located()) for item in _items(config, "set") for one in _texts(item, "cxl")]
+    for item in _items(config, "validations"):
+        named = "field" in item.entries
+        args = item.get("args")
+        given = frozenset(args.entries) if isinstance(args, Mapping) else frozenset()
+        found += [
+            Program(node, one, one.located(), is_after=True, given=given)
+            for one in _texts(item, "check")
+            if not (named and one.text.strip() in ("not_null", "not_empty"))
+        ]
+    for item in _items(config, "log"):
+        found += [Program(node, one, one.located(), is_after=True) for one in _texts(item, "condition")]
+    return found
+
+
+def _items(config: Mapping, key: str) -> list[Mapping]:
+    listed = config.get(key)
+    return [one for one in listed.items if isinstance(one, Mapping)] if isinstance(listed, Sequence) else []
+
+
+def _texts(config: Mapping, key: str) -> list[Scalar]:
+    """The value of a key, if it is a text."""
+    return [one] if isinstance(one := config.get(key), Scalar) else []
+
+
+def statements_of(program: Program) -> tuple[ast.Statement, ...]:
+    """The statements of a program, as far as they can be read."""
+    with tree_walk.room():
+        return parser.parse(program.text.value).tree.statements
 
 
 def _defined_in(program: Program, name: str, before: int | None = None) -> Span | None:
     """The last statement of a program, before a place, that defines a name: the place of the name there."""
-    with tree_walk.room():
-        statements = parser.parse(program.text.value).tree.statements
     found = None
-    for one in statements:
-        if isinstance(one, ast.Emit | ast.Let) and one.name == name:
+    for one in _defining(statements_of(program), program, before):
+        if one.name == name:
             span = program.text.span(*one.name_place)
             if before is None or span.start <= before:
                 found = span
     return found
+
+
+def _defining(
+    statements: tuple[ast.Statement, ...], program: Program, before: int | None
+) -> Iterator[ast.Emit | ast.Let | ast.EmitEach]:
+    """The statements that define names, in their order; not those of blocks that end before a place."""
+    for one in statements:
+        if isinstance(one, ast.EmitEach):
+            place = program.text.span(*one.place)
+            if before is None or place.start <= before <= place.end:
+                yield from [one] if before is not None and before >= program.text.span(*one.name_place).start else []
+                yield from _defining(one.body, program, before)
+        elif isinstance(one, ast.Emit | ast.Let):
+            yield one
 
 
 def _lets(program: Program) -> list[str]:

@@ -1,46 +1,57 @@
 """Renaming: every place where a node or a column is written, or why there is no telling.
 
-A column is followed downstream from where it is made, until a node makes another one of that name. The new text is
-planned before it is offered: a place that was overlooked shows as an error.
+A column is the same from where it is made to where its records end: a transform that emits it again changes its
+values, and merged inputs have it together. Nodes that make new records, such as aggregates, end it. The new text is
+planned before it is offered: a place that was overlooked shows as an error, and a name that something else has already
+as a program of another shape.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli.lsp.analysis import Edit, declared, programs_of
-from spark_jobs.cxl import tree_walk
-from spark_jobs.cxl.syntax import ast, parser
+from spark_jobs.cli.lsp.analysis import Edit, declared, programs_of, statements_of
+from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.syntax.names import RESERVED
 from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from spark_jobs.cli.lsp.analysis import Analysis, Program
     from spark_jobs.diagnostics.source import Span
+    from spark_jobs.plan.plan import Plan
     from spark_jobs.plan.reading.nodes import NodeSource
     from spark_jobs.plan.reading.yaml_tree import Node
 
-#: Keys below which the values are programs, or have nothing to do with columns.
-_NO_COLUMNS = frozenset(
-    (
-        "cxl",
-        "where",
-        "conditions",
-        "validations",
-        "path",
-        "paths",
-        "glob",
-        "regex",
-        "type",
-        "format",
-        "options",
-        "match",
-    )
+#: Where settings name columns of a node's input, as paths of keys; lists on the way are passed through.
+_OF_INPUT = (
+    ("group_by",),
+    ("analytic_window", "group_by"),
+    ("analytic_window", "sort_by"),
+    ("analytic_window", "sort_by", "field"),
+    ("analytic_window", "on"),
+    ("exclude",),
+    ("sort_order",),
+    ("sort_order", "field"),
+    ("split", "group_key"),
+    ("propagate_ck", "named"),
 )
+#: Where settings name columns that a node gives.
+_OF_NODE = (
+    ("correlation_key",),
+    ("watermark", "column"),
+    ("incremental", "column"),
+    ("array_paths", "path"),
+    ("validations", "field"),
+    ("log", "fields"),
+)
+_OF_SOURCE = (("sort_order",), ("sort_order", "field"))
+#: Parts of programs that say where they are written; what follows from the statements comes in any order.
+_UNCOMPARED = frozenset(("place", "places", "text", "columns", "system"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -90,12 +101,48 @@ def renamed(text: Analysis, named: Named, new: str) -> list[Edit]:
         raise NotRenamed(f"there is a node '{new}' already")
     if named.is_column and (taken := [node.name for node in text.nodes if new in text.given(node)]):
         raise NotRenamed(f"node '{taken[0]}' has a column '{new}' already")
+    if (plan := text.plan) is None:
+        first = next(one for one in text.diagnostics if one.is_error)
+        raise NotRenamed(f"the pipeline has an error, so not every place of '{named.name}' is known: {first.message}")
     edits = [Edit(start, end, new) for start, end in named.spans]
-    before = {str(one.code) for one in text.diagnostics if one.is_error}
-    after = [one for one in text.changed(edits).diagnostics if one.is_error and str(one.code) not in before]
-    if after:
+    changed = text.changed(edits)
+    after = [one for one in changed.diagnostics if one.is_error]
+    if after or changed.plan is None:
         raise NotRenamed(f"'{named.name}' cannot be renamed everywhere: {after[0].message}")
+    if (node := _changed(plan, changed.plan, named.name, new)) is not None:
+        raise NotRenamed(f"'{new}' would mean something else in node '{node}'")
     return edits
+
+
+def _changed(old: Plan, plan: Plan, name: str, new: str) -> str | None:
+    """The first node whose columns or programs are others under the new name."""
+    either = re.compile(rf"\b(?:{re.escape(name)}|{re.escape(new)})\b")
+
+    def said(text: str) -> str:
+        return either.sub("\0", text)
+
+    for before, after in zip(old.nodes, plan.nodes, strict=True):
+        if [[said(column.name) for column in row] for row in before.outputs.values()] != [
+            [said(column.name) for column in row] for row in after.outputs.values()
+        ] or [*_shape(before.step, said)] != [*_shape(after.step, said)]:
+            return after.name
+    return None
+
+
+def _shape(step: Any, said: Callable[[str], str]) -> Iterator[object]:
+    """What the programs of a step are made of, as `said` has their names, whatever their texts and places are."""
+    stack: list[Any] = [step]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, str):
+            yield said(one)
+        elif isinstance(one, tuple | list):
+            stack += one
+        elif is_dataclass(one):
+            yield type(one)
+            stack += [getattr(one, each.name) for each in fields(one) if each.name not in _UNCOMPARED]
+        elif isinstance(one, int | None):
+            yield one
 
 
 def _maker(text: Analysis, place: int, word: str) -> NodeSource | None:
@@ -117,42 +164,85 @@ def _own_declaration(text: Analysis, place: int, word: str) -> Span | None:
 
 
 def _is_emitted(program: Program, name: str) -> bool:
-    with tree_walk.room():
-        statements = parser.parse(program.text.value).tree.statements
-    return any(isinstance(one, ast.Emit) and one.name == name for one in statements)
+    return any(whose is _Whose.NODE for whose, _ in _places(statements_of(program), name, None))
 
 
 def _column_places(text: Analysis, maker: NodeSource, name: str) -> Iterator[tuple[int, int]]:
-    """Where a column is written: where it is made, and where it is read downstream."""
-    span = declared(maker, name)
-    if span is not None:
-        yield from _inside(text, span, name)
-    for program in programs_of(maker):
-        yield from _uses(program, name, None, own=True)
-    reached = {maker.name}
-    # Nodes are written in any order: go on until no further one is reached.
-    while further := {node.name for node in text.nodes if _reads_from(node, reached) and _hands_on(text, node, name)}:
-        if further <= reached:
-            break
-        reached |= further
-    readers = [node for node in text.nodes if _reads_from(node, reached)]
-    for node in readers:
-        qualifiers = {reference.qualifier for reference in node.inputs if reference.node in reached}
+    """Where a column is written: where it is made and made again, and where it is read."""
+    same = _same(text, maker, name)
+    for node in text.nodes:
+        gives = node.name in same
+        read = [reference.qualifier for reference in node.inputs if reference.node in same]
+        window = _window_source(node)
+        if gives and (span := declared(node, name)) is not None:
+            yield from _inside(text, span, name)
         for program in programs_of(node):
-            for qualifier in qualifiers:
-                yield from _uses(program, name, qualifier or None, own=False)
-        for scalar in _values(node.tree.get("config"), ()):
+            whose = {_Whose.INPUT: bool(read), _Whose.NODE: gives}
+            for qualifier in read or ([""] if gives else []):
+                yield from _in_program(program, name, qualifier, whose)
+        if read:
+            keys = [path for path in _OF_INPUT if window is None or path[0] != "analytic_window"]
+            yield from _in_settings(text, node, keys, name)
+            yield from _in_output(text, node, name)
+        if window in same:
+            yield from _in_settings(text, node, [path for path in _OF_INPUT if path[0] == "analytic_window"], name)
+        if gives:
+            yield from _in_settings(text, node, _OF_NODE + (_OF_SOURCE if node.is_source else ()), name)
+            yield from _in_messages(text, node, name)
+
+
+def _same(text: Analysis, maker: NodeSource, name: str) -> set[str]:
+    """The nodes that give the same column, upstream and downstream of its maker."""
+    pairs = [
+        (reference.node, node.name)
+        for node in text.nodes
+        if name in text.given(node) and not _begins(node, name)
+        for reference in node.inputs
+        if not reference.qualifier
+    ]
+    givers = {node.name for node in text.nodes if name in text.given(node)}
+    found, further = set[str](), {maker.name}
+    while further:
+        found |= further
+        further = {node for pair in pairs if found & {*pair} for node in pair if node in givers} - found
+    return found
+
+
+def _begins(node: NodeSource, name: str) -> bool:
+    """Whether a node makes new records with a column of a name, whatever its input calls so."""
+    return node.kind == "aggregate" and any(_is_emitted(program, name) for program in programs_of(node))
+
+
+def _window_source(node: NodeSource) -> str | None:
+    named = next(iter(_values(node.body, ("analytic_window", "source"))), None)
+    return named.text if named is not None else None
+
+
+def _in_settings(
+    text: Analysis, node: NodeSource, paths: Iterable[tuple[str, ...]], name: str
+) -> Iterator[tuple[int, int]]:
+    for path in paths:
+        for scalar in _values(node.body, path):
             if scalar.text == name:
                 yield from _inside(text, scalar.span, name)
 
 
-def _reads_from(node: NodeSource, nodes: Collection[str]) -> bool:
-    return any(reference.node in nodes for reference in node.inputs)
+def _in_output(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[int, int]]:
+    """Where an output names the column; `columns` has names of the file, which may be those of other columns."""
+    mapping = node.body.get("mapping") if isinstance(node.body, Mapping) else None
+    given = {key: entry.value for key, entry in mapping.entries.items()} if isinstance(mapping, Mapping) else {}
+    for value in given.values():
+        if isinstance(value, Scalar) and value.text == name:
+            yield from _inside(text, value.span, name)
+    if name not in given:
+        yield from _in_settings(text, node, [("columns",)], name)
 
 
-def _hands_on(text: Analysis, node: NodeSource, name: str) -> bool:
-    """Whether a node hands a column on: it does not leave it out, and makes no other one of its name."""
-    return name in text.given(node) and not any(_is_emitted(program, name) for program in programs_of(node))
+def _in_messages(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[int, int]]:
+    """Where the lines of a log show the column."""
+    for scalar in _values(node.body, ("log", "message")):
+        for found in re.finditer(rf"\{{({re.escape(name)})[}}.]", text.text[scalar.span.start : scalar.span.end]):
+            yield scalar.span.start + found.start(1), scalar.span.start + found.end(1)
 
 
 def _inside(text: Analysis, span: Span, name: str) -> Iterator[tuple[int, int]]:
@@ -161,25 +251,44 @@ def _inside(text: Analysis, span: Span, name: str) -> Iterator[tuple[int, int]]:
         yield start, start + len(name)
 
 
-def _uses(program: Program, name: str, qualifier: str | None, *, own: bool) -> Iterator[tuple[int, int]]:
-    """Where a program reads a column, up to the statement that makes another one; or, `own`, its column from there on.
+class _Whose(Enum):
+    """What a name in a program is a name of."""
 
-    With a qualifier the column is a member of it.
-    """
-    with tree_walk.room():
-        statements = parser.parse(program.text.value).tree.statements
-    is_made = False
+    INPUT = "a column that comes in"
+    NODE = "a column that the node emits"
+    OTHER = "a variable"
+
+
+def _in_program(program: Program, name: str, qualifier: str, wanted: dict[_Whose, bool]) -> Iterator[tuple[int, int]]:
+    """Where a program names a column; with a qualifier as a member of it."""
+    if name in program.given:
+        return
+    for whose, place in _places(statements_of(program), name, qualifier or None):
+        # What comes after the node's program sees the records that it gives.
+        if wanted.get(_Whose.NODE if program.is_after and whose is _Whose.INPUT else whose):
+            span = program.text.span(*place)
+            yield span.start, span.end
+
+
+def _places(
+    statements: Iterable[ast.Statement], name: str, qualifier: str | None, whose: _Whose = _Whose.INPUT
+) -> Iterator[tuple[_Whose, tuple[int, int]]]:
+    """Where statements say a name, and what it is a name of there."""
     for one in statements:
-        is_making = isinstance(one, ast.Emit | ast.Let) and one.name == name
-        if is_made is own or (qualifier is not None and not own):
-            for start, end in _reads(one, name, qualifier):
-                span = program.text.span(start, end)
-                yield span.start, span.end
-        if is_making:
-            is_made = True
-            if own and isinstance(one, ast.Emit):
-                span = program.text.span(*one.name_place)
-                yield span.start, span.end
+        if isinstance(one, ast.EmitEach):
+            for place in _reads(one.source, name, qualifier):
+                yield whose, place
+            yield from _places(one.body, name, qualifier, _Whose.OTHER if one.name == name else whose)
+            continue
+        if isinstance(one, ast.Distinct) and one.key == name and one.key_place is not None and qualifier is None:
+            yield whose, one.key_place
+        for place in _reads(one, name, qualifier):
+            yield _Whose.INPUT if qualifier is not None else whose, place
+        if isinstance(one, ast.Emit) and one.name == name:
+            whose = _Whose.NODE
+            yield whose, one.name_place
+        elif isinstance(one, ast.Let) and one.name == name:
+            whose = _Whose.OTHER
 
 
 def _reads(tree: Any, name: str, qualifier: str | None) -> Iterator[tuple[int, int]]:
@@ -191,6 +300,10 @@ def _reads(tree: Any, name: str, qualifier: str | None) -> Iterator[tuple[int, i
                 yield one.place
             case ast.Member(base=ast.Name(name=base), name=read) if base == qualifier and read == name:
                 yield one.name_place
+            case ast.Member(base=ast.Method(base=ast.Dollar(namespace="window")), name=read) if (
+                qualifier is None and read == name
+            ):
+                yield one.name_place
         if isinstance(one, tuple):
             stack += one
         elif is_dataclass(one):
@@ -198,13 +311,12 @@ def _reads(tree: Any, name: str, qualifier: str | None) -> Iterator[tuple[int, i
 
 
 def _values(tree: Node | None, path: tuple[str, ...]) -> Iterator[Scalar]:
-    """The values in a configuration that may be names of columns."""
-    if isinstance(tree, Scalar):
-        yield tree
-    elif isinstance(tree, Sequence):
+    """The values under a path of keys, in lists or alone."""
+    if isinstance(tree, Sequence):
         for item in tree.items:
             yield from _values(item, path)
-    elif isinstance(tree, Mapping):
-        for key, entry in tree.entries.items():
-            if path or key not in _NO_COLUMNS:
-                yield from _values(entry.value, (*path, key))
+    elif isinstance(tree, Scalar):
+        if not path:
+            yield tree
+    elif isinstance(tree, Mapping) and path:
+        yield from _values(tree.get(path[0]), path[1:])

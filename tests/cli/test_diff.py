@@ -72,8 +72,8 @@ def test_what_a_let_feeds_is_followed_to_the_outputs(here: Path, capsys: pytest.
         "    - let gross = n * price",
         "    + let gross = n * price + 1.0",
         "what this may change in outputs that both have:",
-        "  big: the values of net",
-        "  small: the values of net",
+        "  big: the values of net and which records it gets",
+        "  small: the values of net and which records it gets",
     ]
 
 
@@ -144,6 +144,80 @@ def test_an_output_that_changes_its_file_alone_gets_the_same(here: Path, capsys:
         "    config.path: big.csv -> other.csv",
         "no output that both have gets other records or values",
     ]
+
+
+EFFECTS = """
+pipeline: {name: p, vars: {rate: 2.0}}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {id: int, n: int, k: string}}}
+  - {type: source, name: b, config: {type: csv, path: b.csv, schema: {id: int, m: int}}}
+  - type: transform
+    name: t
+    input: s
+    config:
+      cxl: |
+        let large = n > 1
+        emit x = n * 2
+        filter large
+      validations: [{name: v, check: n > 0, args: {least: 2}}, {name: v, check: n > 1}]
+  - {type: transform, name: u, input: t, config: {cxl: "filter x > 3"}}
+  - {type: output, name: few, input: u, config: {type: csv, path: few.csv, columns: [id]}}
+  - {type: route, name: r, input: t, config: {conditions: {big: n > 10, mid: n > 5}, default: rest}}
+  - {type: output, name: mid, input: r.mid, config: {type: csv, path: mid.csv, columns: [k]}}
+  - {type: aggregate, name: g, input: t, config: {group_by: [k], cxl: "emit number = count(*)"}}
+  - {type: output, name: groups, input: g, config: {type: csv, path: groups.csv}}
+  - type: combine
+    name: c
+    input: {l: s, r: b}
+    config: {where: l.id == r.id, cxl: "emit id = l.id\\nemit y = r.m * $vars.rate"}
+  - {type: output, name: joined, input: c, config: {type: csv, path: joined.csv}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown", "effects"),
+    [
+        (
+            "large = n > 1",
+            "large = n > 2",
+            "    + let large = n > 2",
+            ["few: which records it gets", "mid: which records it gets",
+             "groups: the values of number and which records it gets"],
+        ),
+        ("n * 2", "n * 3", "    + emit x = n * 3", ["few: which records it gets"]),
+        (
+            "{big: n > 10, mid: n > 5}",
+            "{mid: n > 5, big: n > 10}",
+            "    config.conditions: big, mid -> mid, big",
+            ["mid: which records it gets"],
+        ),
+        ("{l: s, r: b}", "{r: b, l: s}", "    input: l, r -> r, l", ["joined: which records it gets"]),
+        ("rate: 2.0", "rate: 3.0", "~ pipeline.vars.rate: 2.0 -> 3.0",
+         ["joined: the values of id, y and which records it gets"]),
+        ("least: 2", 'least: "2"', '    config.validations.1.args.least: 2 -> "2"', None),
+        ("check: n > 0", "check: n > 9", "    config.validations.1.check: n > 0 -> n > 9", None),
+        ("path: few.csv", "path: few.csv, sort_order: [id]", "    config.sort_order.1: id is new",
+         ["few: which records it gets"]),
+    ],
+)  # fmt: skip
+def test_what_a_change_means_is_followed_to_records_and_values(
+    here: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, shown: str, effects: list[str] | None
+) -> None:
+    (here / "old.yaml").write_text(EFFECTS)
+    assert old in EFFECTS
+    found = diff(here, capsys, EFFECTS.replace(old, new))
+    assert shown in found
+    told = [line.strip() for line in found[found.index("what this may change in outputs that both have:") + 1 :]]
+    if effects is not None:
+        assert told == effects
+
+
+def test_the_same_statements_in_another_order_are_a_change(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = replaced(("        filter n > 0\n", ""), ("emit twice = n * 2", "emit n = n * 2\n        filter n > 0"))
+    (here / "old.yaml").write_text(text)
+    other = text.replace("emit n = n * 2\n        filter n > 0", "filter n > 0\n        emit n = n * 2")
+    found = diff(here, capsys, other)
+    assert found[-1] == "  small: the values of n, net and which records it gets"
 
 
 def test_bodies_of_compositions_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

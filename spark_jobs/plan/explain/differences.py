@@ -6,6 +6,7 @@ Layout, comments and the order of keys and nodes are no difference. Not here: ho
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import tree_walk
 from spark_jobs.cxl.syntax import ast, formatter, parser
 from spark_jobs.plan.explain import lineage
+from spark_jobs.plan.reading import reader
 from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence, is_null
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.plan.explain.lineage import Derivation
-    from spark_jobs.plan.plan import Plan
+    from spark_jobs.plan.plan import Plan, PlannedNode
     from spark_jobs.plan.reading.nodes import NodeSource
     from spark_jobs.plan.reading.yaml_tree import Node
 
@@ -33,6 +35,14 @@ _ALL = None
 _CHOOSING = (ast.Filter, ast.Distinct, ast.EmitEach)
 #: Statements that any column may depend on.
 _DEFINING = (ast.EmitEach, ast.EmitMeta, ast.EmitSystem, ast.Use, ast.Fn)
+#: Settings of nodes whose columns decide which records go on, or in which order.
+_DECIDING = ("where", "conditions", "routes", "validations", "group_by", "sort_order", "split")
+#: Mappings whose order matters: the first condition that holds takes a record, and the first input drives a combine.
+_ORDERED = ("conditions", "routes", "input", "inputs")
+#: Settings of the pipeline that change what is read or written anywhere.
+_EVERYWHERE = ("pipeline.date_formats", "pipeline.date_locale", "pipeline.rules_path", "error_handling.correlation")
+_WORD = re.compile(r"\w+")
+_VARIABLE = re.compile(r"\$\w+\.(\w+)")
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,11 @@ def between(old: Version, new: Version) -> Differences:
     """The differences between two versions."""
     before, after = ({node.name: node for node in version.nodes} for version in (old, new))
     both = [name for name in after if name in before]
-    comparisons = {name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs) for name in both}
+    settings = list(_settings(_apart_from_nodes(old.tree), _apart_from_nodes(new.tree)))
+    around = _Surroundings.of(settings)
+    comparisons = {
+        name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs, around) for name in both
+    }
     changed = []
     for name, one in comparisons.items():
         columns = _columns(old.plan, new.plan, name)
@@ -128,12 +142,38 @@ def between(old: Version, new: Version) -> Differences:
         if one.differs or (columns and name in new.plan.outputs):
             changed.append(NodeChange(name, after[name].kind, one.settings, one.statements, columns))
     return Differences(
-        list(_settings(_apart_from_nodes(old.tree), _apart_from_nodes(new.tree))),
+        settings,
         {name: node.kind for name, node in after.items() if name not in before},
         {name: node.kind for name, node in before.items() if name not in after},
         changed,
-        list(_effects(old.plan, new.plan, comparisons)),
+        list(_Effects(old.plan, new.plan, comparisons, after).of_outputs()),
     )
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What changed around the nodes.
+
+    Args:
+        variables: names of variables that are declared otherwise.
+        everywhere: whether any node may mean something else.
+    """
+
+    variables: frozenset[str]
+    everywhere: bool
+
+    @classmethod
+    def of(cls, settings: Iterable[Setting]) -> _Surroundings:
+        keys = [setting.key for setting in settings]
+        declared = [key.split(".")[2:] for key in keys if key.startswith("pipeline.vars.")]
+        return cls(
+            frozenset(name for key in declared for name in key), any(key.startswith(_EVERYWHERE) for key in keys)
+        )
+
+    def change(self, node: NodeSource) -> bool:
+        """Whether a node may mean something else than before."""
+        read = {name for _, one in _leaves(node.tree, ()) for name in _VARIABLE.findall(one.text)}
+        return self.everywhere or bool(read & self.variables)
 
 
 @dataclass(frozen=True)
@@ -157,16 +197,19 @@ class _NodeComparison:
         return bool(self.settings or self.statements)
 
     @classmethod
-    def of(cls, old: NodeSource, new: NodeSource, is_output: bool) -> _NodeComparison:
+    def of(cls, old: NodeSource, new: NodeSource, is_output: bool, around: _Surroundings) -> _NodeComparison:
         programs = [_program(node) for node in (old, new)]
-        settings = list(_settings(_without_program(old.tree), _without_program(new.tree)))
+        settings = [*_settings(_without_program(old.tree), _without_program(new.tree)), *_other_order(old, new)]
         # The names of inputs are compared by what comes from there.
         own = [setting for setting in settings if not setting.key.startswith(("input", "inputs", "config.schema."))]
         typed = {setting.key.split(".")[2] for setting in settings if setting.key.startswith("config.schema.")}
         defined: frozenset[str] | None = frozenset(typed)
-        records = bool(settings) and not is_output
+        sorted_ = any(setting.key.startswith("config.sort_order") for setting in settings)
+        records = sorted_ if is_output else bool(settings)
         if own and not is_output:
             defined = _ALL
+        if not is_output and around.change(new):
+            defined, records = _ALL, True
         statements: list[str] = []
         if programs[0] != programs[1]:
             statements = _changed_lines(*programs)
@@ -176,71 +219,136 @@ class _NodeComparison:
         return cls(settings, statements, defined, records)
 
 
-def _effects(old: Plan, new: Plan, nodes: MappingType[str, _NodeComparison]) -> Iterator[OutputEffect]:
-    """What the outputs that both versions have may get otherwise."""
-    known: dict[tuple[str, str], bool] = {}
-    origins = defaultdict(list)
-    for each in lineage.of_outputs(new):
-        origins[each.node].append(each)
-    upstream: dict[str, bool] = {}
-    for name in new.outputs:
-        if name not in old.outputs:
-            continue
-        shared = set(lineage.columns(old, name))
-        columns = [
-            each.column for each in origins[name] if each.column in shared and _is_affected(each, old, nodes, known)
-        ]
-        records = _has_other_records(name, old, new, nodes, upstream)
-        if columns or records:
-            yield OutputEffect(name, columns, records)
+class _Effects:
+    """What nodes may get and give otherwise than in the old version.
 
+    Args:
+        old: the old plan.
+        new: the new one.
+        nodes: how the nodes of both differ.
+        written: the nodes of the new version as they are written.
+    """
 
-def _is_affected(
-    one: Derivation, old: Plan, nodes: MappingType[str, _NodeComparison], known: dict[tuple[str, str], bool]
-) -> bool:
-    """Whether a column may have other values than in the old version."""
-    stack = [one]
-    while stack:
-        each = stack[-1]
-        place = (each.node, each.column)
-        if place in known:
+    def __init__(
+        self,
+        old: Plan,
+        new: Plan,
+        nodes: MappingType[str, _NodeComparison],
+        written: MappingType[str, NodeSource],
+    ) -> None:
+        self._old = old
+        self._new = new
+        self._nodes = nodes
+        self._written = written
+        self._values: dict[tuple[str, str], bool] = {}
+        #: Whether the nodes have other records; what is asked of a node is known of those upstream of it.
+        self._records: dict[str, bool] = {}
+        for planned in new.nodes:
+            self._records[planned.name] = self._has_other_records(planned)
+
+    def of_outputs(self) -> Iterator[OutputEffect]:
+        """What the outputs that both versions have may get otherwise."""
+        origins = defaultdict(list)
+        for each in lineage.of_outputs(self._new):
+            origins[each.node].append(each)
+        for name in self._new.outputs:
+            if name not in self._old.outputs:
+                continue
+            shared = set(lineage.columns(self._old, name))
+            columns = [each.column for each in origins[name] if each.column in shared and self._is_affected(each)]
+            if columns or self._records[name]:
+                yield OutputEffect(name, columns, self._records[name])
+
+    def _is_affected(self, one: Derivation) -> bool:
+        """Whether a column may have other values than in the old version."""
+        stack = [one]
+        while stack:
+            each = stack[-1]
+            place = (each.node, each.column)
+            if place in self._values:
+                stack.pop()
+                continue
+            waiting = [parent for parent in each.parents if (parent.node, parent.column) not in self._values]
+            if waiting:
+                stack += waiting
+                continue
+            self._values[place] = self._is_redefined(each) or any(
+                self._values[parent.node, parent.column] for parent in each.parents
+            )
             stack.pop()
-            continue
-        waiting = [parent for parent in each.parents if (parent.node, parent.column) not in known]
-        if waiting:
-            stack += waiting
-            continue
-        known[place] = _is_redefined(each, old, nodes) or any(
-            known[parent.node, parent.column] for parent in each.parents
-        )
-        stack.pop()
-    return known[one.node, one.column]
+        return self._values[one.node, one.column]
 
+    def _is_redefined(self, one: Derivation) -> bool:
+        if one.how == "passed on":
+            return False
+        found = self._nodes.get(one.node)
+        if found is None or found.columns is _ALL or one.column in found.columns or self._is_of_others(one):
+            return True
+        before = lineage.of_column(self._old, one.node, one.column)
+        return before is None or before.how != one.how
 
-def _is_redefined(one: Derivation, old: Plan, nodes: MappingType[str, _NodeComparison]) -> bool:
-    if one.how == "passed on":
-        return False
-    found = nodes.get(one.node)
-    if found is None or found.columns is _ALL or one.column in found.columns:
-        return True
-    before = lineage.of_column(old, one.node, one.column)
-    return before is None or before.how != one.how
+    def _is_of_others(self, one: Derivation) -> bool:
+        """Whether a value is made of several records, and these may be others."""
+        planned = self._new.by_name[one.node]
+        others = [edge for edge in planned.inputs if self._records[edge.node]]
+        if one.how == "aggregated":
+            return bool(others)
+        if any(edge.qualifier for edge in planned.inputs):
+            return any(edge.qualifier != getattr(planned.step, "driver", None) for edge in others)
+        written = self._written.get(one.node)
+        return bool(others) and written is not None and "$window" in _program(written)
 
-
-def _has_other_records(
-    name: str, old: Plan, new: Plan, nodes: MappingType[str, _NodeComparison], known: dict[str, bool]
-) -> bool:
-    """Whether a node may get other records than in the old version."""
-    order = [planned for planned in new.nodes if planned.name not in known]
-    for planned in order:
-        found = nodes.get(planned.name)
-        before = old.by_name.get(planned.name)
+    def _has_other_records(self, planned: PlannedNode) -> bool:
+        found = self._nodes.get(planned.name)
+        before = self._old.by_name.get(planned.name)
         feeds = {edge.node for edge in planned.inputs}
+        own = found.records if found is not None else planned.name not in self._new.outputs
         # A node that was taken out from between two others is missed by the one downstream of it.
-        is_rewired = before is not None and any(edge.node not in new.by_name for edge in before.inputs)
-        own = found.records if found is not None else planned.name not in new.outputs
-        known[planned.name] = own or is_rewired or any(known.get(feed, False) for feed in feeds)
-    return known[name]
+        is_rewired = before is not None and any(edge.node not in self._new.by_name for edge in before.inputs)
+        return own or is_rewired or any(self._records[feed] for feed in feeds) or self._chooses_otherwise(planned)
+
+    def _chooses_otherwise(self, planned: PlannedNode) -> bool:
+        """Whether a node chooses its records by a column that may have other values."""
+        written = self._written.get(planned.name)
+        by = _deciding(written) if written is not None else frozenset[str]()
+        return any(
+            (found := lineage.of_column(self._new, edge.node, column)) is not None and self._is_affected(found)
+            for edge in planned.inputs
+            for column in lineage.columns(self._new, edge.node)
+            if by is _ALL or column in by
+        )
+
+
+def _deciding(node: NodeSource) -> frozenset[str] | None:
+    """The columns by which a node chooses its records, and other words; None: it may be all."""
+    config = node.tree.get("config")
+    trees = [tree for key in _DECIDING if isinstance(config, Mapping) and (tree := config.get(key)) is not None]
+    words = {word for tree in trees for _, one in _leaves(tree, ()) for word in _WORD.findall(one.text)}
+    with tree_walk.room():
+        statements = parser.parse(_program(node)).tree.statements
+        choosing = _of(statements, _CHOOSING)
+        if any(isinstance(one, ast.Distinct) and one.key is None for one in choosing):
+            return _ALL
+        window = config.get("analytic_window") if isinstance(config, Mapping) else None
+        if choosing and window is not None:
+            words |= {one.text for _, one in _leaves(window, ())}
+        return frozenset(words | _behind(choosing, _definitions(statements)))
+
+
+def _behind(choosing: Iterable[ast.Statement], definitions: MappingType[str, list[ast.Expression]]) -> set[str]:
+    """The names that decide which records go on, with those that they are made of."""
+    found: set[str] = set()
+    further = {name for one in choosing for name in _chosen_by(one)}
+    while further:
+        found |= further
+        further = {read for name in further for value in definitions.get(name, ()) for read in _names(value)} - found
+    return found
+
+
+def _chosen_by(one: ast.Statement) -> Iterator[str]:
+    if isinstance(one, ast.Distinct) and one.key is not None:
+        yield one.key
+    yield from _names(one.source if isinstance(one, ast.EmitEach) else one)
 
 
 def _columns(old: Plan, new: Plan, node: str) -> list[ColumnChange]:
@@ -285,17 +393,39 @@ def _settings(old: Node, new: Node) -> Iterator[Setting]:
         a, b = before.get(key), after.get(key)
         if (a.text if a else None) != (b.text if b else None):
             yield Setting(".".join(key), _shown(a), _shown(b))
+        elif a and b and type(reader.data(a)) is not type(reader.data(b)):
+            yield Setting(".".join(key), _as_written(a), _as_written(b))
+
+
+def _as_written(value: Scalar) -> str | None:
+    """A value as it is shown beside one of another type: texts in quotes."""
+    return f'"{_shown(value)}"' if isinstance(reader.data(value), str) else _shown(value)
+
+
+def _other_order(old: NodeSource, new: NodeSource) -> Iterator[Setting]:
+    """Mappings that have the same keys in another order, where that matters."""
+    if new.is_call:
+        return
+    for key in _ORDERED:
+        path = (key,) if key.startswith("input") else ("config", key)
+        before, after = (reader.locate(node.tree, path) for node in (old, new))
+        if before[2] < len(path) or after[2] < len(path):
+            continue
+        keys = [list(tree.entries) if isinstance(tree, Mapping) else [] for tree, _, _ in (before, after)]
+        if keys[0] != keys[1] and sorted(keys[0]) == sorted(keys[1]):
+            yield Setting(".".join(path), ", ".join(keys[0]), ", ".join(keys[1]))
 
 
 def _leaves(tree: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Scalar]]:
-    """The values of a tree by their keys; entries of lists are called by their `name`, else by their numbers."""
+    """The values of a tree by their keys; entries of lists are called by their `name`, or by their numbers."""
     if isinstance(tree, Scalar):
         if not is_null(tree):
             yield path, tree
     elif isinstance(tree, Sequence):
-        names = [item.get("name") if isinstance(item, Mapping) else None for item in tree.items]
+        named = [item.get("name") if isinstance(item, Mapping) else None for item in tree.items]
+        names = [name.text if isinstance(name, Scalar) else "" for name in named]
         for number, (item, name) in enumerate(zip(tree.items, names, strict=True), 1):
-            yield from _leaves(item, (*path, name.text if isinstance(name, Scalar) else str(number)))
+            yield from _leaves(item, (*path, name if name and names.count(name) == 1 else str(number)))
     else:
         for key, entry in tree.entries.items():
             yield from _leaves(entry.value, (*path, key))
@@ -333,10 +463,16 @@ def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
     """The columns that two programs emit otherwise (None: it may be all), and whether other records may pass."""
     with tree_walk.room():
         trees = [parser.parse(text).tree.statements for text in (old, new)]
-        records = _of(trees[0], _CHOOSING) != _of(trees[1], _CHOOSING)
+        choosing = [_of(tree, _CHOOSING) for tree in trees]
+        definitions = [_definitions(tree) for tree in trees]
+        by = _behind(choosing[1], definitions[1])
+        records = choosing[0] != choosing[1] or any(definitions[0].get(name) != definitions[1].get(name) for name in by)
+        # The same statements in another order: what each reads may be something else.
+        orders = [[_heading(one) for one in tree] for tree in trees]
+        if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
+            return _ALL, records or bool(choosing[1])
         if _of(trees[0], _DEFINING) != _of(trees[1], _DEFINING):
             return _ALL, records
-        definitions = [_definitions(tree) for tree in trees]
     names = dict.fromkeys((*definitions[0], *definitions[1]))
     changed = {name for name in names if definitions[0].get(name) != definitions[1].get(name)}
     reads = {name: {read for value in definitions[1].get(name, ()) for read in _names(value)} for name in names}
@@ -345,6 +481,10 @@ def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
         changed |= more
     emitted = {one.name for tree in trees for one in tree if isinstance(one, ast.Emit)}
     return frozenset(changed & emitted), records
+
+
+def _heading(one: ast.Statement) -> str:
+    return f"{type(one).__name__} {one.name}" if isinstance(one, ast.Emit | ast.Let) else type(one).__name__
 
 
 def _of(statements: Iterable[ast.Statement], kinds: tuple[type[ast.Statement], ...]) -> list[ast.Statement]:

@@ -90,8 +90,9 @@ def _has(plan: Plan, reader: PlannedNode, node: str, column: str) -> bool:
     """Whether a node's records have a column, or may have it as an undeclared one, when they come to a reader."""
     rows = plan.by_name[node].outputs.values()
     if is_engine(column):
-        is_gone = getattr(family(column).fates, reader.kind, Fate.KEPT) is Fate.GONE
-        return not is_gone and any(column in row for row in rows)
+        # What is the same for all records, such as `$vars.limit`, is in no row.
+        is_there = any(column in row for row in rows)
+        return is_there and getattr(family(column).fates, reader.kind, Fate.KEPT) is not Fate.GONE
     return any(column in row or UNDECLARED in row for row in rows)
 
 

@@ -330,7 +330,8 @@ def bind(bindings: Bindings) -> None:
         if feeds is None:
             continue
         bindings.feeds[name] = feeds
-        if node.config is None:
+        # Editors ask for what can be bound of a file with errors.
+        if node.config is None or not (feeds or node.is_source):
             continue
         result = node.type.bind(node.config, NodeScope(node, bindings, feeds))
         if result is not None:

@@ -441,6 +441,21 @@ def test_what_cannot_be_renamed_is_refused_with_the_reason(editor: Editor) -> No
         assert editor.ask("textDocument/prepareRename", **editor.at(words)) is None
 
 
+def test_nodes_that_lack_an_input_or_a_key_end_nothing(editor: Editor) -> None:
+    for missing in (
+        "    input: orders\n",
+        ", input: priced",
+        "path: in.csv, ",
+        "name: priced\n",
+        "type: csv, path: out.csv",
+    ):
+        assert editor.write(PIPELINE.replace(missing, "", 1)) != []
+        for words in ("n*price", "name: out"):
+            editor.ask("textDocument/hover", **editor.at(words, 1))
+            editor.ask("textDocument/completion", **editor.at(words, 1))
+            editor.ask("textDocument/prepareRename", **editor.at(words, 1))
+
+
 def test_programs_get_their_canonical_layout(editor: Editor) -> None:
     editor.write(PIPELINE)
     edits = editor.ask(

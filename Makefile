@@ -10,9 +10,10 @@ PYTEST := .venv/bin/pytest
 LOCK = $$(command -v uv || echo .tools/uv/bin/uv) pip compile -q --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-header
 
-# What the provider needs besides the engine, which no index has yet.
+# What the provider and its extras need besides the engine, which no index has yet.
 PROVIDER_REQUIREMENTS = $(PYTHON) -c 'import tomllib; \
-  needed = tomllib.load(open("clinker_provider/pyproject.toml", "rb"))["project"]["dependencies"]; \
+  project = tomllib.load(open("clinker_provider/pyproject.toml", "rb"))["project"]; \
+  needed = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]; \
   print(*(name for name in needed if not name.startswith("clinker-spark")), sep="\n")'
 
 # pip's spark-submit looks for an interpreter on the path; this is the one.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
-START_TIMEOUT_S = 90
+START_TIMEOUT_S = 240
 MASTER_UI = r"Bound MasterWebUI to \S+, and started at http://[^:]+:(\d+)"
 
 

@@ -145,7 +145,7 @@ def test_the_files_are_those_of_one_machine(
         with (tmp_path / "clinker.toml").open("a") as file:
             file.write(f'[storage]\nscratch = "{s3.uri("work")}"\n')
     run = submitted(tmp_path, apart.master)
-    told, _ = run.communicate(timeout=240)
+    told, _ = run.communicate(timeout=600)
     assert run.returncode == 2, told
     assert written(s3, "out") == expected
     assert {key.partition("/")[0] for key in [*s3.keys()]} == {"in", "out"}, "nothing else is left"
@@ -168,7 +168,7 @@ def test_an_executor_that_dies_on_the_way_changes_nothing(
     killer = threading.Thread(target=kill)
     killer.start()
     run = submitted(tmp_path, apart.master)
-    told, _ = run.communicate(timeout=240)
+    told, _ = run.communicate(timeout=600)
     killer.join()
     assert killed, "the worker had no executor"
     assert run.returncode == 2, told

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], seconds: float = 90.0) -> T:
+def until(look: Callable[[], T], seconds: float = 240.0) -> T:
     """What is looked for as soon as it is there; what there was at the end where it does not come in time."""
     end = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < end:

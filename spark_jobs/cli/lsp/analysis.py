@@ -435,7 +435,7 @@ def _in_program(now: Analysis, last: Analysis, program: Program, written: str) -
         ]
     proposals = [Proposal(name, "column", kind) for name, kind in columns.items()]
     proposals += [Proposal(name, "variable") for name in _lets(program)]
-    if node.kind == "aggregate":
+    if "group_by" in reader.allowed_keys(node.type.config):
         proposals += [
             Proposal(name, "function", "", _prose(one.doc)) for name, one in sorted(declare.aggregates().items())
         ]

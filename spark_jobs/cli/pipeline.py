@@ -66,7 +66,10 @@ def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
     with report.opened(options.diagnostics, options.log_format, options.batch_id) as told:
         try:
             return _run(path, options, told)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as stopped:
+            # Python 3.11 makes a RuntimeError of what interrupts the making of a class, as importing does.
+            if not isinstance(stopped, KeyboardInterrupt) and not isinstance(stopped.__cause__, KeyboardInterrupt):
+                raise
             error = RunError("interrupted", "the run was interrupted before it began")
             told.tell([report.of_run(error)])
             return _ended(path, options, ExitCode.INTERRUPTED, error)

@@ -96,6 +96,19 @@ def test_before_the_renames_nothing_is_published(
     assert (folder / "out/copy.csv").read_text() == "old\n"
 
 
+def test_an_interrupt_while_a_class_is_made_is_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("spark_jobs.plan.load", interrupted)
+    assert clinker.main(["run", str(folder / "pipeline.yaml"), "--force"]) == 130
+    told = capsys.readouterr()
+    assert "interrupted" in told.err
+    assert "Traceback" not in told.err
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize(
     ("where", "name"),

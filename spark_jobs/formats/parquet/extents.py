@@ -28,6 +28,7 @@ from spark_jobs.formats.parquet.footer import (
     SET,
     STRUCT,
     TRUE,
+    CompactBytes,
     Unclear,
 )
 from spark_jobs.scan.files import FormatError
@@ -262,17 +263,13 @@ def _count(number: int) -> int:
     return number
 
 
-class _Fields:
+class _Fields(CompactBytes):
     """Bytes of structures of Thrift, from a place on."""
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self._data = data
-        self.at = at
 
     def fields(self) -> Iterator[tuple[int, int]]:
         """The numbers and types of the fields of the structure here; whoever takes one goes behind its value."""
         number = 0
-        while head := self._byte():
+        while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self._number(I16)
             if not 0 <= number < _NUMBERS_END:
                 raise Unclear
@@ -302,8 +299,8 @@ class _Fields:
         """How many values the list here has, which is behind its head then."""
         if kind != LIST:
             raise Unclear
-        head = self._byte()
-        size = head >> 4 if head >> 4 < 0xF else self._varint()
+        head = self.byte()
+        size = head >> 4 if head >> 4 < 0xF else self.varint()
         # Some writers give an empty list another type. Each value has a byte at least.
         if (size and head & 0xF != expected.kind) or size > len(self._data) - self.at:
             raise Unclear
@@ -342,7 +339,7 @@ class _Fields:
         if kind in _VARINTS:
             self._pass_over_varints(1)
         elif kind == BINARY:
-            self._go(self._varint())
+            self._go(self.varint())
         elif kind == STRUCT:
             self.pass_over_known(expected if isinstance(expected, dict) else {}, depth + 1)
         elif kind in (LIST, SET):
@@ -362,8 +359,8 @@ class _Fields:
         if isinstance(expected, _Many):
             size, each, form = self.entries(kind, expected), expected.kind, expected.form
         else:
-            head = self._byte()
-            size, each, form = head >> 4 if head >> 4 < 0xF else self._varint(), head & 0xF, None
+            head = self.byte()
+            size, each, form = head >> 4 if head >> 4 < 0xF else self.varint(), head & 0xF, None
         if size > len(self._data) - self.at:
             raise Unclear
         if each in _VARINTS:
@@ -383,30 +380,17 @@ class _Fields:
     def _pass_over_map(self, depth: int) -> None:
         if depth > _MOST_DEPTH:
             raise Unclear
-        if not (size := self._varint()):
+        if not (size := self.varint()):
             return
-        kinds = self._byte()
+        kinds = self.byte()
         if size > len(self._data) - self.at:
             raise Unclear
         for _ in range(size):
             for kind in (kinds >> 4, kinds & 0xF):
                 self.pass_over(BYTE if kind in (TRUE, FALSE) else kind, None, depth)
 
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _varint(self) -> int:
-        found = 0
-        for shift in range(0, 70, 7):
-            byte = self._byte()
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-        raise Unclear
-
     def _number(self, kind: int) -> int:
-        found = self._varint()
+        found = self.varint()
         number = (found >> 1) ^ -(found & 1)
         if not _LEAST[kind] <= number < _MOST[kind]:
             raise Unclear
@@ -418,6 +402,6 @@ class _Fields:
             raise Unclear
 
     def _take(self) -> bytes:
-        size = self._varint()
+        size = self.varint()
         self._go(size)
         return self._data[self.at - size : self.at]

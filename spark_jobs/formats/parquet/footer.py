@@ -163,12 +163,35 @@ def _chunk(kind: Any, said: dict[int, Any], *, is_ordered: bool) -> Chunk:
     return Chunk(nulls, lowest, highest)
 
 
-class _Fields:
-    """Structures of Thrift as dictionaries by the numbers of their fields, lists as lists, texts as bytes."""
+class CompactBytes:
+    """Bytes in Thrift's compact protocol, read from a place on; `at` is the place of the next byte."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
-        self.at = 0
+        self.at = at
+
+    def byte(self) -> int:
+        """The next byte; an IndexError past the end."""
+        self.at += 1
+        return self._data[self.at - 1]
+
+    def varint(self) -> int:
+        """The next unsigned number.
+
+        Raises:
+            Unclear: it has more than ten bytes.
+        """
+        found = 0
+        for shift in range(0, 70, 7):
+            byte = self.byte()
+            found |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return found
+        raise Unclear
+
+
+class _Fields(CompactBytes):
+    """Structures of Thrift as dictionaries by the numbers of their fields, lists as lists, texts as bytes."""
 
     def structure(self, depth: int) -> dict[int, Any]:
         """The structure that begins here."""
@@ -176,28 +199,15 @@ class _Fields:
             raise Unclear
         found: dict[int, Any] = {}
         number = 0
-        while head := self._byte():
+        while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self._signed()
             if not 0 <= number < _MOST_NUMBER:
                 raise Unclear  # Arrow would take it for another one
             found[number] = self._value(head & 0xF, depth)
         return found
 
-    def _byte(self) -> int:
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _number(self) -> int:
-        found = 0
-        for shift in range(0, 70, 7):
-            byte = self._byte()
-            found |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return found
-        raise Unclear
-
     def _signed(self) -> int:
-        found = self._number()
+        found = self.varint()
         return (found >> 1) ^ -(found & 1)
 
     def _take(self, size: int) -> bytes:
@@ -210,7 +220,7 @@ class _Fields:
         if kind in _NUMBERS:
             return self._signed()
         if kind == BINARY:
-            return self._take(self._number())
+            return self._take(self.varint())
         if kind == STRUCT:
             return self.structure(depth + 1)
         if kind in (LIST, SET):
@@ -218,7 +228,7 @@ class _Fields:
         if kind in (TRUE, FALSE):
             return kind == TRUE
         if kind == BYTE:
-            return self._byte()
+            return self.byte()
         if kind == DOUBLE:
             return self._take(8)
         raise Unclear  # Footers have no maps.
@@ -226,11 +236,11 @@ class _Fields:
     def _list(self, depth: int) -> list[Any]:
         if depth > _MOST_DEPTH:
             raise Unclear
-        head = self._byte()
-        size = head >> 4 if head >> 4 < 0xF else self._number()
+        head = self.byte()
+        size = head >> 4 if head >> 4 < 0xF else self.varint()
         if size > len(self._data) - self.at:
             raise Unclear  # each has a byte at least
         kind = head & 0xF
         if kind in (TRUE, FALSE):
-            return [self._byte() == TRUE for _ in range(size)]
+            return [self.byte() == TRUE for _ in range(size)]
         return [self._value(kind, depth + 1) for _ in range(size)]

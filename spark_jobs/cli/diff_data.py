@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 _VERSION = 1
-_PIPELINES = (".yaml", ".yml")
 #: A longer value is cut where people read it.
 _WIDEST_VALUE = 60
 #: Types whose values make poor keys: equal ones may be written in different ways.
@@ -195,7 +194,7 @@ def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Obse
 
 
 def _kind(path: Path) -> str:
-    return "folder" if path.is_dir() else "pipeline" if path.suffix in _PIPELINES else "file"
+    return "folder" if path.is_dir() else "pipeline" if observation.is_pipeline(path) else "file"
 
 
 def _files(folder: Path) -> dict[Path, Path]:

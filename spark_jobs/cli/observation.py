@@ -120,6 +120,11 @@ def observe(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: st
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
 
 
+def is_pipeline(path: Path) -> bool:
+    """Whether a file is a pipeline, and not data, as its name says."""
+    return path.suffix in (".yaml", ".yml")
+
+
 def of_file(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
     """The records of a file of data, read as `clinker guess` understands it.
 

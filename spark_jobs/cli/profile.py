@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
 
 _VERSION = 1
-_PIPELINES = (".yaml", ".yml")
 _TOP = 5
 #: A longer value is cut where people read it.
 _WIDEST_VALUE = 40
@@ -95,7 +94,7 @@ def main(
         quiet: whether nothing is said of where the records come from.
     """
     try:
-        if path.suffix in _PIPELINES:
+        if observation.is_pipeline(path):
             found = observation.observe(path, planning, wanted, diagnostics)
         else:
             found = observation.of_file(path, planning, wanted, diagnostics)

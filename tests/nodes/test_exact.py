@@ -88,6 +88,42 @@ def test_a_mean_close_to_the_middle_of_two_doubles_is_the_nearer_one(cases: list
         assert sums.divided(counts)[0].as_py() == nearest(sum(map(Fraction, terms), Fraction(0)) / count)
 
 
+def test_means_of_few_amounts_need_no_fractions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of two doubles are often just between two others, and so are their means: many are ties."""
+    amounts = [pow(3, k, 1_000_003) / 100 for k in range(3000)]
+    for size in (2, 3, 5, 6):
+        terms = [amounts[start : start + size] for start in range(0, len(amounts), size)]
+        found = exact.digits_of(*(pa.array([each[i] for each in terms]) for i in range(size)))
+        sums, counts = exact.Totals.of_digits(found), exact.Totals.of_counts(pa.array([size] * len(terms)))
+        with monkeypatch.context() as patched:
+            patched.setattr(exact.Totals, "_exactly", None)
+            means = sums.divided(counts).to_pylist()
+        assert means == [nearest(sum(map(Fraction, each), Fraction(0)) / size) for each in terms]
+
+
+@given(st.lists(st.tuples(st.integers(2**52, 2**53 - 1), st.integers(1, 2**40), st.sampled_from([-1, 1])), min_size=1))
+def test_a_tie_is_the_even_double(cases: list[tuple[int, int, int]]) -> None:
+    for low, count, sign in cases:
+        exactly = Fraction(2 * low + 1, 2) * count * sign
+        terms = [float(exactly), float(exactly - Fraction(float(exactly)))]
+        sums, counts = exact.Totals.of_digits(digits([*terms], 2)), exact.Totals.of_counts(pa.array([count]))
+        assert sums.divided(counts)[0].as_py() == nearest(exactly / count)
+
+
+@pytest.mark.parametrize("exponent", [1, 30, 33, 62, 65, 95, 100, 130])
+def test_little_that_follows_the_third_digit_decides_between_two_doubles(exponent: int) -> None:
+    """The digit of the head is the least there is, so that its tail ends 64 bits below."""
+    for low in (2**52 + 1, 2**53 - 2, 2**52 + 12345):
+        for count in (3, 2**20 + 1):
+            for sign in (-1, 0, 1):
+                exactly = Fraction(2 * low + 1, 2) * count
+                terms = [float(exactly), float(exactly - Fraction(float(exactly)))]
+                terms += [sign * math.ldexp(1.0, exactly.numerator.bit_length() - 53 - exponent)]
+                sums = exact.Totals.of_digits(digits([*terms], 2))
+                found = sums.divided(exact.Totals.of_counts(pa.array([count])))[0].as_py()
+                assert found == nearest((exactly + Fraction(terms[2])) / count)
+
+
 @pytest.mark.parametrize("count", [3, 7, 2**40 + 1])
 def test_means_of_the_least_doubles_are_rounded_once(count: int) -> None:
     terms = [5e-324 * k for k in (1, 4, 5, 9)]

@@ -35,6 +35,8 @@ _LOW = np.uint64((1 << _BITS) - 1)
 _BLOCK = 1 << 15
 #: The relative error of a quotient in long doubles is smaller: operands, their sums and the quotient are rounded.
 _UNSURE = 8 * np.finfo(np.longdouble).eps
+#: More than what adding up differences of products loses, relative to the products.
+_INEXACT = 2.0**-98
 #: From here on down doubles have fewer bits.
 _LEAST_NORMAL = np.finfo(np.float64).smallest_normal
 #: Powers of two up to here have a double as their inverse.
@@ -132,7 +134,7 @@ class Totals:
 
     Args:
         head: most of each number.
-        tail: the rest, exact but for what lies 95 bits below.
+        tail: the rest, exact but for less than one.
         exponent: whole numbers; beyond those of doubles, so that a mean of large numbers is as good as any.
         special: NaN and infinities, which count instead of the number; 0.0 elsewhere.
         nulls: where there is no number.
@@ -191,7 +193,11 @@ class Totals:
         # Nearly all quotients are so far from the middle between two doubles that the error makes no difference.
         is_sure = (quotient * (1 - _UNSURE)).astype(np.float64) == (quotient * (1 + _UNSURE)).astype(np.float64)
         is_sure &= (np.abs(numbers) >= _LEAST_NORMAL) | (quotient == 0.0)
-        for row in np.flatnonzero(~is_sure & ~is_special & ~nulls).tolist():
+        unsure = np.flatnonzero(~is_sure & ~is_special & ~nulls)
+        nearest, is_known = self._close_to_the_middle(by, quotient, unsure)
+        numbers[unsure] = _times(nearest, exponent[unsure])
+        is_known &= np.abs(numbers[unsure]) >= _LEAST_NORMAL
+        for row in unsure[~is_known].tolist():
             numbers[row] = _nearest(self._exactly(row) / by._exactly(row))
         special = np.zeros(len(nulls))
         if is_special.any():
@@ -199,6 +205,44 @@ class Totals:
             with np.errstate(invalid="ignore"):
                 special = np.where(is_special, above / np.where(nulls, 1.0, below), 0.0)
         return _chosen(numbers + 0.0, special, nulls)  # -0.0 is 0.0
+
+    def _close_to_the_middle(self, by: Totals, quotient: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The doubles nearest to quotients that lie close to the middle between two, and whether that is certain.
+
+        The dividend is compared with the product of the middle and the divisor: what a double lacks of a product of
+        doubles is a double, and the differences are so small that doubles hold most of them exactly.
+
+        Args:
+            by: the divisors.
+            quotient: the quotients in long doubles, without their exponents.
+            rows: the quotients to look at.
+        """
+        ends = [(quotient[rows] * factor).astype(np.float64) for factor in (1 - _UNSURE, 1 + _UNSURE)]
+        low, high = np.minimum(*ends), np.maximum(*ends)
+        half = (high - low) / 2  # a power of two if they are neighbours
+        dividend, divisor = self.head[rows], by.head[rows]
+        product = low * divisor
+        missing, error = _sum(dividend - product, self.tail[rows])  # the difference is exact: they are nearly equal
+        missing, more = _sum(missing, -lost(low, divisor, product))
+        missing = missing - half * divisor - (low + half) * by.tail[rows]
+        rest, rest_by = self._rest(rows), by._rest(rows)
+        is_known = np.abs(missing) > _INEXACT * np.abs(dividend) + rest + np.abs(high) * rest_by
+        above = (missing > 0) == (divisor > 0)
+        is_tie = (missing == 0) & (error == 0) & (more == 0) & (by.tail[rows] == 0) & (rest == 0) & (rest_by == 0)
+        is_even = np.frexp(low)[0] * 2.0**52 % 1 == 0
+        nearest = np.where(is_tie, np.where(is_even, low, high), np.where(above, high, low))
+        return nearest, (is_known | is_tie) & (np.nextafter(low, np.inf) == high)
+
+    def _rest(self, rows: np.ndarray) -> np.ndarray:
+        """The most that heads and tails of some rows lack of the numbers, without their exponents: one or nothing."""
+        found = np.zeros(len(rows))
+        if self.digits is not None:
+            places = sorted(self.digits, reverse=True)
+            is_there = np.stack([self.digits[place][rows] != 0 for place in places])
+            first = np.array(places)[np.argmax(is_there, axis=0)]
+            for place, there in zip(places, is_there, strict=True):
+                found[there & (place < first - 2)] = 1.0
+        return found
 
     def _exactly(self, row: int) -> Fraction:
         if self.digits is None:
@@ -213,6 +257,13 @@ def lost(x: np.ndarray, y: np.ndarray, product: np.ndarray) -> np.ndarray:
         (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
         found: np.ndarray = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
     return np.where(np.isfinite(found), found, 0.0)
+
+
+def _sum(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of doubles, and what rounding took from them (Knuth's way)."""
+    total = x + y
+    of_y = total - x
+    return total, (x - (total - of_y)) + (y - of_y)
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

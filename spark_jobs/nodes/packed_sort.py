@@ -5,13 +5,17 @@ That takes a fraction of what a stable sort of positions takes, and equal number
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Among so many numbers any of them is found in the cache.
+_FEW = 4096
+#: Numbers are dense if there are at most so many places for each.
+_SPARSE = 4
 #: Words up to here are not negative.
 MOST = 1 << 62
 
@@ -64,6 +68,41 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
     is_new[1:] = ascending[1:] != ascending[:-1]
     found: np.ndarray = ascending[is_new]
     return found
+
+
+def search(ascending: np.ndarray, wanted: np.ndarray, side: Literal["left", "right"] = "left") -> np.ndarray:
+    """How many of some ascending numbers are less than each wanted one, with `side` "right" not greater.
+
+    A search that begins close to where the last one ended finds its numbers in the processor's cache, so wanted numbers
+    in no order are sorted first. That takes a third of the time if there are many.
+    """
+    if len(ascending) <= _FEW or len(wanted) < 2 or _is_ascending(wanted):
+        return np.searchsorted(ascending, wanted, side=side)
+    rows = np.argsort(wanted)
+    found = np.empty(len(wanted), dtype=np.int64)
+    found[rows] = np.searchsorted(ascending, wanted[rows], side=side)
+    return found
+
+
+class Ascending:
+    """Ascending whole numbers from 0, among which others are looked for again and again.
+
+    If they are dense, a table has the answer for each number that may be asked for.
+    """
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self._numbers = numbers
+        self._table: np.ndarray | None = None
+        size = int(numbers[-1]) + 2 if len(numbers) else 1
+        if size <= _SPARSE * len(numbers):
+            self._table = np.searchsorted(numbers, np.arange(size))
+
+    def places(self, wanted: np.ndarray) -> np.ndarray:
+        """How many numbers are less than each of some numbers from 0."""
+        if self._table is None:
+            return search(self._numbers, wanted)
+        found: np.ndarray = self._table[np.minimum(wanted, len(self._table) - 1)]
+        return found
 
 
 def _bits(count: int) -> int:

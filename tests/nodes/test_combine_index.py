@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.combine import index
 from spark_jobs.nodes.combine.index import BuildTable, Compared
 from spark_jobs.nodes.combine.step import Range
@@ -74,6 +75,8 @@ def test_the_index_finds_what_comparing_all_pairs_finds(
     shapes: list[tuple[bool, bool]], keys: int, most: int, long: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "_LONG", long)
+    if most < 10:
+        monkeypatch.setattr(packed_sort, "_FEW", 0)  # as if there were many
     numbers = random.Random(repr((shapes, keys, most, long)))
     kinds = ["ints"] * keys + [numbers.choice(list(KINDS)) for _ in shapes]
     size = numbers.choice([0, 1, 8, 9, 130])

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.nodes import packed_sort
-from spark_jobs.nodes.combine import index
 from spark_jobs.nodes.combine.index import Uniques
 
 KINDS = {
@@ -29,7 +28,7 @@ KINDS = {
 @pytest.mark.parametrize("few", [0, 4096])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_key_has_the_number_of_equal_ones(kind: types.Type, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "_FEW", few)
+    monkeypatch.setattr(packed_sort, "_FEW", few)
     columns = st.lists(st.none() | KINDS[kind], max_size=9)
 
     @given(columns, columns, st.integers(0, 3))

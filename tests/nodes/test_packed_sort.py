@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+from unittest import mock
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,3 +52,32 @@ def test_rows_by_several_columns(kinds: list[tuple[type, tuple[int, int]]], coun
         columns.append(np.array(data.draw(st.lists(numbers, min_size=count, max_size=count)), dtype=kind))
     found = packed_sort.order_of_all(columns)
     assert found.tolist() == sorted(range(count), key=lambda row: [int(column[row]) for column in columns])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.float64])
+@pytest.mark.parametrize("side", ["left", "right"])
+@given(data=st.data())
+def test_places_among_ascending_numbers(kind: type, side: Literal["left", "right"], data: st.DataObject) -> None:
+    values = st.floats(allow_infinity=True) if kind is np.float64 else st.integers(0, 2**62)
+    lists = st.lists(st.one_of(values, st.sampled_from([0, 1, 2, 3])), max_size=20)
+    ascending, wanted = np.sort(np.array(data.draw(lists), dtype=kind)), np.array(data.draw(lists), dtype=kind)
+    ascending = ascending[~np.isnan(ascending)]
+    with mock.patch.object(packed_sort, "_FEW", 0):
+        found = packed_sort.search(ascending, wanted, side)
+    assert found.tolist() == np.searchsorted(ascending, wanted, side=side).tolist()
+
+
+@given(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 2**62))), st.lists(st.integers(0, 2**62 + 9)))
+def test_places_among_numbers_from_zero(numbers: list[int], wanted: list[int]) -> None:
+    """Dense ones have a table, others are searched."""
+    for most in (2**62, 9):
+        ascending = np.sort(np.array([number for number in numbers if number <= most], dtype=np.int64))
+        asked = np.array([0, 1, most, *wanted, *numbers], dtype=np.int64)
+        places = packed_sort.Ascending(ascending).places(asked)
+        assert places.tolist() == np.searchsorted(ascending, asked).tolist()
+
+
+def test_dense_numbers_are_looked_up_in_a_table_that_is_not_larger_than_they_are() -> None:
+    with mock.patch.object(packed_sort, "search", None):
+        assert packed_sort.Ascending(np.arange(10)).places(np.array([3, 12, 0])).tolist() == [3, 10, 0]
+    assert packed_sort.Ascending(np.array([0, 2**60])).places(np.array([3])).tolist() == [1]

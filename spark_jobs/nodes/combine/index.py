@@ -10,7 +10,7 @@ are passed over, eight at a time, by the lowest and highest ranks in them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -88,12 +88,12 @@ class Scale:
         found, is_value = self.places(column, "left")
         return np.where(is_value, found, -1)
 
-    def places(self, column: pa.Array, side: str) -> tuple[np.ndarray, np.ndarray]:
+    def places(self, column: pa.Array, side: Literal["left", "right"]) -> tuple[np.ndarray, np.ndarray]:
         """How many values of the scale are below each one (`side` "left") or not above it; and whether it is one."""
         if isinstance(self.values, pa.Array):
             return _text_places(self.values, column, side)
         numbers, is_value = _numbers(column)
-        return np.searchsorted(self.values, numbers, side=side), is_value  # type: ignore[call-overload]
+        return packed_sort.search(self.values, numbers, side), is_value
 
 
 def _numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -122,10 +122,6 @@ def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndar
         return np.zeros(len(column), dtype=np.int64), is_value
     which = pc.index_in(column, value_set=texts).fill_null(0).to_numpy(zero_copy_only=False)
     return found[which], is_value
-
-
-#: Among so many numbers any of them is found in the cache.
-_FEW = 4096
 
 
 @dataclass
@@ -163,10 +159,7 @@ class Uniques:
             return _filled(pc.index_in(column, value_set=self.values, skip_nulls=True))
         numbers = _whole_numbers(column)
         assert numbers is not None
-        found = np.empty(len(numbers), dtype=np.int64)
-        order = np.argsort(numbers) if len(self.values) > _FEW else slice(None)
-        found[order] = np.searchsorted(self.values, numbers[order])
-        found = found.clip(max=len(self.values) - 1)
+        found = packed_sort.search(self.values, numbers).clip(max=len(self.values) - 1)
         is_here = self.values[found] == numbers
         if column.null_count:
             is_here &= column.is_valid().to_numpy(zero_copy_only=False)
@@ -299,8 +292,8 @@ class BuildTable:
     codes: np.ndarray | None = None
     failing: _Group | None = None
     #: The rank of the leading range behind the start of its group, by position; the same for the highest so far.
-    _led: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    _highest: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    _led: packed_sort.Ascending | None = None
+    _highest: packed_sort.Ascending | None = None
 
     @classmethod
     def index(
@@ -361,10 +354,11 @@ class BuildTable:
     def _lead(self, groups: np.ndarray) -> None:
         assert self.leading is not None
         leading = self.ranges[self.leading]
-        self._led = groups * leading.scale.width + leading.ranks
+        self._led = packed_sort.Ascending(groups * leading.scale.width + leading.ranks)
         if self.opposite is not None:
             other = self.ranges[self.opposite]
-            self._highest = np.maximum.accumulate(groups * other.scale.width + other.ranks)
+            highest = np.maximum.accumulate(groups * other.scale.width + other.ranks)
+            self._highest = packed_sort.Ascending(highest)
 
     def _joined(self, codes: np.ndarray | None, more: np.ndarray, size: int, *, learn: bool) -> np.ndarray:
         """One number for the keys so far and one more; -1 where any is missing."""
@@ -379,7 +373,7 @@ class BuildTable:
             self._step += 1
         if not len(known):
             return np.full(len(pair), -1)
-        found = np.searchsorted(known, pair).clip(max=len(known) - 1)
+        found = packed_sort.search(known, pair).clip(max=len(known) - 1)
         return np.where((pair >= 0) & (known[found] == pair), found, -1)
 
     def find(self, count: int, columns: Sequence[pa.Array], compared: Compared | None = None) -> Located:
@@ -406,7 +400,7 @@ class BuildTable:
         bounds = []
         for each, column in zip(self.ranges, compared.values, strict=True):
             # Build rows that are below have lower ranks than the first that is not, and so on.
-            side = "right" if each.step.is_strict == each.step.is_upper else "left"
+            side: Literal["left", "right"] = "right" if each.step.is_strict == each.step.is_upper else "left"
             bound, is_value = each.scale.places(column, side)
             bounds.append(bound)
             is_known &= is_value
@@ -429,15 +423,17 @@ class BuildTable:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The runs of the groups for which the leading range holds, and without what the opposite one excludes."""
         assert self.leading is not None
+        assert self._led is not None
         leading = self.ranges[self.leading]
-        cut = np.searchsorted(self._led, starts * leading.scale.width + bounds[self.leading])
+        cut = self._led.places(starts * leading.scale.width + bounds[self.leading])
         if leading.step.is_upper:
             return cut, ends
         # A group of which all rows lack a value is empty, and begins where the next one does.
         cut = np.minimum(cut, ends)
         if self.opposite is not None:
+            assert self._highest is not None
             width = self.ranges[self.opposite].scale.width
-            return np.searchsorted(self._highest, starts * width + bounds[self.opposite]), cut
+            return self._highest.places(starts * width + bounds[self.opposite]), cut
         return starts, cut
 
     def candidates(self, located: Located, most: int) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:

@@ -104,6 +104,11 @@ def replay(
     """
     told = Replayed()
     _refuse_both(plan)
+    for name, step in plan.outputs.items():
+        if not step.has_path:
+            raise Refused(
+                f"output '{name}' is a table: correct the records in their files, and run the pipeline on these alone"
+            )
     found.leave_out_done(_other_ledgers(plan, found))
     chosen = _chosen(found, wanted)
     drivers = found.drivers()

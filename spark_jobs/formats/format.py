@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.rules.declared import Rules
     from spark_jobs.formats.spelling import Spelling
+    from spark_jobs.formats.staging import Putting
     from spark_jobs.formats.typed.pruning import Test
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
@@ -423,6 +424,17 @@ class Format:
     def can_write(self) -> bool:
         """Whether files of the format are written; else outputs of it bind and explain only."""
         return importlib.util.find_spec(self._module("write")) is not None
+
+    @property
+    def has_staging(self) -> bool:
+        """Whether its outputs are tables, whose records wait in staging tables."""
+        return importlib.util.find_spec(self._module("putting")) is not None
+
+    @property
+    def putting(self) -> Putting:
+        """What puts records into tables, where its outputs are tables; see `staging.py`."""
+        putting: Putting = importlib.import_module(self._module("putting"))
+        return putting
 
     def reader(self, options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> Reader:
         """What reads the files of a source; see `Reader` for what it is made of."""

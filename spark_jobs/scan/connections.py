@@ -133,3 +133,15 @@ def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
         text = f"connection '{name}' needs a driver for PostgreSQL: pip install 'clinker-spark[databases]'"
         raise FormatError(text, name, FAILED)
     return Connection(name, f"{_OF_ENVIRONMENT}{variable(name)}" if of_environment else uri)
+
+
+def writable(name: str, known: Mapping[str, str], base: Path) -> Connection:
+    """The connection of an output; see `find`.
+
+    Raises:
+        FormatError: see there; or it leads to a file of SQLite (E911).
+    """
+    found = find(name, known, base)
+    if found.is_sqlite:
+        raise found.failed("outputs write tables of PostgreSQL; files of SQLite are read alone")
+    return found

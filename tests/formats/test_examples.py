@@ -6,6 +6,7 @@ import io
 import json
 import sqlite3
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -25,7 +26,10 @@ from spark_jobs.plan.options import RunOptions
 from tests.execute import without_spark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.postgres import Database
 
 EXAMPLES = [
     pytest.param(name, direction, example, id=f"{name}-{direction}-{number}")
@@ -118,9 +122,10 @@ def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: b
         (folder / "in").write_bytes(data)
     known = registry.named(source["type"])
     place = {"path": "in"} if known.has_files or known.is_in_folder else {}
+    goes = {} if registry.named(output["type"]).has_staging else {"path": "out"}
     nodes = [
         {"type": "source", "name": "s", "config": {**place, **source}},
-        {"type": "output", "name": "o", "input": "s", "config": {"path": "out", **output}},
+        {"type": "output", "name": "o", "input": "s", "config": {**goes, **output}},
     ]
     (folder / "pipeline.yaml").write_text(
         yaml.safe_dump({"pipeline": {"name": "example"}, "nodes": nodes}, sort_keys=False)
@@ -132,12 +137,28 @@ def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: b
     if output["type"] == "delta":
         rows = DeltaTable(folder / "out").to_pyarrow_table().to_pylist()
         return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
-    return (folder / "out").read_bytes()
+    return (folder / "out").read_bytes() if goes else b""
+
+
+def table_after(postgres: Database, write: Callable[[], object]) -> str:
+    """What the page shows of a table: all rows afterwards."""
+    postgres.run(
+        "CREATE SCHEMA waiting;\nCREATE TABLE customers (id int PRIMARY KEY, name text);\n"
+        "INSERT INTO customers VALUES (1, 'Ada')"
+    )
+    write()
+    rows = postgres.run("SELECT id, name FROM customers ORDER BY id")
+    return "".join(json.dumps({"id": id, "name": name}) + "\n" for id, name in rows)
 
 
 @pytest.mark.parametrize(("name", "direction", "example"), EXAMPLES)
 def test_an_example_gives_what_it_shows(
-    name: str, direction: str, example: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    direction: str,
+    example: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     without_spark.install(monkeypatch)
     monkeypatch.setenv("CLINKER_CONNECTION_SHOP", "sqlite:///in")
@@ -149,10 +170,13 @@ def test_an_example_gives_what_it_shows(
         assert played(tmp_path, mine, output, data).decode() == example["records"]
     else:
         source = example.get("from") or {**lines, "schema": example["schema"]}
-        assert (
-            shown(name, example["options"], played(tmp_path, source, mine, example["records"].encode()))
-            == example["file"]
-        )
+        write = partial(played, tmp_path, source, mine, example["records"].encode())
+        if name == "database":
+            postgres = request.getfixturevalue("postgres")
+            monkeypatch.setenv("CLINKER_CONNECTION_SHOP", postgres.uri)
+            assert table_after(postgres, write) == example["file"]
+        else:
+            assert shown(name, example["options"], write()) == example["file"]
 
 
 @pytest.mark.parametrize("name", registry.formats())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Which module knows what lies at an address. It has `left(address: Address, home: Address, reach: Reach) -> Left`, and
 #: if a home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
 KINDS = {
+    "staged": "spark_jobs.execute.delivery.databases",
     "delta-table": "spark_jobs.execute.delivery.delta.commit",
     "objects": "spark_jobs.execute.delivery.objects.taking_part",
     "files": "spark_jobs.execute.delivery.local.taking_part",

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,7 @@ from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output import shape as output_shape
 from spark_jobs.nodes.output.step import IfExists
 from spark_jobs.scan.compression import Compression
+from spark_jobs.stores import location
 from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ class Material:
 def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts:
     """Where tasks put the parts of each output: beside the first of its files."""
     folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
+    # Records of tables wait where all tasks can read and write, if a store is such a place.
+    waiting = next(filter(location.is_uri, folders.values()), str(draft.home))
+    folders |= {each.name: waiting for each in wanted.outputs if not each.step.has_path}
     return destination.Parts(draft.part_store, folders)
 
 
@@ -87,6 +92,11 @@ def assemble(
     """
     written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
+        if not target.step.has_path:
+            written[target.name] = ()  # see `databases.py`
+            if is_shown:
+                draft.assemble(Path(target.name), _of_table(material, target, draft.part_store))
+            continue
         assembly = _Assembly(material, target, wanted.there, draft, is_shown, tables.get(target.name))
         try:
             assembly.put_together(spark)
@@ -101,6 +111,14 @@ def assemble(
             raise verdict.broken(material.plan, "E906", str(error), target.name) from error
         written[target.name] = tuple(assembly.written)
     return written
+
+
+def _of_table(material: Material, target: targets.OutputFiles, part_store: destination.PartStore) -> Content:
+    """The records of a table, for people."""
+    run = material.run
+    writer = cast("ColumnWriter", output_run.writer(target.step, run.widened[target.name], run.widened_type))
+    parts = [destination.whole(part.path, part.bytes) for part in material.products.take(target.name) if part.records]
+    return Content(start=converting.shown(part_store, writer, parts))
 
 
 @dataclass

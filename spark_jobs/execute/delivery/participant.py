@@ -5,7 +5,7 @@ each of them is a *participant*, and one of them is the *home* of the run's jour
 
 1. Every participant *prepares*: it does whatever may fail, shows nothing, and writes down on its own side what
    completes it, and where the home is. "Own side" is where only those can write who may write the target as well: a
-   prefix beside the objects or the table, a control table of the database.
+   prefix beside the objects or the table, a staging table of the database with its comment.
 2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whoever dies.
 3. The participants *complete*, in the order of their `Rank`.
 4. The journal goes.
@@ -140,8 +140,8 @@ class Participant(Protocol):
     def complete(self) -> None:
         """Make visible what was prepared.
 
-        It must be possible to do this twice, by this process or by the next one: by the name of a transaction, a row of
-        a control table, a mark of an object.
+        It must be possible to do this twice, by this process or by the next one: by the name of a transaction, a
+        staging table that is gone, a mark of an object.
 
         Raises:
             NotCompleted: it did not work, and what is visible is known.

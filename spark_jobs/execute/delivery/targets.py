@@ -143,7 +143,7 @@ def resolve(
     for name, step in plan.outputs.items():
         deliveries = [
             Delivery(_path(plan, paths.render(step.path, {**values, **tokens})), file)
-            for file, tokens in _files(step, files)
+            for file, tokens in (_files(step, files) if step.has_path else ())
         ]
         if step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None:
             deliveries = [Delivery(free(there, each.path, step, taken), each.source_file) for each in deliveries]
@@ -174,7 +174,7 @@ def _bookmark(plan: plans.Plan) -> FilePath | None:
 
 def fixed_folder(plan: plans.Plan) -> FilePath:
     """The folder of the first output, as far as it is the same for all runs."""
-    first = next(iter(plan.outputs.values()), None)
+    first = next((step for step in plan.outputs.values() if step.has_path), None)
     if first is None:
         return Path(plan.base_dir)
     folder = _path(plan, first.path).parent

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_jobs.execute.delivery.databases import Tables
     from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Draft, Publication
     from spark_jobs.execute.delivery.destinations import Destinations
@@ -209,6 +210,7 @@ def _publishing(run: _Run) -> ExitCode:
     targets.check(wanted, run.options)
     tables = _tables(run.plan, wanted)
     kept, news = _kept(run, wanted, there)
+    run.plan = _looked(run.plan)
     opening = _begin(run, news)
     assert run.inputs is not None
     wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
@@ -237,6 +239,7 @@ def _publishing(run: _Run) -> ExitCode:
             targets.refuse_existing(wanted, run.options)
             material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
             run.output_files = outputs.assemble(material, spark, wanted, draft, tables)
+            _join_tables(run, spark, material, draft, held)
             writer = _dlq_writer(run.plan, done)
             run.clock.current = "letters" if products.tally.dead else "publish"
             run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
@@ -271,6 +274,33 @@ def _is_done_before(run: _Run, asked: once.Once | None, there: Destinations) -> 
     )
     run.before = metrics.taken(run.identity, run.plan, run.options, before)
     return True
+
+
+def _looked(plan: plans.Plan) -> plans.Plan:
+    """The plan with what the tables of its outputs take."""
+    if all(step.has_path for step in plan.outputs.values()):
+        return plan
+    from spark_jobs.execute.delivery import databases  # runs without a database need no Arrow for its tables
+
+    return databases.looked(plan)
+
+
+def _join_tables(
+    run: _Run, spark: SparkSession, material: outputs.Material, draft: Publication[FilePath], held: ExitStack
+) -> None:
+    """Have the records of tables published with the files."""
+    if all(step.has_path for step in run.plan.outputs.values()):
+        return
+    from spark_jobs.execute.delivery import databases
+
+    for each in databases.load(spark, material, draft.part_store):
+        held.callback(_let_go, run, each)
+        draft.join(each)
+
+
+def _let_go(run: _Run, tables: Tables) -> None:
+    with interrupts.ignored():
+        tables.close(failed=not run.is_published)
 
 
 def _closed(run: _Run, draft: Publication[FilePath]) -> None:
@@ -335,6 +365,8 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
         material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
         outputs.assemble(material, spark, wanted, draft, is_shown=True)
         for target in wanted.outputs:
+            if not target.step.has_path:
+                show(target.name, draft.text(Path(target.name), "utf-8"))
             for each in target.deliveries:
                 text = draft.text(each.path, target.step.options.encoding or "utf-8", target.step.compression)
                 show(f"{target.name} ({each.path.name})" if target.step.by_file else target.name, text)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import result
 from spark_jobs.execute.delivery.destination import Content
+from spark_jobs.execute.delivery.targets import fixed_folder
 from spark_jobs.execute.run.metrics import Outcome
 from spark_jobs.stores.location import located
 
@@ -106,9 +107,6 @@ class Once:
 def _folder(plan: plans.Plan, wanted: Targets) -> FilePath:
     """The folder of the first output that has no file for each input file; else what all files of the first share."""
     for target in wanted.outputs:
-        if target.step.by_file is None:
+        if target.step.by_file is None and target.deliveries:
             return target.first(target.deliveries[0]).parent
-    fixed = located(wanted.outputs[0].step.path, plan.base_dir).parent
-    while "{" in str(fixed):
-        fixed = fixed.parent
-    return fixed
+    return fixed_folder(plan)

@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Between, Options
+from spark_jobs.formats.options import Between, Listed, Options
+from spark_jobs.formats.typed import counterparts
 from spark_jobs.scan.bookmarks import Growth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl.types import Type
+    from spark_jobs.formats.database.accepting import Target
+
+
+class WriteMode(StrEnum):
+    """What records do to the rows of a table."""
+
+    INSERT = "insert"
+    UPSERT = "upsert"
+    REPLACE = "replace"
+
+
+def _connection_problems(name: str) -> Iterator[tuple[str, str]]:
+    if not name:
+        yield "connection", "the name of a connection is needed"
+    elif not name.replace("-", "_").isidentifier() or not name.isascii():
+        # It may be a URI with a password, which no message shows.
+        yield "connection", "is no name; a connection is a name of letters, digits, `_` and `-`"
 
 
 @dataclass(frozen=True)
@@ -38,12 +62,8 @@ class DatabaseRead(Options):
 
     def problems(self) -> list[tuple[str, str]]:
         """A connection has a name, and either a table or a statement is read."""
-        found = []
-        if not self.connection:
-            found.append(("connection", "the name of a connection is needed"))
-        elif not self.connection.replace("-", "_").isidentifier() or not self.connection.isascii():
-            # It may be a URI with a password, which no message shows.
-            found.append(("connection", "is no name; a connection is a name of letters, digits, `_` and `-`"))
+        found: list[tuple[str, str]] = []
+        found += _connection_problems(self.connection)
         if bool(self.table) == bool(self.query):
             found.append(("query" if self.query else "table", "exactly one of `table` and `query` is needed"))
         if (self.partitions > 1) != bool(self.partition_by):
@@ -53,7 +73,65 @@ class DatabaseRead(Options):
 
 @dataclass(frozen=True)
 class DatabaseWrite(Options):
-    """`options:` of a database output: there are none."""
+    """`options:` of a database output.
+
+    Args:
+        connection: The name of the connection, as in sources. Outputs write PostgreSQL.
+        table: The table that gets the records, with its schema where it needs one. It has to be there.
+        mode: Whether records become new rows (`insert`), change the rows that have their keys and else become new ones
+            (`upsert`), or take the place of all rows (`replace`).
+        key: With `upsert`, the columns whose values tell rows apart. The table needs a unique index of just these,
+            and a record without a value in one of them is a dead letter.
+        staging_schema: The schema in which the run keeps its rows until they are published; the table's own when
+            absent.
+    """
+
+    connection: str = ""
+    table: str = ""
+    mode: WriteMode = WriteMode.INSERT
+    key: Listed = ()
+    staging_schema: str = ""
+
+    @property
+    def target(self) -> Target | None:
+        """What the table takes, once the run has looked."""
+        return None
+
+    @property
+    def shown(self) -> str:
+        """What is written, for plans."""
+        keys = f" by {', '.join(self.key)}" if self.key else ""
+        return f"table {self.table} of connection '{self.connection}' ({self.mode}{keys})"
+
+    def type_problem(self, static: Type) -> str | None:
+        """What has no column in a table."""
+        return counterparts.problem(static)
+
+    def problems(self) -> list[tuple[str, str]]:
+        """A connection has a name, and upserts have keys."""
+        found = list(_connection_problems(self.connection))
+        if not self.table:
+            found.append(("table", "the name of a table is needed"))
+        if (self.mode is WriteMode.UPSERT) != bool(self.key):
+            found.append(("key", "`mode: upsert` and `key` go together"))
+        return found
+
+
+@dataclass(frozen=True)
+class KnownDatabaseWrite(DatabaseWrite):
+    """The options of an output whose table the run has looked at.
+
+    Args:
+        known: what it takes.
+    """
+
+    known: Any = None
+
+    @property
+    def target(self) -> Target | None:
+        """What the table takes."""
+        found: Target | None = self.known
+        return found
 
 
 FORMAT = Format(

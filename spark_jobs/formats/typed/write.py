@@ -72,8 +72,8 @@ class TypedWriter(ABC):
         failures: list[RowFailure] = []
         for column, array in zip(self._columns, batch.columns, strict=True):
             arrays.append(self.converted(column, array, failures))
-        failures = _first_of_each_row(failures)
         found = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        failures = _first_of_each_row([*failures, *self._refused(found)])
         if failures:
             bad = {failure.row for failure in failures}
             found = found.take(pa.array([row for row in range(batch.num_rows) if row not in bad], pa.int64()))
@@ -82,6 +82,10 @@ class TypedWriter(ABC):
             return format.Encoded(data, found.num_rows, failures, found_ends)
         data = found.serialize().to_pybytes() if found.num_rows else b""
         return format.Encoded(data, found.num_rows, failures)
+
+    def _refused(self, found: pa.RecordBatch) -> Iterator[RowFailure]:
+        """The records that the format could hold, and their target does not take."""
+        yield from ()
 
     def convert(self, source: IO[bytes], sink: IO[bytes], *, moved: bool = False) -> None:
         """Write a file of the records in a stream."""

@@ -74,7 +74,7 @@ class OutputConfig(NodeConfig):
 
     name: Name | None = None
     type: choice(formats.FormatName)  # type: ignore[valid-type]
-    path: Name
+    path: Name | None = None
     options: dict[str, Any] | None = None
     columns: Names | None = None
     include_unmapped: Flag = True
@@ -108,6 +108,7 @@ def check(config: OutputConfig, scope: BindScope) -> None:
     """What is wrong with an output by itself."""
     format = registry.named(config.type)
     formats.check(format.write_options, scope, "schema")
+    _check_place(config, scope)
     if config.split and format.is_one_file:
         message = f"output '{scope.name}': {config.type} output cannot be combined with split"
         report(
@@ -126,6 +127,25 @@ def check(config: OutputConfig, scope: BindScope) -> None:
         _check_split(config.split, scope)
 
 
+#: The keys of an output that are about files, and say nothing of a table.
+_OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta", "include_header", "schema")
+#: What a table that is in no folder has neither.
+_OF_PATHS = ("path", "sort_order")
+
+
+def _check_place(config: OutputConfig, scope: BindScope) -> None:
+    """Files and folders have a path, and other tables have none."""
+    format = registry.named(config.type)
+    if format.has_files or format.is_in_folder:
+        if config.path is None:
+            report(scope, codes.E006, "the key `path` is required here", "config", help="add `path:`")
+        return
+    for key in (*_OF_PATHS, *_OF_FILES):
+        if ("layout" if key == "schema" else key) in config.model_fields_set:
+            message = f"output '{scope.name}': `{key}` is about files, and a {config.type} output has none"
+            report(scope, codes.E219, message, "config", key, help=f"remove `{key}:`")
+
+
 def _check_parts(config: OutputConfig, scope: BindScope) -> None:
     if not config.parts:
         return
@@ -137,10 +157,6 @@ def _check_parts(config: OutputConfig, scope: BindScope) -> None:
         report(scope, codes.E007, message, "config", "parts", help="remove `parts`")
 
 
-#: The keys of an output that are about files, and say nothing of a table.
-_OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta", "include_header", "schema")
-
-
 def _check_table(config: OutputConfig, scope: BindScope) -> None:
     """Whether an output that is a table has keys of files."""
     if not registry.named(config.type).is_in_folder:
@@ -150,7 +166,7 @@ def _check_table(config: OutputConfig, scope: BindScope) -> None:
             message = f"output '{scope.name}': `{key}` is about files, and a {config.type} output is a table"
             help_text = "remove it; `options: { mode: … }` says what becomes of the records that are there"
             report(scope, codes.E007, message, "config", key, help=help_text)
-    if any(token in config.path for token in ("{source_file}", "{source_path}")):
+    if any(token in (config.path or "") for token in ("{source_file}", "{source_path}")):
         message = f"output '{scope.name}': a {config.type} output is one table, and no table for each input file"
         report(scope, codes.E007, message, "config", "path", help="write `$source.file` into a column")
 
@@ -173,7 +189,7 @@ def _check_split(split: SplitConfig, scope: BindScope) -> None:
 def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     """The step of an output."""
     flow = scope.feeds[0].flow
-    path, by_file = scope.output_path(config.path, "config", "path")
+    path, by_file = scope.output_path(config.path, "config", "path") if config.path is not None else ("", False)
     has_parts = config.parts or registry.named(config.type).is_in_folder
     if has_parts:
         path = path.rstrip("/") or path

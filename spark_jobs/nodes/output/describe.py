@@ -26,6 +26,9 @@ def _trace(step: OutputStep, column: str) -> ColumnDerivation:
 
 
 def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
+    if not step.has_path:
+        yield f"  '{step.name}' → {step.options.shown}"
+        return
     split = f' (split, naming="{step.split.naming}")' if step.split else ""
     yield f"  '{step.name}' → {step.path}{split}"
     meta = str(step.write_meta).lower()
@@ -46,7 +49,7 @@ def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
 
 
 def _files(step: OutputStep) -> tuple[str, ...]:
-    return (step.path,)
+    return (step.path,) if step.has_path else ()
 
 
 DESCRIPTION = Description(

@@ -127,7 +127,7 @@ class Output(operator.Operator):
         try:
             encoded, written = self._encoded(self.writer, batch, ends=ends)
         except format.Unfit as problem:
-            raise FormatError(str(problem), self.step.path, node=self.step.name) from problem
+            raise FormatError(str(problem), self.step.place, node=self.step.name) from problem
         self.leave(encoded.rows)
         self.context.reach(written)
         return encoded, written
@@ -169,7 +169,7 @@ class Output(operator.Operator):
         failure = first.failure
         is_hidden = self.guard.hides(failure.field)
         detail = guarded.detail(failure.detail, failure.value) if is_hidden else failure.detail
-        message = f"{self.step.path}: {detail}"
+        message = f"{self.step.place}: {detail}"
         self.context.abort(self, "E900", message, batch, np.array([first.row], dtype=np.int64))
 
     def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:

@@ -123,6 +123,17 @@ class OutputStep(node.Step):
         return found
 
     @property
+    def has_path(self) -> bool:
+        """Whether its records go where `path` says, and not into a table of a database."""
+        found = registry.named(self.format)
+        return found.has_files or found.is_in_folder
+
+    @property
+    def place(self) -> str:
+        """Where its records go, for messages."""
+        return self.path if self.has_path else f"{self.options.connection}:{self.options.table}"
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         """What the output is sorted and split by."""
         group = (self.split.group_key,) if self.split and self.split.group_key else ()

@@ -87,6 +87,10 @@ def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir
     for name, step in plans.outputs(nodes).items():
         place = reader.value_span(by_name[name].tree, ("config", "path"))
         owner = f"output '{name}' path"
+        if not step.has_path:
+            where = f"{step.options.connection}:{step.options.table}"
+            yield _Claim(f"table {where.casefold()}", where, f"the table of output '{name}'", place)
+            continue
         yield _Claim(_real(step.path, base_dir), step.path, owner, place, has_parts=step.parts)
         if step.write_meta:
             sidecar = step.path + SIDECAR

@@ -131,6 +131,8 @@ def _pattern(step: SourceStep, base_dir: Path) -> str | None:
 
 
 def _written(step: OutputStep, base_dir: Path) -> str | None:
+    if not step.has_path:
+        return f"database:{step.options.connection}/{step.options.table}"
     if paths.tokens(step.path) or (step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None):
         return None
     return uri_of(paths.render(step.path, {}), base_dir)

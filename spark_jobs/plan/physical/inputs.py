@@ -96,7 +96,10 @@ def _unconnected(step: SourceStep, plan: Plan) -> FormatError | None:
 
 
 def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
-    """A diagnostic for each source whose files are missing or refused, before a run would end with exit 4."""
+    """A diagnostic for each source whose files are missing or refused, before a run would end with exit 4.
+
+    The same for connections of outputs.
+    """
     found: list[Diagnostic] = []
     for name, source in sources.items():
         if source.problem is not None:
@@ -104,4 +107,10 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
             place = plan.places.get(name, plan.by_name[name].span)
             help = None if code in (codes.E911, codes.E912) else "check the path"
             found.append(code.at(place, str(source.problem), help=help))
+    for name, step in plan.outputs.items():
+        if not step.has_path:
+            try:
+                connections.writable(step.options.connection, plan.connections, Path(plan.base_dir))
+            except FormatError as error:
+                found.append(codes.E911.at(plan.places.get(name, plan.by_name[name].span), str(error)))
     return found

@@ -1,0 +1,362 @@
+"""Tables of databases as places that a run publishes into: rows wait in staging tables, and one transaction moves them.
+
+Tasks write the records of an output as parts, like those of files. After the verdict tasks put them into a staging
+table by COPY, and the driver publishes all tables of a connection in one transaction. A staging table that is gone has
+been published, or given up; its comment says what completes it (`formats/staging.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.disk import durable
+from spark_jobs.execute import logs, verdict
+from spark_jobs.execute.delivery import converting, destination, joint
+from spark_jobs.execute.delivery.destination import whole
+from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank, Reach
+from spark_jobs.execute.spark import spread
+from spark_jobs.formats import format, registry
+from spark_jobs.nodes.output import run as output_run
+from spark_jobs.scan import connections
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.outputs import Material
+    from spark_jobs.formats.staging import Putting, Staging, TableWriter
+    from spark_jobs.nodes.output.step import OutputStep
+    from spark_jobs.plan import plan as plans
+    from spark_jobs.scan.connections import Connection
+
+KIND = "staged"
+#: The diagnostic of a table that does not take the records of an output.
+UNFIT = "E915"
+
+
+def _putting() -> Putting:
+    return next(each.putting for each in registry.formats().values() if each.has_staging)
+
+
+@dataclass
+class Tables:
+    """The tables of a connection that a run publishes into; see `Participant`."""
+
+    connection: Connection
+    run: str
+    stagings: list[Staging] = field(default_factory=list)
+    is_prepared: bool = False
+    _alive: Any = None
+
+    rank = Rank.DATABASE
+
+    @property
+    def address(self) -> Address:
+        """See `Participant`."""
+        return Address(KIND, self.connection.name, self.run)
+
+    @property
+    def label(self) -> str:
+        """See `Participant`."""
+        tables = ", ".join(each.target for each in self.stagings)
+        return f"connection '{self.connection.name}' ({tables})"
+
+    def begin(self) -> None:
+        """Show that the run lives, for as long as this process does.
+
+        Raises:
+            FormatError: the database refuses or fails, or another process has the same run (E911).
+        """
+        self._alive = _putting().held(self.connection, self.run, self.connection.name)
+        if self._alive is None:
+            raise self.connection.failed(f"another process of the run {self.run} is still connected: end it first")
+
+    def prepare(self, home: Address | None) -> None:
+        """See `Participant`."""
+        putting = _putting()
+        self.is_prepared = True
+        if home is None:
+            return
+        self.stagings = [replace(each, home=home.told()) for each in self.stagings]
+        with _as_refusals(), putting.opened(self.connection) as found:
+            for each in self.stagings:
+                # The run counts once its home has decided: from then on the rows must outlive the server.
+                putting.keep(found, each)
+                putting.note(found, each)
+        # What the database would refuse is found now, while nothing has been decided.
+        with _as_refusals(), putting.tried(self.connection) as found:
+            for each in self.stagings:
+                putting.publish(found, each)
+
+    def complete(self) -> None:
+        """See `Participant`."""
+        putting = _putting()
+        is_asked = False
+        try:
+            with putting.opened(self.connection) as found:
+                here = self._left(found)
+                for each in self.stagings:
+                    if each.table in here:
+                        putting.publish(found, each)
+                    elif each.home is None:
+                        text = f"somebody has removed {each.table}, where its rows waited; run again"
+                        raise FormatError(text, each.target, connections.FAILED)
+                is_asked = True  # the transaction is committed now
+        except FormatError as problem:
+            if is_asked and self._is_there_after(problem):
+                return
+            cause = verdict.RunFailed(ExitCode.IO, problem.code or connections.FAILED, str(problem))
+            raise NotCompleted(cause, is_visible=False, can_be_later=True) from problem
+
+    def _left(self, found: Any) -> set[str]:
+        putting = _putting()
+        putting.alone(found, self.run, self.connection.name)
+        return {each.table for each in putting.left_of(found, self.run, self.connection.name)}
+
+    def _is_there_after(self, problem: FormatError) -> bool:
+        """Whether a commit whose answer is an error has happened.
+
+        Raises:
+            OSError: nobody can tell.
+        """
+        try:
+            return self.is_completed()
+        except OSError:
+            text = (
+                f"{problem.message}; that was at the commit, so nobody can tell whether the tables have the records. "
+                f"Where a table {', '.join(each.table for each in self.stagings)} is still there, they have them not"
+            )
+            raise OSError(None, text, problem.path) from problem
+
+    def is_completed(self) -> bool:
+        """See `Participant`."""
+        putting = _putting()
+        with _as_os_errors(), putting.opened(self.connection) as found:
+            return not self._left(found)
+
+    def give_up(self) -> None:
+        """See `Participant`."""
+        _remove(self.connection, self.run, self.connection.name, lambda each: True)
+
+    def close(self, *, failed: bool) -> None:
+        """Remove what nobody has prepared, and let go of the connection. Does not fail."""
+        try:
+            if failed and not self.is_prepared:
+                self.give_up()
+        except OSError as error:
+            logs.LOG.warning("%s: what is left is removed by the next run that writes there: %s", self.label, error)
+        finally:
+            if self._alive is not None:
+                self._alive.close()
+
+
+@dataclass(frozen=True)
+class LeftTables:
+    """See `Left`."""
+
+    connection: Connection
+    run: str
+    home: Address
+
+    def complete(self) -> None:
+        """See `Left`."""
+        putting = _putting()
+        with _as_os_errors(), putting.opened(self.connection) as found:
+            putting.alone(found, self.run, self.connection.name)
+            for each in putting.left_of(found, self.run, self.connection.name):
+                if each.home == self.home.told():
+                    putting.publish(found, each)
+
+    def remove(self) -> None:
+        """See `Left`."""
+        _remove(self.connection, self.run, self.connection.name, partial(_is_of, self.home))
+
+
+def left(address: Address, home: Address, reach: Reach) -> LeftTables:
+    """See `joint.py:KINDS`.
+
+    Raises:
+        OSError: the connection is not known here.
+    """
+    try:
+        return LeftTables(connections.find(address.place, reach.connections, Path()), address.run, home)
+    except FormatError as problem:
+        raise _failed(problem) from None
+
+
+def looked(plan: plans.Plan) -> plans.Plan:
+    """The plan whose outputs know the tables that they write into; what dead runs left there is settled first.
+
+    Raises:
+        RunFailed: a table does not take the records, or the database refuses or fails.
+    """
+    steps = {name: _looked(plan, step) for name, step in plan.outputs.items() if not step.has_path}
+    if not steps:
+        return plan
+    nodes = tuple(replace(each, step=steps.get(each.name, each.step)) for each in plan.nodes)
+    return replace(plan, nodes=nodes)
+
+
+def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
+    try:
+        connection = _connection(plan, step)
+        step = replace(step, options=_putting().look(connection, step.options))
+        settle(connection, Reach(plan.stores, plan.connections), step.options.target.relation)
+        if not step.widened:
+            output_run.writer(step, (), output_run.TEXT)
+        return step
+    except format.Unfit as problem:
+        raise verdict.broken(plan, UNFIT, str(problem), step.name) from None
+    except FormatError as problem:
+        raise verdict.broken(plan, problem.code or connections.FAILED, str(problem), step.name) from None
+
+
+def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
+    return connections.writable(step.options.connection, plan.connections, Path(plan.base_dir))
+
+
+def settle(connection: Connection, reach: Reach, target: str | None = None) -> None:
+    """Complete or remove what dead runs have left in a database.
+
+    Args:
+        connection: where.
+        reach: how the homes of these runs are reached.
+        target: the table that is to be written; what waits for it has to be settled, and other tables are not urgent.
+
+    Raises:
+        FormatError: the database refuses or fails, or rows wait for the table of which nobody can tell whether they
+            count (E911).
+    """
+    putting = _putting()
+    with putting.opened(connection) as found:
+        runs: dict[tuple[str, str], list[Staging]] = {}
+        for each in putting.left(found):
+            runs.setdefault((each.run, each.connection), []).append(each)
+    for (run, name), stagings in runs.items():
+        try:
+            _settle_run(connection, run, name, stagings, reach)
+        except (OSError, ValueError) as error:
+            tables = ", ".join(each.table for each in stagings)
+            said = durable.describe(error) if isinstance(error, OSError) else "their comments name no home"
+            text = (
+                f"rows of the run {run} wait in {tables}: the run died, and whether they count cannot be found out: "
+                f"{said}; drop these tables if you know that they do not"
+            )
+            if target in {each.target for each in stagings}:
+                raise connection.failed(text, target or "") from error
+            logs.LOG.warning("%s", text)
+
+
+def _settle_run(connection: Connection, run: str, name: str, stagings: list[Staging], reach: Reach) -> None:
+    told = next((each.home for each in stagings if each.home is not None), None)
+    if told is not None:
+        home = Address.of(told)
+        if joint.resolve(home, reach) is Answer.SETTLED:
+            _remove(connection, run, name, partial(_is_of, home))
+        return
+    alive = _putting().held(connection, run, name)
+    if alive is not None:
+        try:
+            _remove(connection, run, name, lambda each: each.home is None)
+        finally:
+            alive.close()
+
+
+def _is_of(home: Address, staging: Staging) -> bool:
+    return staging.home in (None, home.told())
+
+
+def load(spark: SparkSession, material: Material, part_store: PartStore) -> list[Tables]:
+    """Put the rows of all outputs without files into staging tables, a participant for each connection.
+
+    Raises:
+        RunFailed: the database refuses or fails; nothing is left there then.
+    """
+    putting = _putting()
+    taking_part: dict[str, Tables] = {}
+    step: OutputStep | None = None
+    try:
+        for name, step in material.plan.outputs.items():
+            if step.has_path:
+                continue
+            connection = _connection(material.plan, step)
+            tables = taking_part.get(connection.name)
+            if tables is None:
+                tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id)
+                tables.begin()
+            writer = cast("TableWriter", output_run.writer(step, material.run.widened[name], material.run.widened_type))
+            staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
+            pieces = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
+            fill = partial(_fill, connection, staging, writer, part_store)
+            counts = spread.spread(spark, fill, [*enumerate(pieces)], told=(FormatError, OSError))
+            staging = replace(staging, rows=sum(counts))
+            with putting.opened(connection, staging.target) as found:
+                putting.note(found, staging)
+            tables.stagings.append(staging)
+    except BaseException as problem:
+        for each in taking_part.values():
+            each.close(failed=True)
+        if step is None or not isinstance(problem, FormatError | format.Unfit | OSError):
+            raise
+        code = UNFIT if isinstance(problem, format.Unfit) else getattr(problem, "code", None) or connections.FAILED
+        said = durable.describe(problem) if isinstance(problem, OSError) else str(problem)
+        raise verdict.broken(material.plan, code, said, step.name) from problem
+    return [*taking_part.values()]
+
+
+def _fill(
+    connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, Piece]
+) -> int:
+    """Put the rows of a part into a staging table, in a task."""
+    putting = _putting()
+    number, piece = item
+    destination.check(part_store, piece)
+    with converting.joined(part_store, writer, [piece], moved=False) as source:
+        return putting.fill(connection, staging, number, writer.batches(source, moved=False), writer.schema)
+
+
+class _as_os_errors:
+    """Within, what a database refuses is an error of the system, as publishing knows them."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, problem: object, trace: object) -> None:
+        if isinstance(problem, FormatError):
+            raise _failed(problem) from problem
+
+
+def _failed(problem: FormatError) -> OSError:
+    return OSError(None, problem.message, problem.path)
+
+
+class _as_refusals:
+    """Within, what a database refuses ends the run."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, problem: object, trace: object) -> None:
+        if isinstance(problem, FormatError):
+            raise verdict.RunFailed(ExitCode.IO, problem.code or connections.FAILED, str(problem)) from problem
+
+
+def _remove(connection: Connection, run: str, name: str, chosen: Callable[[Staging], bool]) -> None:
+    """Drop staging tables of a run.
+
+    Raises:
+        OSError: the database refuses or fails.
+    """
+    putting = _putting()
+    with _as_os_errors(), putting.opened(connection) as found:
+        putting.alone(found, run, name)
+        for each in putting.left_of(found, run, name):
+            if chosen(each):
+                putting.drop(found, each)

@@ -1,0 +1,139 @@
+"""What a table of PostgreSQL takes: its columns, what the run may do to it, and which columns of records fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.diagnostics import nearest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class TargetColumn:
+    """A column of a table.
+
+    Args:
+        name: its name.
+        kind: the name of its type, such as `int8` or `_text`.
+        type: the type as statements have it, such as `numeric(12,2)`.
+        needs_value: whether it takes no null.
+        has_default: whether it has a value where none is given.
+        is_written: whether values can be given; the database computes all others.
+        length: the most characters of a text.
+        precision: the digits of a number, `scale` of them after the point.
+        scale: see there.
+    """
+
+    name: str
+    kind: str
+    type: str
+    needs_value: bool = False
+    has_default: bool = False
+    is_written: bool = True
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table that takes records.
+
+    Args:
+        name: what messages call it.
+        relation: its name as statements have it, with its schema.
+        schema: the schema that staging tables are made in.
+        columns: its columns.
+        keys: what upserts go by, as it is written.
+    """
+
+    name: str
+    relation: str
+    schema: str
+    columns: tuple[TargetColumn, ...]
+    keys: tuple[str, ...] = ()
+
+
+#: The types that a column of records goes into; texts go into all, and the database reads them.
+_TAKEN_BY = {
+    "bool": ("bool",),
+    "int": ("int2", "int4", "int8", "numeric", "float4", "float8"),
+    "float": ("float4", "float8", "numeric"),
+    "date": ("date", "timestamp", "timestamptz"),
+    "moment": ("timestamp", "timestamptz"),
+}
+
+
+def _kind_of(found: pa.DataType) -> str:
+    import pyarrow as pa
+
+    for name, test in (
+        ("bool", pa.types.is_boolean), ("int", pa.types.is_integer), ("float", pa.types.is_floating),
+        ("date", pa.types.is_date), ("moment", pa.types.is_timestamp), ("list", pa.types.is_list),
+    ):  # fmt: skip
+        if test(found):
+            return name
+    return "text"
+
+
+def problems(target: Target, written: pa.Schema) -> list[str]:
+    """Why a table does not take records with some columns; nothing where it does."""
+    known = {column.name: column for column in target.columns}
+    found = []
+    for field in written:
+        column = known.get(field.name)
+        if column is None:
+            hint = nearest.hint(field.name, known)
+            found.append(f"table {target.name} has no column '{field.name}'{f'; {hint}' if hint else ''}")
+        elif not column.is_written:
+            found.append(f"column '{field.name}' of table {target.name} is computed by the database")
+        elif not _takes(column, field.type):
+            found.append(
+                f"column '{field.name}' of table {target.name} is {column.type}, and the records have {field.type}"
+            )
+    names = set(written.names)
+    found += [
+        f"column '{column.name}' of table {target.name} needs a value, and the records have none"
+        for column in target.columns
+        if column.needs_value and not column.has_default and column.is_written and column.name not in names
+    ]
+    missing = [key for key in target.keys if key not in names]
+    found += [f"`key` names '{key}', which is not among the columns to write" for key in missing]
+    return found
+
+
+def _takes(column: TargetColumn, found: pa.DataType) -> bool:
+    kind = _kind_of(found)
+    if kind == "text":
+        return True
+    if kind == "list":
+        inner = _kind_of(found.value_type)
+        return column.kind.startswith("_") and (inner == "text" or column.kind[1:] in _TAKEN_BY.get(inner, ()))
+    return column.kind in _TAKEN_BY[kind]
+
+
+#: What the columns of a staging table are, by what records have.
+STAGED = {"bool": "bool", "int": "int8", "float": "float8", "date": "date", "moment": "timestamp", "text": "text"}
+
+
+def staged(found: pa.DataType) -> str:
+    """The type of a column of a staging table."""
+    kind = _kind_of(found)
+    return f"{STAGED[_kind_of(found.value_type)]}[]" if kind == "list" else STAGED[kind]
+
+
+def converted(name: str, column: TargetColumn, found: pa.DataType) -> str:
+    """A staged column as the table has it, for statements. Nothing is cut or rounded to make it fit."""
+    kind = _kind_of(found)
+    if column.kind == "bytea":
+        return f"convert_to({name}, 'UTF8')"
+    if kind == "float" and column.kind == "numeric":
+        return f"{name}::text::{column.type}"  # all digits that the number has, and no others
+    if column.kind == "bpchar":
+        return f"{name}::bpchar"  # compared without blanks at the end, and not cut either
+    if kind == "text" and column.kind in ("text", "varchar"):
+        return name  # a cast would cut it
+    return f"{name}::{column.type}"

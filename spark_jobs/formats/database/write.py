@@ -1,0 +1,174 @@
+"""Records on their way to a table: batches of Arrow, without the records that the table surely refuses.
+
+What the table says of its columns is known before a record is read: lengths, ranges, forms of texts, whether there must
+be a value. A record that does not fit is a dead letter in its task. What only the table's rows can tell, such as a
+value that must be there once, is found when the rows are put into it.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+import re
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Failure
+from spark_jobs.formats import format
+from spark_jobs.formats.database import accepting
+from spark_jobs.formats.typed.write import TypedWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.formats.database.accepting import TargetColumn
+    from spark_jobs.formats.database.options import DatabaseWrite
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+#: The greatest finite number that has 4 bytes, and what rounds to it.
+_FLOAT4 = 3.4028235677973364e38
+_INTS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
+
+
+class DatabaseWriter(TypedWriter):
+    """Records for a table; see `accepting.Target`, which is None where plans are only looked at."""
+
+    _options: DatabaseWrite
+
+    def __init__(self, schema: Schema, options: DatabaseWrite) -> None:
+        super().__init__(schema, options)
+        self._targets: dict[str, TargetColumn] = {}
+        if options.target is not None:
+            problems = accepting.problems(options.target, self._schema)
+            if problems:
+                raise format.Unfit("; ".join(problems))
+            self._targets = {
+                column.name: replace(column, needs_value=column.needs_value or column.name in options.key)
+                for column in options.target.columns
+            }
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of what is written."""
+        return self._schema
+
+    def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
+        raise AssertionError("rows go into a table")
+
+    def _refused(self, found: pa.RecordBatch) -> Iterator[RowFailure]:
+        for name, array in zip(found.schema.names, found.columns, strict=True):
+            if name in self._targets:
+                for row, detail in _refused(self._targets[name], array):
+                    text = f"column '{name}' of table {self._options.table}: {detail}"
+                    yield RowFailure(row, Failure(text, value=array[row].as_py(), field=name))
+
+
+def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
+    """The rows whose value the column does not take, each with why."""
+    if column.needs_value and array.null_count:
+        for row in pc.indices_nonzero(array.is_null()).to_pylist():
+            yield row, "there must be a value"
+    if pa.types.is_string(array.type):
+        yield from _texts_refused(column, cast("pa.StringArray", array))
+    elif pa.types.is_list(array.type):
+        yield from _lists_refused(array)
+    elif column.kind in _INTS and column.kind != "int8":
+        most = _INTS[column.kind]
+        yield from _told(array, pc.or_(pc.less(array, -most), pc.greater_equal(array, most)), column.kind)
+    elif column.kind == "float4":
+        large = pc.greater(pc.abs(array), _FLOAT4)
+        yield from _told(array, pc.and_(large, pc.is_finite(array)), column.kind)
+    elif column.kind == "numeric" and column.precision is not None:
+        for row, value in enumerate(array.to_pylist()):
+            if value is not None and (why := _number(str(value), column)):
+                yield row, why
+
+
+def _told(array: pa.Array, outside: pa.BooleanArray, kind: str) -> Iterator[tuple[int, str]]:
+    for row in pc.indices_nonzero(pc.fill_null(outside, False)).to_pylist():
+        yield row, f"{array[row].as_py()} is beyond {kind}"
+
+
+def _lists_refused(array: pa.Array) -> Iterator[tuple[int, str]]:
+    if pa.types.is_string(array.type.value_type):
+        for row, texts in enumerate(array.to_pylist()):
+            if any("\0" in text for text in texts or () if text is not None):
+                yield row, "a text cannot have the character U+0000"
+
+
+def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tuple[int, str]]:
+    zeros = pc.fill_null(pc.match_substring(array, "\0"), False)
+    for row in pc.indices_nonzero(zeros).to_pylist():
+        yield row, "a text cannot have the character U+0000"
+    if column.length is not None:
+        # What is too long by blanks alone is cut, as the database does.
+        lengths = pc.utf8_length(pc.utf8_rtrim(array, " "))
+        for row in pc.indices_nonzero(pc.fill_null(pc.greater(lengths, column.length), False)).to_pylist():
+            yield row, f"the text has {lengths[row].as_py()} characters, and {column.length} is the most"
+    check = _FORMS.get(column.kind)
+    if check is not None:
+        for row, text in enumerate(array.to_pylist()):
+            if text is not None and (why := check(text, column)):
+                yield row, why
+
+
+def _number(text: str, column: TargetColumn) -> str | None:
+    try:
+        found = decimal.Decimal(text.strip())
+    except decimal.InvalidOperation:
+        return f"'{text}' is no number"
+    if column.kind in _INTS:
+        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
+            return f"'{text}' is no integer"
+        most = _INTS[column.kind]
+        return None if -most <= int(found) < most else f"{text} is beyond {column.kind}"
+    if column.precision is None or found.is_nan():
+        return None
+    if not found.is_finite():
+        return f"{text} is beyond numeric({column.precision},{column.scale})"
+    with decimal.localcontext(decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)):
+        rounded = found.quantize(decimal.Decimal(1).scaleb(-(column.scale or 0))) if found else found
+    digits = column.precision - (column.scale or 0)
+    return (
+        None
+        if abs(rounded) < decimal.Decimal(10) ** digits
+        else f"{text} has more than {digits} digits before the point"
+    )
+
+
+def _json(text: str, column: TargetColumn) -> str | None:
+    def refuse(word: str) -> None:
+        raise ValueError(word)
+
+    try:
+        json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return "the text is no JSON"
+    return None
+
+
+def _uuid(text: str, column: TargetColumn) -> str | None:
+    return None if _UUID.fullmatch(text.strip("{}")) else f"'{text}' is no UUID"
+
+
+_FORMS = {
+    "int2": _number,
+    "int4": _number,
+    "int8": _number,
+    "numeric": _number,
+    "json": _json,
+    "jsonb": _json,
+    "uuid": _uuid,
+}
+
+
+def open_writer(
+    schema: Schema, options: DatabaseWrite, *, include_header: bool, preserve_nulls: bool, layout: Any
+) -> DatabaseWriter:
+    """The writer of an output."""
+    return DatabaseWriter(schema, options)

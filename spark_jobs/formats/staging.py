@@ -1,0 +1,130 @@
+"""Staging tables: where records of an output wait that go into a table, until the run publishes them.
+
+What the package of such a format has for them is its module `putting.py` (`Putting`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from spark_jobs.formats.format import ColumnWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+    from spark_jobs.scan.connections import Connection
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A staging table, as its comment says.
+
+    Args:
+        schema: the schema that it is in.
+        name: its name.
+        run: the execution id.
+        connection: the name of the connection that the run reaches it by.
+        target: the table that gets its rows, as statements have it.
+        mode: `insert`, `upsert` or `replace`.
+        keys: what upserts go by.
+        columns: the columns that are written, each with what a staged value becomes.
+        rows: how many rows it has once it is filled; -1 before.
+        home: where the run decides, as JSON has addresses; None where it decides by itself, or has not prepared yet.
+    """
+
+    schema: str
+    name: str
+    run: str
+    connection: str
+    target: str
+    mode: str
+    keys: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+    rows: int = -1
+    home: dict[str, str] | None = field(default=None, hash=False)
+
+    @property
+    def table(self) -> str:
+        """Its name as statements have it."""
+        return ".".join('"' + each.replace('"', '""') + '"' for each in (self.schema, self.name))
+
+    @property
+    def comment(self) -> str:
+        """What its comment says."""
+        return json.dumps({key: value for key, value in asdict(self).items() if key not in ("schema", "name")})
+
+    @classmethod
+    def of(cls, schema: str, name: str, comment: str) -> Staging | None:
+        """The one that a comment is about; None where it is about something else."""
+        try:
+            found = json.loads(comment)
+            keys, columns = tuple(found.pop("keys")), tuple((column, text) for column, text in found.pop("columns"))
+            return cls(schema, name, keys=keys, columns=columns, **found)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+
+class TableWriter(ColumnWriter, Protocol):
+    """Records of an output to what a table takes."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of what is written."""
+
+    def batches(self, source: IO[bytes], *, moved: bool) -> Iterator[pa.RecordBatch]:
+        """The records in a stream, some at a time."""
+
+
+class Putting(Protocol):
+    """What moves rows into staging tables and from there into their tables.
+
+    `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails.
+    """
+
+    def look(self, connection: Connection, options: Any) -> Any:
+        """Options of an output that know their table (`options.target.relation`); Unfit where it is not to be had."""
+
+    def opened(self, connection: Connection, name: str = "") -> AbstractContextManager[Any]:
+        """A transaction that is committed at the end, and rolled back where something fails."""
+
+    def tried(self, connection: Connection) -> AbstractContextManager[Any]:
+        """A transaction that is rolled back in any case, after all constraints have been checked."""
+
+    def held(self, connection: Connection, run_name: str, name: str) -> Any:
+        """What shows that a run lives until it is closed; None where somebody else shows that."""
+
+    def begin(
+        self, connection: Connection, options: Any, run_name: str, number: int, schema: pa.Schema
+    ) -> Staging:  # fmt: skip
+        """Make a staging table for an output."""
+
+    def fill(
+        self, connection: Connection, staging: Staging, part: int, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+    ) -> int:
+        """Put the rows of a part into a staging table, once however often this is tried; gives their number."""
+
+    def note(self, found: Any, staging: Staging) -> None:
+        """Write down what is to become of a staging table."""
+
+    def keep(self, found: Any, staging: Staging) -> None:
+        """Have a staging table outlive the server."""
+
+    def alone(self, found: Any, run_name: str, connection: str) -> None:
+        """Until the transaction ends nobody else publishes or removes what a run has staged."""
+
+    def publish(self, found: Any, staging: Staging) -> None:
+        """Put the rows of a staging table into its table, and remove it."""
+
+    def drop(self, found: Any, staging: Staging) -> None:
+        """Remove a staging table."""
+
+    def left(self, found: Any) -> list[Staging]:
+        """The staging tables of all runs that this connection may settle."""
+
+    def left_of(self, found: Any, run_name: str, connection: str) -> list[Staging]:
+        """Those of a run; FormatError also where some belong to somebody else."""

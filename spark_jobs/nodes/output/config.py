@@ -133,10 +133,14 @@ _OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta",
 _OF_PATHS = ("path", "sort_order")
 
 
+def _needs_path(config: OutputConfig) -> bool:
+    format = registry.named(config.type)
+    return format.has_files or format.is_in_folder
+
+
 def _check_place(config: OutputConfig, scope: BindScope) -> None:
     """Files and folders have a path, and other tables have none."""
-    format = registry.named(config.type)
-    if format.has_files or format.is_in_folder:
+    if _needs_path(config):
         if config.path is None:
             report(scope, codes.E006, "the key `path` is required here", "config", help="add `path:`")
         return
@@ -188,6 +192,8 @@ def _check_split(split: SplitConfig, scope: BindScope) -> None:
 
 def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     """The step of an output."""
+    if config.path is None and _needs_path(config):
+        return None
     flow = scope.feeds[0].flow
     path, by_file = scope.output_path(config.path, "config", "path") if config.path is not None else ("", False)
     has_parts = config.parts or registry.named(config.type).is_in_folder

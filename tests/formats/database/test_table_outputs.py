@@ -7,12 +7,15 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import traceback
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pyarrow as pa
 import pytest
 
@@ -563,3 +566,50 @@ def test_keys_of_files_and_paths_are_told(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="E219") as raised:
         plan.load(tmp_path / "pipeline.yaml")
     assert "`mode: upsert` and `key` go together" in str(raised.value)
+
+
+TWO_TABLES = """
+  - type: output
+    name: seen
+    input: rows
+    config: { type: database, options: { connection: warehouse, table: seen, mode: upsert, key: v } }
+"""
+
+
+@pytest.mark.spark
+def test_tasks_of_spark_put_rows_into_tables_and_no_password_is_left(
+    tmp_path: Path, postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks in processes of their own fill the staging tables; a second run changes what it upserts, and no more."""
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "20000")
+    postgres.run("CREATE TABLE t (id int2 NOT NULL, v varchar(4));\nCREATE TABLE seen (v text PRIMARY KEY, id int)")
+    schema = "id: int, v: string"
+    text = PIPELINE.format(schema=schema, unmapped="drop", table="t", options="mode: replace") + TWO_TABLES + FILES
+    rows = [{"id": number, "v": f"g{number % 3}"} for number in range(9000)]
+    bad = [{"id": 40000, "v": "g0"}, {"id": 1, "v": "too long"}]
+    lines = [json.dumps(row) + "\n" for row in (*rows, *bad)]
+    pipelines.write(tmp_path, {"p.yaml": text, "in.ndjson": "".join(lines)})
+    options = ["--log-level", "debug", "--metrics-spool-dir", str(tmp_path / "spool"), "--force"]
+    command = [sys.executable, "-m", "spark_jobs", "run", str(tmp_path / "p.yaml"), *options]
+    shown = set[str]()
+    for _ in range(2):
+        log = tmp_path / "told.log"
+        with log.open("w") as told, subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT) as process:
+            own = psutil.Process(process.pid)
+            while process.poll() is None:
+                try:
+                    shown |= {" ".join(each.cmdline()) for each in [own, *own.children(recursive=True)]}
+                    process.wait(0.2)
+                except (psutil.Error, subprocess.TimeoutExpired):
+                    continue
+        assert process.returncode == 2, log.read_text()
+        assert postgres.run("SELECT count(*), min(id), max(id) FROM t") == [(9000, 0, 8999)]
+        assert postgres.run("SELECT v, id FROM seen ORDER BY v") == [
+            ("g0", 40000), ("g1", 8998), ("g2", 8999), ("too long", 1),
+        ]  # fmt: skip
+        assert (tmp_path / "out/rows.csv").read_text().count("\n") == 9003
+        assert len((tmp_path / "out/dlq.csv").read_text().splitlines()) == 3
+        assert postgres.run("SELECT 1 FROM pg_class WHERE relname LIKE 'clinker%'") == []
+    left = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [each for each in (*shown, *left) if PASSWORD in each]
+    assert any("java" in each for each in shown)

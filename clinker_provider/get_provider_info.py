@@ -17,7 +17,8 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {
                 "integration-name": _INTEGRATION,
-                "tags": ["service"],
+                "how-to-guide": ["/docs/airflow.md"],
+                "tags": ["software"],
             }
         ],
         "operators": [

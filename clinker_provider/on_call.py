@@ -45,6 +45,13 @@ def of_plan(subject: Subject) -> dict[str, Any]:
     }
 
 
+def of_record(record: RunResult | None) -> dict[str, Any]:
+    """How many reasons the list of reasons leaves out, and the records that died for them; empty where it has all."""
+    if not record or not record.dlq_reasons_more:
+        return {}
+    return {"more_reasons": {"reasons": record.dlq_reasons_more, "count": record.dlq_reasons_more_count}}
+
+
 def digests(pipeline: Path) -> dict[str, str]:
     """A digest of each node as the pipeline file has it, and of everything else in the file under an empty name.
 

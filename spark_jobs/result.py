@@ -30,6 +30,8 @@ _COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {
     "nodes": dict,
     "dlq_paths": list,
     "dlq_reasons": list,
+    "dlq_categories": dict,
+    "phases_ms": dict,
 }
 
 
@@ -61,7 +63,9 @@ class RunResult:
     `dlq_path` is the first of `dlq_paths`: the common dead-letter file, where it has entries. `dlq_reasons` says why
     records died, the commonest reason first: `stage`, `field`, `category`, `count`, and an `example` with `file`,
     `source`, `row`, `is_aggregated`, `value` and `detail`. `dlq_reasons_more` further reasons have
-    `dlq_reasons_more_count` dead letters.
+    `dlq_reasons_more_count` dead letters. `dlq_categories` counts all dead letters by their category.
+    `started_at` is the start in ISO 8601, and `phases_ms` the milliseconds of each phase, in the order of their first
+    beginning.
     """
 
     execution_id: str
@@ -79,12 +83,15 @@ class RunResult:
     dlq_reasons: tuple[Mapping[str, Any], ...] = ()
     dlq_reasons_more: int = 0
     dlq_reasons_more_count: int = 0
+    dlq_categories: Mapping[str, int] = field(default_factory=dict)
     output_files: tuple[str, ...] = ()
     outputs: tuple[Mapping[str, Any], ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()
     metrics_path: str | None = None
     metrics: Mapping[str, Scalar] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    started_at: str | None = None
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
     application_id: str | None = None
     taken_from: str | None = None
     error: RunError | None = None
@@ -111,8 +118,10 @@ class RunResult:
             "inputs": list(self.inputs),
             "dlq_paths": list(self.dlq_paths),
             "dlq_reasons": list(self.dlq_reasons),
+            "dlq_categories": dict(self.dlq_categories),
             "metrics": dict(self.metrics),
             "nodes": dict(self.nodes),
+            "phases_ms": dict(self.phases_ms),
         }
 
 
@@ -147,7 +156,7 @@ def of_dict(record: object) -> RunResult:
         values[key] = tuple(values.get(key) or ())
     if not values["dlq_paths"] and values.get("dlq_path"):
         values["dlq_paths"] = (values["dlq_path"],)  # an older job knows of one
-    for key in ("metrics", "nodes"):
+    for key in ("dlq_categories", "metrics", "nodes", "phases_ms"):
         values[key] = dict(values.get(key) or {})
     return RunResult(**values)
 

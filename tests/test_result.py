@@ -26,12 +26,15 @@ FULL = result.RunResult(
     dlq_paths=("/o/tôt.csv", "/o/b.csv"),
     dlq_count=2,
     dlq_reasons=({"stage": "transform:t", "count": 2, "example": {"row": 1}},),
+    dlq_categories={"validation_failure": 2},
     output_files=("/o/a.csv", "/o/b.ndjson"),
     outputs=({"name": "a", "records": 4, "files": 1}, {"name": "b", "records": 5, "files": 1}),
     inputs=({"name": "s", "records": 12, "files": 3},),
     metrics_path="/o/m.json",
     metrics={"duration_ms": 12, "mode": "batch", "rate": 0.5, "none": None},
     nodes={"s": {"kind": "source", "records_in": 12}},
+    started_at="2026-01-02T03:04:05+00:00",
+    phases_ms={"inputs": 5, "job 0": 7},
     application_id="local-17",
     error=result.RunError("E304", "no such field", "p.yaml:1:2"),
 )
@@ -59,6 +62,7 @@ def test_record_carries_what_the_contract_lists() -> None:
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
         *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "taken_from"),
+        *("dlq_categories", "started_at", "phases_ms"),
         *("output_files", "outputs", "inputs", "metrics_path", "metrics", "nodes", "application_id", "error"),
     }
 

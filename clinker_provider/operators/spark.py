@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,10 +26,12 @@ from clinker_provider import (
     datasets,
     deferral,
     execution,
+    figures,
     on_call,
     openlineage,
     outcome,
     policy,
+    spans,
     validation,
     xcoms,
 )
@@ -386,6 +389,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         pushed = self._payload(ended, record, execution_id)
         self._keep_links(pushed)
         failure = self._failure(ended, record, chosen.decide(ended, record))
+        self._tell_figures(context, ended, record)
         self._push(context, pushed, failure)
         self._tell_end(record)
         if callback and record and record.dlq_count and ended.verdict.is_success:
@@ -460,11 +464,12 @@ class ClinkerSparkOperator(SubmittingOperator):
             master=self._known_master(),
             pipeline_path=self._known_path(),
         )
+        nodes = record.nodes if record else {}
         # What a server sends back as data may be the credential that it was sent.
         return {
             **pushed,
             xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS]),
-            xcoms.ON_CALL: {**self._on_call, "nodes": self._named(record.nodes if record else {})},
+            xcoms.ON_CALL: {**self._on_call, **on_call.of_record(record), "nodes": self._named(nodes)},
         }
 
     def _known_master(self) -> str | None:
@@ -510,9 +515,23 @@ class ClinkerSparkOperator(SubmittingOperator):
         elif lines:
             self.log.info("%s", self.without_secrets("\n".join(["What the nodes did:", *lines])))
 
+    def _tell_figures(self, context: Context, ended: outcome.Outcome, record: result.RunResult | None) -> None:
+        """Give the run's figures and its spans to Airflow; what a run did does not depend on who counts it."""
+        ti, shown = context["ti"], record
+        if record:
+            name = self.without_secrets(record.pipeline_name)
+            shown = replace(record, pipeline_name=name, nodes=self._named(record.nodes))
+        try:
+            figures.tell(shown, ended.status.value, ti.dag_id, ti.task_id)
+            if shown:
+                spans.tell(shown)
+        except Exception:
+            self.log.exception("The figures of the run could not be told")
+
     def _tell_of(self, error: BaseException, context: Context, execution_id: str) -> None:
         """Push the XComs of a run that did not come to its end, or could not begin."""
         ended, record = self._cut_off or (_outcome_of(error), None)
+        self._tell_figures(context, ended, record)
         try:
             pushed = self._payload(ended, record, execution_id)
         except Exception:

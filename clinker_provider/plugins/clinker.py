@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from clinker_provider.plugins.page import Run
 
 PREFIX = "/clinker"
-#: How many runs before the one that is looked at are listed.
-EARLIER = 20
 #: Nothing runs, loads or sends, whatever is in the page.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
@@ -99,7 +97,7 @@ def runs(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Run | 
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    from clinker_provider.plugins.page import Run
+    from clinker_provider.plugins.page import EARLIER, Run
 
     with create_session() as session:
         of_task = (

@@ -32,6 +32,8 @@ th, td { border-bottom: 1px solid #8886; padding: .25rem 1rem .25rem 0; text-ali
 .wide { overflow-x: auto; }
 code { background: #8882; border-radius: 4px; overflow-wrap: anywhere; padding: .1rem .35rem; }
 """
+#: How many runs before the one that is looked at are listed.
+EARLIER = 20
 _NOTHING = "nothing: it is no Clinker task, it pushes no XComs, or it ended before it could"
 
 
@@ -134,6 +136,10 @@ def _dead(run: Run) -> Iterable[str]:
             ]
         )  # fmt: skip
     yield _table(["stage", "field", "category", "first record", "value", "what was wrong"], ["records"], rows)
+    more = _mapping(run.kept.get("more_reasons"))
+    if number := _number(more.get("reasons")):
+        words = "more reason" if number == "1" else "more reasons"
+        yield f'<p class="muted">{number} {words}, with {_number(more.get("count"))} records.</p>'
     if command := on_call.more([str(each) for each in _list(run.xcoms.get("dlq_paths"))]):
         yield f"<p>All of them: <code>{_e(command)}</code></p>"
 
@@ -153,7 +159,7 @@ def _changes(run: Run, earlier: Sequence[Run]) -> Iterable[str]:
 def _earlier(run: Run, earlier: Sequence[Run]) -> Iterable[str]:
     if not earlier:
         return
-    yield "<h2>Runs of this task</h2>"
+    yield f'<h2>Runs of this task</h2><p class="muted">This one and up to {EARLIER} before it.</p>'
     rows = (
         [
             each.run_id, str(each.xcoms.get("status") or each.state or ""), each.started,

@@ -9,6 +9,7 @@ import pkgutil
 import subprocess
 import sys
 from importlib.metadata import distribution, entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ import clinker_provider
 from clinker_provider.get_provider_info import get_provider_info
 
 INFO = get_provider_info()
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
 
 def test_entry_point_gives_it_under_the_name_of_the_distribution() -> None:
@@ -35,6 +37,44 @@ def test_it_follows_the_schema_of_airflow() -> None:
         (importlib.resources.files("airflow") / "provider_info.schema.json").read_text(encoding="utf-8")
     )
     jsonschema.validate(INFO, schema)
+
+
+@pytest.mark.airflow
+def test_it_follows_the_stricter_schema_of_a_provider_in_airflows_own_repository() -> None:
+    import jsonschema
+
+    schema = json.loads((importlib.resources.files("airflow") / "provider.yaml.schema.json").read_text("utf-8"))
+    # Clinker's documentation is in its repository, and has no address of its own.
+    schema["properties"]["integrations"]["items"]["required"].remove("external-doc-url")
+    jsonschema.validate({**INFO, "state": "ready", "source-date-epoch": 0}, schema)
+
+
+def test_guides_are_in_the_repository() -> None:
+    guides = [guide for each in INFO["integrations"] for guide in each["how-to-guide"]]
+    assert guides
+    for guide in guides:
+        assert (REPOSITORY / guide.removeprefix("/")).is_file()
+
+
+def test_every_part_of_the_provider_has_its_key() -> None:
+    assert set(INFO) == {
+        "package-name", "name", "description", "versions", "integrations", "operators", "sensors", "hooks", "triggers",
+        "task-decorators", "notifications", "connection-types", "extra-links", "config",
+    }  # fmt: skip
+    names = {each["integration-name"] for each in INFO["integrations"]}
+    for key in ("operators", "sensors", "hooks", "triggers"):
+        assert {each["integration-name"] for each in INFO[key]} <= names
+
+
+@pytest.mark.airflow
+def test_decorators_notifiers_and_hooks_are_where_it_says() -> None:
+    for path in [
+        *(each["class-name"] for each in INFO["task-decorators"]),
+        *INFO["notifications"],
+        *(each["hook-class-name"] for each in INFO["connection-types"]),
+    ]:
+        module, _, name = path.rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name)), path
 
 
 @pytest.mark.airflow

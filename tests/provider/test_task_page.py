@@ -63,6 +63,14 @@ def test_a_page_says_what_changed_in_the_pipeline() -> None:
         assert sentence in text
 
 
+def test_a_page_says_that_it_has_not_all_reasons_and_not_all_runs() -> None:
+    kept = {"nodes": NODES, "more_reasons": {"reasons": 1, "count": 1200}}
+    text = page.page("etl", "orders", run(on_call=kept), [run("before")])
+    assert "1 more reason, with 1,200 records." in text
+    assert "This one and up to 20 before it." in text
+    assert "more reason" not in page.page("etl", "orders", run(), [])
+
+
 def test_a_run_that_has_told_nothing_has_a_page() -> None:
     text = page.page("etl", "orders", page.Run("now", "running"), [])
     assert "(running) has told nothing yet" in text
@@ -131,11 +139,14 @@ def test_a_task_keeps_it_without_secrets(
     spark.pipeline.write_text(PIPELINE.replace("name: t,", "name: LEAK-node,").replace("input: t", "input: LEAK-node"))
     leaking = {**REASON, "example": {**REASON["example"], "value": "LEAK-node"}}
     nodes = {"LEAK-node": NODES["t"]}
-    job = {"exit": 2, "record": {"dlq_count": 1, "dlq_reasons": [leaking], "nodes": nodes}}
+    more = {"dlq_reasons_more": 3, "dlq_reasons_more_count": 40}
+    job = {"exit": 2, "record": {"dlq_count": 41, "dlq_reasons": [leaking], **more, "nodes": nodes}}
     operator = spark.operator(job, validate="execute", env_vars={"API_TOKEN": "LEAK-node"})
     operator.execute(context)
     kept = context["ti"].pushed["on_call"]
-    assert set(kept) == {"picture", "digests", "nodes"}
+    assert set(kept) == {"picture", "digests", "nodes", "more_reasons"}
+    shown = page.page("d", "run", page.Run("r", "success", xcoms=context["ti"].pushed), [])
+    assert "3 more reasons, with 40 records." in shown
     assert "LEAK" not in str(context["ti"].pushed)
     assert "LEAK" not in caplog.text
     assert "***" in kept["picture"]

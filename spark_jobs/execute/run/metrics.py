@@ -180,12 +180,15 @@ def outcome(
         dlq_reasons=run.reasons.reasons,
         dlq_reasons_more=run.reasons.more,
         dlq_reasons_more_count=run.reasons.more_count,
+        dlq_categories=dict(run.tally.dead_per_category),
         output_files=tuple(file for files in run.output_files.values() for file in files),
         outputs=_outputs(run),
         inputs=_inputs(run),
         metrics_path=path,
         metrics={key: value for key, value in summary.items() if not isinstance(value, dict | list)},
         nodes=_nodes(run),
+        started_at=run.identity.started.isoformat(),
+        phases_ms=_phases(run),
         application_id=run.application.get("application_id"),
         error=error,
     )
@@ -275,10 +278,14 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "correlation": run.correlation,
         "nodes": nodes,
         "stages": run.tally.stages,
-        "phases_ms": {name: int(seconds * 1000) for name, seconds in run.phases.items()},
+        "phases_ms": _phases(run),
         "shuffled_bytes": run.tally.payload_bytes,
         "peak_task_bytes": run.tally.peak_task_bytes,
     }
+
+
+def _phases(run: Facts) -> dict[str, int]:
+    return {name: int(seconds * 1000) for name, seconds in run.phases.items()}
 
 
 def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict[str, Any]:

@@ -46,9 +46,8 @@ def run(folder: Path, once: tuple[str, str] | None = ASKED, **options: Any) -> R
 
 
 def without(record: RunResult) -> dict[str, Any]:
-    return {
-        key: value for key, value in record.to_dict().items() if key not in ("execution_id", "metrics", "taken_from")
-    }
+    measured = ("execution_id", "metrics", "phases_ms", "taken_from")
+    return {key: value for key, value in record.to_dict().items() if key not in measured}
 
 
 def test_an_attempt_ends_as_the_one_before_that_had_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
     from pathlib import Path
 
     from spark_jobs.cxl import schema
     from spark_jobs.diagnostics import diagnostic, source
     from spark_jobs.nodes import binding, node
 
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 #: What one task holds at least: a block of input, its columns, and the bytes of the outputs.
 LEAST_TASK_BYTES = 4 * 1024 * 1024
@@ -175,6 +178,11 @@ class Plan:
         return replace(self, nodes=nodes)
 
     @cached_property
+    def derived(self) -> dict[Hashable, Any]:
+        """What was computed of this plan and is kept with it (see `kept_with_plan`)."""
+        return {}
+
+    @cached_property
     def by_name(self) -> dict[str, PlannedNode]:
         """The nodes by name."""
         return {planned.name: planned for planned in self.nodes}
@@ -197,3 +205,17 @@ class Plan:
             for edge in planned.inputs:
                 found[edge.node].append((planned, edge))
         return found
+
+
+def kept_with_plan(compute: Callable[Concatenate[Plan, _P], _T]) -> Callable[Concatenate[Plan, _P], _T]:
+    """A function of a plan and hashable values that computes once. The plan keeps the result; nobody may change it."""
+
+    @wraps(compute)
+    def kept(plan: Plan, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        key = (compute.__module__, compute.__qualname__, args, tuple(kwargs.items()))
+        if key not in plan.derived:
+            plan.derived[key] = compute(plan, *args, **kwargs)
+        found: _T = plan.derived[key]
+        return found
+
+    return kept

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -18,6 +21,11 @@ import yaml
 from spark_jobs.cli import clinker
 from spark_jobs.cli.cases import command, model, reading, running
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.plan import planner
+from spark_jobs.plan.physical import fragments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parent.parent.parent
 Captured = pytest.CaptureFixture[str]
@@ -162,6 +170,75 @@ def test_errors_of_planning_and_of_the_run(folder: Path, capsys: Captured) -> No
     _cases(folder, "- {name: c, given: {s: [{id: 1}]}, error: something}")
     assert _test() == 1
     assert "is expected to end with an error" in capsys.readouterr().out
+
+
+@pytest.fixture
+def planning(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a pipeline is planned, and its jobs."""
+    counts: Counter[str] = Counter()
+
+    def counting(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            counts[what] += 1
+            return work(*args)
+
+        return counted
+
+    monkeypatch.setattr(planner, "plan_document", counting("plans", planner.plan_document))
+    monkeypatch.setattr(fragments._Builder, "build", counting("jobs", fragments._Builder.build))
+    return counts
+
+
+def _ran(folder: Path, text: str) -> list[command.Result]:
+    return [command.run(case) for case in reading.read(_cases(folder, text), Diagnostics())]
+
+
+def test_cases_of_a_pipeline_share_its_plan_and_the_plan_of_its_jobs(folder: Path, planning: Counter[str]) -> None:
+    one = "- name: number {n}\n  given: {{s: [{{id: {n}, n: 1}}, {{id: {n}, n: x}}]}}\n"
+    one += "  expect: {{small: [{{id: {n}, number: 1, twice: 2}}]}}\n  dead_letters: [{{id: {n}}}]\n"
+    results = _ran(folder, "".join(one.format(n=number) for number in range(8)))
+    assert [result.differences for result in results] == [[]] * 8
+    assert planning == {"plans": 1, "jobs": 1}
+    other = '- name: a text\n  given: {s: {text: "id,n,day\\n1,1,\\n"}}\n'
+    other += "  expect: {small: [{id: 1, number: 1, twice: 2}]}\n"
+    assert [result.differences for result in _ran(folder, other * 2)] == [[], []]
+    assert planning == {"plans": 1, "jobs": 2}
+    variable = "- {name: v, vars: {limit: 1}, given: {s: [{id: 1, n: 1}]}, expect: {small: []}}\n"
+    assert [result.differences for result in _ran(folder, variable * 2)] == [[], []]
+    assert planning == {"plans": 2, "jobs": 3}
+
+
+def test_cases_that_share_a_plan_have_nothing_of_one_another(folder: Path) -> None:
+    results = _ran(
+        folder,
+        """
+        - name: records and dead letters
+          given: {s: [{id: 1, n: 6}, {id: 2, n: x}]}
+          expect: {big: [{id: 1, n: 6, twice: 12}]}
+          dead_letters: [{id: 2}]
+        - name: nothing
+          given: {}
+          expect: {big: [], small: []}
+        - name: others
+          given: {s: [{id: 3, n: 7}]}
+          expect: {big: [{id: 3, n: 7, twice: 14}]}
+        """,
+    )
+    assert [result.differences for result in results] == [[], [], []]
+
+
+def test_a_folder_that_somebody_else_has_made_is_not_used(folder: Path) -> None:
+    good = "- {name: c, given: {s: [{id: 1, n: 6}]}, expect: {big: [{id: 1, n: 6, twice: 12}]}}\n"
+    assert _ran(folder, good)[0].differences == []
+    known = running._FOLDERS[os.getpid()]
+    known.mkdir()
+    (known / "theirs").touch()
+    try:
+        assert _ran(folder, good)[0].differences == []
+        assert running._FOLDERS[os.getpid()] != known
+        assert [path.name for path in known.iterdir()] == ["theirs"]
+    finally:
+        shutil.rmtree(known)
 
 
 _UPDATED = """\

@@ -61,16 +61,19 @@ class _Reached:
 def run(case: Case, *, with_branches: bool = False) -> Result:
     """Run a case and compare; never raises for what people wrote."""
     started = time.perf_counter()
-    setup = running.Setup(case.pipeline, case.path.parent, case.config, tuple(case.config.expect), with_branches)
     ran = None
     try:
-        ran = running.run(setup)
+        ran = running.run(_setup(case, with_branches=with_branches))
         found = comparing.differences(case, ran)
     except running.Unknown as error:
         found = [comparing.Difference(case.place(*error.path), str(error))]
     except OSError as error:
         found = [comparing.Difference(case.span, f"{error.filename}: {error.strerror or error}")]
     return Result(case, found, ran, time.perf_counter() - started)
+
+
+def _setup(case: Case, *, with_branches: bool) -> running.Setup:
+    return running.Setup(case.pipeline, case.path.parent, case.config, tuple(case.config.expect), with_branches)
 
 
 def _is_wanted(case: Case, only: str | None) -> bool:
@@ -83,6 +86,7 @@ def _run_all(cases: Sequence[Case], *, with_branches: bool) -> Iterator[Result]:
     if processes < 2:
         yield from (run(case, with_branches=with_branches) for case in cases)
         return
+    running.prepare(_setup(case, with_branches=with_branches) for case in cases)
     # Forked before anything has run here: they have everything imported, and no thread of Arrow's is lost.
     context = multiprocessing.get_context("fork")
     arguments = (tuple(cases), with_branches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import io
 import json
 import os
@@ -11,6 +13,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from spark_jobs.cli import shown_nodes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
@@ -38,6 +42,15 @@ if TYPE_CHECKING:
 #: What nodes are called that show others' records.
 _SHOWN = "clinker_test_{}"
 _MEMORY = Path("/dev/shm")
+#: What every run loads only when it first needs it.
+_LOADED_BY_RUNS = (
+    "pyarrow.acero",
+    "pyarrow.json",
+    "spark_jobs.cxl.interpreter.interpreter",
+    "spark_jobs.cxl.kernels.kernels",
+    "spark_jobs.formats.json.read",
+    "spark_jobs.formats.json.write",
+)
 
 
 @dataclass
@@ -103,12 +116,28 @@ def _run(setup: Setup) -> Ran:
     if plan is None:
         return ran
     ran.is_planned = True
-    scratch = Path(tempfile.mkdtemp(prefix="clinker-test-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None))
+    scratch = _scratch()
     try:
         _execute(plan, setup, shown, scratch, ran)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return ran
+
+
+#: The folder of this process's cases by its id: a forked process needs one of its own.
+_FOLDERS: dict[int, Path] = {}
+
+
+def _scratch() -> Path:
+    """A new folder, by the same name for all cases of a process, so that they can share plans with its paths."""
+    known = _FOLDERS.get(os.getpid())
+    if known is not None:
+        with contextlib.suppress(FileExistsError):  # another's by now, or could not be removed
+            known.mkdir(mode=0o700)
+            return known
+    made = Path(tempfile.mkdtemp(prefix="clinker-test-", dir=_MEMORY if os.access(_MEMORY, os.W_OK) else None))
+    _FOLDERS[os.getpid()] = made
+    return made
 
 
 def _options(config: model.Case) -> PlanOptions:
@@ -131,6 +160,19 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
     if key not in _PLANS:
         _PLANS[key] = _planned(setup)
     return _PLANS[key]
+
+
+def prepare(setups: Iterable[Setup]) -> None:
+    """Load what runs need and plan the pipelines, for processes that are forked then and would all do the same.
+
+    It opens no files of data and starts no threads.
+    """
+    for name in _LOADED_BY_RUNS:
+        importlib.import_module(name)
+    pa.array([0])  # pyarrow looks for pandas with the first array
+    for setup in setups:
+        with contextlib.suppress(Unknown, OSError):  # the case itself tells of it
+            _planned_once(setup)
 
 
 def _planned(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
@@ -161,25 +203,16 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
     for name in given:
         if name not in plan.sources:
             raise Unknown(f"the pipeline has no source '{name}'", ("given", name))
-    steps: dict[str, Any] = {}
-    for number, (name, source) in enumerate(plan.sources.items()):
-        steps[name] = _source(source, given.get(name), scratch / "in" / str(number), setup.folder)
-    paths = {}
-    for number, (name, output) in enumerate(plan.outputs.items()):
-        path = scratch / "out" / f"{number}.ndjson"
-        paths[shown.get(name, name)] = path
-        steps[name] = shown_nodes.as_lines(output, str(path))
-    nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in plan.nodes)
-    errors = plan.errors
-    if errors.strategy is not plans.Strategy.FAIL_FAST:
-        errors = replace(errors, strategy=plans.Strategy.CONTINUE)
-    target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
-    errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
-    plan = replace(
-        plan, nodes=nodes, errors=errors, metrics_dir=None, storage=replace(plan.storage, staging=None)
-    ).whole
+    folders = {name: scratch / "in" / str(number) for number, name in enumerate(plan.sources)}
+    forms = []
+    for name, source in plan.sources.items():
+        folders[name].mkdir(parents=True)
+        forms.append(_provide(source, given.get(name), folders[name], setup.folder))
+    names = [shown.get(name, name) for name in plan.outputs]
+    paths = {name: scratch / "out" / f"{number}.ndjson" for number, name in enumerate(names)}
+    ready = _ready(plan, tuple(forms), scratch)
     options = RunOptions(threads=1, quiet=True, in_process=True, allow_absolute_paths=True, log_level="error")
-    outcome = executor.execute(plan, options, identity.Identity.new(None, None))
+    outcome = executor.execute(ready, options, identity.Identity.new(None, None))
     ran.error = outcome.result.error
     hidden = set(shown)
     ran.nodes = {
@@ -192,9 +225,34 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
         ran.dead = [entry for path in outcome.result.dlq_paths for entry in work_list.read(Path(path)).entries]
 
 
-def _source(step: SourceStep, given: model.Given | None, folder: Path, beside: Path) -> SourceStep:
-    """A source that reads what a case gives."""
-    folder.mkdir(parents=True)
+@plans.kept_with_plan
+def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.Plan:
+    """The plan with inputs and outputs in a case's folder; cases whose sources have the same forms share it."""
+    steps: dict[str, Any] = {
+        name: _source(source, form) for (name, source), form in zip(plan.sources.items(), forms, strict=True)
+    }
+    for number, (name, output) in enumerate(plan.outputs.items()):
+        steps[name] = shown_nodes.as_lines(output, str(scratch / "out" / f"{number}.ndjson"))
+    nodes = tuple(replace(planned, step=steps.get(planned.name, planned.step)) for planned in plan.nodes)
+    errors = plan.errors
+    if errors.strategy is not plans.Strategy.FAIL_FAST:
+        errors = replace(errors, strategy=plans.Strategy.CONTINUE)
+    target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
+    errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
+    storage = replace(plan.storage, staging=None)
+    return replace(plan, nodes=nodes, errors=errors, metrics_dir=None, storage=storage).whole
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a case gives the records of a source: the file, and whether they are lines of JSON there."""
+
+    path: Path
+    is_rows: bool
+
+
+def _provide(step: SourceStep, given: model.Given | None, folder: Path, beside: Path) -> _Form:
+    """Write what a case gives to a source, where it is not in a file already."""
     if given is not None and (given.text is not None or given.file is not None):
         if not step.file_format.has_files:
             text = f"source '{step.name}' reads a {step.format}, which has no file; give its records as `rows`"
@@ -202,14 +260,22 @@ def _source(step: SourceStep, given: model.Given | None, folder: Path, beside: P
         path = beside / given.file if given.file is not None else folder / "text"
         if given.text is not None:
             path.write_text(given.text, encoding=step.options.encoding or "utf-8")
-        return replace(step, match=FileMatch(path=str(path.absolute())), endpoint=None, passes=())
+        return _Form(path.absolute(), is_rows=False)
     path = folder / f"{step.name.replace('/', '%')}.ndjson"
     rows = given.rows or [] if given is not None else []
     path.write_text("".join(json.dumps(_nested(row), ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return _Form(path, is_rows=True)
+
+
+def _source(step: SourceStep, form: _Form) -> SourceStep:
+    """A source that reads what a case gives."""
+    match = FileMatch(path=str(form.path))
+    if not form.is_rows:
+        return replace(step, match=match, endpoint=None, passes=())
     columns = tuple(replace(column, alias=None) for column in step.columns)
     options = JsonRead(format=JsonLayout.NDJSON, compression=Compression.NONE)
     return replace(
-        step, format="json", options=options, match=FileMatch(path=str(path)), columns=columns, array_paths=(),
+        step, format="json", options=options, match=match, columns=columns, array_paths=(),
         sections=(), layout=None, typed_fields=(), endpoint=None, passes=(),
     )  # fmt: skip
 

@@ -122,6 +122,7 @@ class _Run:
             phases=self.clock.seconds,
             output_files=self.output_files if self.is_published else {},
             dlq_files=self.dlq_files if self.is_published else (),
+            is_one_process=self.options.in_process,
             correlation=self.work.products.correlation if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},
             reasons=self._reasons,

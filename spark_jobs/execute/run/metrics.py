@@ -66,6 +66,7 @@ class Facts:
         phases: the seconds of its phases.
         output_files: the published files of each output.
         dlq_files: the published dead-letter files, the common one first.
+        is_one_process: whether all its tasks ran in this process.
     """
 
     plan: plans.Plan
@@ -77,6 +78,7 @@ class Facts:
     phases: Mapping[str, float]
     output_files: Mapping[str, tuple[str, ...]]
     dlq_files: tuple[str, ...]
+    is_one_process: bool
     #: What is told of the passes of a run with correlation keys.
     correlation: Mapping[str, Any] = field(default_factory=dict)
     #: How far the files of sources have come, see `PassResults.watermarks`.
@@ -97,9 +99,10 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
     """
     finished = datetime.now(UTC)
     folder = _folder(folder, run.plan)
-    document = {**_document(run, finished, exit_code, error), **_summary(run, finished)}
+    summary = _summary(run, finished)
+    document = {**_document(run, finished, exit_code, error), **summary}
     path = _written(folder, run.plan.stores, run.identity, document) if folder else None
-    return replace(outcome(run, finished, exit_code, error, path), document=document)
+    return replace(_outcome(run, summary, exit_code, error, path), document=document)
 
 
 def refused(
@@ -163,7 +166,12 @@ def outcome(
     run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None = None, path: str | None = None
 ) -> Outcome:
     """How a run ended, or will have ended; `path` is that of its metrics file."""
-    summary = _summary(run, finished)
+    return _outcome(run, _summary(run, finished), exit_code, error, path)
+
+
+def _outcome(
+    run: Facts, summary: Mapping[str, Any], exit_code: ExitCode, error: result.RunError | None, path: str | None
+) -> Outcome:
     record = result.RunResult(
         execution_id=run.identity.execution_id,
         exit_code=int(exit_code),
@@ -223,7 +231,7 @@ def _summary(run: Facts, finished: datetime) -> dict[str, Any]:
         "input_bytes": run.tally.input_bytes,
         "spilled_bytes": sum(run.tally.spilled.values()),
         "duration_ms": int((finished - run.identity.started).total_seconds() * 1000),
-        "peak_rss_bytes": processes.peak_rss(),
+        "peak_rss_bytes": processes.own_peak_rss() if run.is_one_process else processes.peak_rss(),
     }
 
 

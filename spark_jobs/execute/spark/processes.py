@@ -18,8 +18,13 @@ def peak_rss() -> int:
     Those that have ended are not counted, nor are executors on other machines. Where the system does not tell of
     processes, it is the driver's alone.
     """
+    return own_peak_rss() + sum(map(_peak_of, _descendants(os.getpid())))
+
+
+def own_peak_rss() -> int:
+    """The most memory that this process has had, in bytes. Unlike `peak_rss` it asks nothing of other processes."""
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return (own if sys.platform == "darwin" else own * _KIB) + sum(map(_peak_of, _descendants(os.getpid())))
+    return own if sys.platform == "darwin" else own * _KIB
 
 
 def forget_peaks() -> None:

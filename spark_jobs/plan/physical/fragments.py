@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_jobs.nodes.terms.needs import Rows, Values
 from spark_jobs.nodes.terms.shape import ExchangeKind, LocalPhase, Role, ShufflePhase
+from spark_jobs.plan import plan as plans
 from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.shape import Stop
-    from spark_jobs.plan import plan as plans
 
 
 MergePaths = tuple[tuple[int, ...], ...]
@@ -133,13 +133,22 @@ def jobs(plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str
             groups in one task, and gives each task the whole build side of a combine.
         laid: the sources whose records are written down as they are read, for tasks of a later job to go on with them.
     """
+    return _jobs(plan, tuple(partitions(planned.name) for planned in plan.nodes), laid)
+
+
+@plans.kept_with_plan
+def _jobs(plan: plans.Plan, partitions: tuple[int, ...], laid: frozenset[str]) -> tuple[Job, ...]:
+    """The jobs of a plan whose nodes' records are spread over so many partitions, node by node."""
     return _Builder(plan, partitions, laid).build()
 
 
 class _Builder:
-    def __init__(self, plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str]) -> None:
+    def __init__(self, plan: plans.Plan, partitions: tuple[int, ...], laid: frozenset[str]) -> None:
         self.plan = plan
-        self.phases = {planned.name: upstream.step(planned).phases(partitions(planned.name)) for planned in plan.nodes}
+        self.phases = {
+            planned.name: upstream.step(planned).phases(count)
+            for planned, count in zip(plan.nodes, partitions, strict=True)
+        }
         self.laid = {name for name in laid if plan.consumers[name]}
         self.numbers = self._numbers()
         #: The first job that can go on with what a node gives.

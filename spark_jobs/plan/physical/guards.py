@@ -15,6 +15,7 @@ from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.records.guarded import OPEN, Guard
 from spark_jobs.nodes.terms.required_columns import NOTHING
+from spark_jobs.plan.plan import kept_with_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     Found = Mapping[str, frozenset[str]]
 
 
+@kept_with_plan
 def of(plan: Plan) -> dict[str, Guard]:
     """What nobody may see at each node into which credentials have gone, by the nodes' names."""
     programs = {planned.name: _programs(planned) for planned in plan.nodes}

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 from spark_jobs.nodes.terms.shape import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection, Container
 
     from spark_jobs.plan.physical.fragments import Job, PhysicalOperator
 
 
-def without(job: Job, unwanted: Container[str]) -> Job:
+def without(job: Job, unwanted: Collection[str]) -> Job:
     """The job without what some nodes do at the ends of its fragments: no records come to them.
 
     What is sent from there, or written down, stays: who gets it waits for messages of all tasks.
     """
+    if not unwanted:
+        return job
     idle: dict[str, bool] = {}
 
     def is_idle(name: str) -> bool:

@@ -13,6 +13,7 @@ from spark_jobs import contract, reasons, result
 from spark_jobs.cli import report, standard_streams
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.printable import printable
+from spark_jobs.disk import durable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,7 +59,7 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
     texts = [f"--- {printable(name)}\n{text}" if len(previews) > 1 else text for name, text in previews]
     try:
         if options.dry_run_output is not None:
-            options.dry_run_output.write_text("".join(texts), encoding="utf-8")
+            durable.replace_text(options.dry_run_output, "".join(texts))
             return []
         sys.stdout.write(_ended("".join(texts)) if options.work_dir else "".join(texts))
         sys.stdout.flush()
@@ -67,8 +68,7 @@ def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnost
     except OSError as error:
         if options.dry_run_output is None:
             standard_streams.discard(sys.stdout)
-        place = options.dry_run_output or "standard output"
-        return [codes.E900.at(None, f"{place}: {error.strerror or error}")]
+        return [codes.E900.at(None, durable.describe(error, "standard output"))]
     return []
 
 
@@ -98,7 +98,8 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
             result.write(Path(options.work_dir), record)
         except OSError as error:
             # The line on standard output tells the scheduler as well.
-            logging.getLogger("clinker").warning("the result record is not written: %s", error)
+            told = durable.describe(error, str(options.work_dir))
+            logging.getLogger("clinker").warning("the result record is not written: %s", told)
 
 
 def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Callable[[str], str]) -> None:
@@ -108,11 +109,10 @@ def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Calla
     from spark_jobs.cli import run_page
 
     try:
-        options.report.write_text(run_page.page(outcome.document, plan, masked), encoding="utf-8")
+        durable.replace_text(options.report, run_page.page(outcome.document, plan, masked))
     except OSError as error:
         # What the run was for is there.
-        reason = error.strerror or error
-        logging.getLogger("clinker").warning("the report is not written: %s: %s", options.report, reason)
+        logging.getLogger("clinker").warning("the report is not written: %s", durable.describe(error))
 
 
 def _tell(outcome: Outcome, options: RunOptions, batch_id: str, masked: Callable[[str], str]) -> None:

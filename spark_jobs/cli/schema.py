@@ -26,9 +26,11 @@ def main(*, of_cases: bool, output: Path | None) -> int:
     if output is None:
         sys.stdout.write(text)
         return ExitCode.SUCCESS
+    from spark_jobs.disk import durable
+
     try:
-        output.write_text(text, encoding="utf-8")
+        durable.replace_text(output, text)
     except OSError as error:
-        sys.stderr.write(f"clinker schema error: {output}: {error.strerror}\n")
+        sys.stderr.write(f"clinker schema error: {durable.describe(error)}\n")
         return ExitCode.IO
     return ExitCode.SUCCESS

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.disk import system_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 #: What file systems answer that have no syncing of folders (SMB, some in user space); the files' own still counts.
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
+
+#: So begin the names of what a run makes for itself, beside its outputs.
+OWN_PREFIX = ".clinker-"
+#: How Arrow closes its words for what the system says.
+_OF_ARROW = "Detail: [errno "
 
 #: More files than these are synced by so many threads, which are given so many at a time.
 _FEW_FILES, _THREADS, _PORTION = 16, 16, 4096
@@ -27,6 +34,8 @@ def describe(error: OSError, place: str = "") -> str:
     if error.filename2 is not None:
         path = f"{path} -> {error.filename2}"
     said = f"{error.strerror or error}{system_errors.remedy(error)}"
+    if error.errno == errno.ENOENT and any(part.startswith(OWN_PREFIX) for part in path.split(os.sep)):
+        said += "; it is the run's own, and somebody has removed or moved its folder: run again"
     return f"{path}: {said}" if path else said
 
 
@@ -38,7 +47,15 @@ def about(path: str | Path) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:
             raise
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        raise of_file(error, path) from error
+
+
+def of_file(error: OSError, path: str | Path) -> OSError:
+    """The same error, which names a file; in the system's words, where a library has put its own around them."""
+    said = error.strerror or str(error)
+    if error.errno and _OF_ARROW in said:
+        said = os.strerror(error.errno)
+    return OSError(error.errno, said, str(path))
 
 
 def sync(path: str | Path) -> None:
@@ -83,6 +100,50 @@ def sync_folders(paths: Iterable[str]) -> None:
     """Wait for the names in several folders."""
     for path in sorted(set(paths)):
         sync_folder(path)
+
+
+def replace_text(path: Path, text: str, newline: str | None = None) -> None:
+    """Write a file for people: it is there as a whole, or stays as it was.
+
+    A link is followed, and the file keeps its rights. What is no regular file, a terminal or a pipe, is written as it
+    is; so is a file in a folder where no other one may be made.
+
+    Args:
+        path: where it goes.
+        text: what will be in it, in UTF-8.
+        newline: what becomes of line ends, as for `open`.
+
+    Raises:
+        OSError: it cannot be written; it names the path.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not target.is_file():
+            _write_text(target, text, newline, "w")
+            return
+        partial = target.with_name(f"{OWN_PREFIX}{uuid.uuid4().hex}.partial")
+        try:
+            _write_text(partial, text, newline, "x")
+            if target.exists():
+                partial.chmod(stat.S_IMODE(target.stat().st_mode))
+            partial.replace(target)
+        except PermissionError:
+            partial.unlink(missing_ok=True)
+            _write_text(target, text, newline, "r+" if target.exists() else "w")
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise of_file(error, path) from error
+
+
+def _write_text(path: Path, text: str, newline: str | None, mode: str) -> None:
+    with path.open(mode, encoding="utf-8", newline=newline) as file:
+        file.write(text)
+        file.flush()
+        if path.is_file():
+            file.truncate()
+            os.fsync(file.fileno())
 
 
 def write_down(path: Path, data: bytes | bytearray) -> None:

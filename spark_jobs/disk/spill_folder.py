@@ -1,8 +1,8 @@
 """The folder that a run spills into: its own, locked while the run lives, and removed with it.
 
 An embedded Spark has such a folder as well, which lives as long as its process. What is killed leaves its folder.
-The next run with the same root removes it, once the kernel says that nobody holds its lock. In the system's
-temporary folder, which belongs to everybody, it has to be old as well.
+The next run with the same root removes it, once the kernel says that nobody holds its lock. A folder gets its name once
+it is locked, so that none with this name is without a lock while its run lives.
 """
 
 from __future__ import annotations
@@ -11,21 +11,25 @@ import os
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import ownership
+from spark_jobs.disk import volumes
 from spark_jobs.disk.locks import FileLock
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 PREFIX = "clinker-spill-"
+#: Folders that are not locked yet begin with this.
+UNLOCKED = f"{PREFIX}new-"
 LOCK = ".lock"
-#: A folder that is younger than this may be about to be locked, in seconds.
+#: What a killed process has started may still write into a folder that is younger than this, in seconds.
 GRACE_S = 5.0
-#: And one that is younger than this stays in the system's temporary folder.
+#: And a folder that is younger than this stays where locks say nothing of it: before it is locked, and on network file
+#: systems, which may keep locks from other machines.
 OLD_S = 3600.0
 #: How long those who still write into a folder are waited for when it is removed, and how often it is tried.
 _WRITERS_S, _PAUSE_S = 3.0, 0.05
@@ -45,26 +49,27 @@ class SpillFolder:
     _lock: FileLock
 
     @classmethod
-    def open(cls, root: str, *, is_configured: bool) -> SpillFolder:
+    def open(cls, root: str) -> SpillFolder:
         """Make and lock a folder; what dead runs of this user left there goes first.
 
         Args:
             root: where, an existing folder.
-            is_configured: whether `storage.spill.dir` names the root.
 
         Raises:
             OSError: the root is missing or not writable.
         """
-        problems = purge(root, GRACE_S if is_configured else OLD_S)
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+        problems = purge(root)
+        made = Path(tempfile.mkdtemp(prefix=UNLOCKED, dir=root))
+        path = made.with_name(PREFIX + made.name.removeprefix(UNLOCKED))
         try:
-            lock = FileLock.exclusive(path / LOCK)
+            lock = FileLock.exclusive(made / LOCK)
             if lock is None:
-                raise BlockingIOError(f"{path} is locked by another process")
+                raise BlockingIOError(f"{made} is locked by another process")
+            made.rename(path)
         except BaseException:
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
             raise
-        return cls(path, tuple(problems), lock)
+        return cls(path, tuple(problems), replace(lock, path=path / LOCK))
 
     def close(self) -> None:
         """Remove the folder with all that is in it; what cannot be removed is left to the next run."""
@@ -85,8 +90,8 @@ class SpillFolder:
         self.close()
 
 
-def purge(root: str, least_age_s: float = GRACE_S) -> list[str]:
-    """Remove this user's spill folders of dead runs from an age on; gives those that could not be removed."""
+def purge(root: str) -> list[str]:
+    """Remove this user's spill folders of dead runs; gives those that could not be removed."""
     try:
         with os.scandir(root) as entries:
             found = sorted(
@@ -95,9 +100,10 @@ def purge(root: str, least_age_s: float = GRACE_S) -> list[str]:
     except OSError as error:
         return [f"{root} is not purged: {error.strerror or error}"]
     problems = []
+    usual_s = OLD_S if volumes.kind(root) is volumes.Kind.NETWORK else GRACE_S
     for path in map(Path, found):
         try:
-            _purge_folder(path, least_age_s)
+            _purge_folder(path, OLD_S if path.name.startswith(UNLOCKED) else usual_s)
         except FileNotFoundError:  # its own run has removed it
             continue
         except OSError as error:

@@ -14,6 +14,12 @@ _OF_VOLUMES = {
     errno.ENOSPC: "; free some space, or remove files where there are too many (df, df -i)",
     errno.EDQUOT: "; free some space, or have the quota raised",
 }
+#: And these words for a file that may not be touched, and for one that cannot be reached through a folder.
+_OF_RIGHTS = {
+    errno.EACCES: "; the user that runs this needs rights to it, and to pass through the folders that hold it (ls -ld)",
+    errno.EPERM: "; the user that runs this may not do that to it (ls -ld, lsattr)",
+    errno.EROFS: "; the volume is mounted for reading alone: choose another one, or mount it for writing too",
+}
 
 
 def is_system_wide(error: BaseException | None) -> bool:
@@ -23,4 +29,4 @@ def is_system_wide(error: BaseException | None) -> bool:
 
 def remedy(error: OSError) -> str:
     """What to do, to stand behind the system's words; empty where they say enough."""
-    return {**_OF_NO_FILE, **_OF_VOLUMES}.get(error.errno or 0, "")
+    return {**_OF_NO_FILE, **_OF_VOLUMES, **_OF_RIGHTS}.get(error.errno or 0, "")

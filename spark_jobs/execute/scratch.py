@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.disk import volumes
+from spark_jobs.disk import durable, volumes
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.scan import files
 from spark_jobs.stores import location
@@ -162,11 +162,13 @@ def drop_copies() -> None:
 
 
 class ArrowFile:
-    """A file of Arrow batches on its way; `size` is known when it is closed."""
+    """A file of Arrow batches on its way, whose failures name it; `size` is known when it is closed."""
 
     def __init__(self, path: str, schema: pa.Schema, options: pa.ipc.IpcWriteOptions | None = None) -> None:
-        self._sink = _sink(path)
-        self._writer = pa.ipc.new_file(self._sink, schema, options=options)
+        self._path = path
+        with durable.about(path):
+            self._sink = _sink(path)
+            self._writer = pa.ipc.new_file(self._sink, schema, options=options)
         self.size = 0
 
     def __enter__(self) -> ArrowFile:
@@ -177,17 +179,20 @@ class ArrowFile:
 
     def write_batch(self, batch: pa.RecordBatch, metadata: dict[bytes, str] | None = None) -> None:
         """Append a batch."""
-        self._writer.write_batch(batch, metadata)
+        with durable.about(self._path):
+            self._writer.write_batch(batch, metadata)
 
     def write_table(self, table: pa.Table) -> None:
         """Append batches."""
-        self._writer.write_table(table)
+        with durable.about(self._path):
+            self._writer.write_table(table)
 
     def close(self) -> None:
         """Write the footer."""
-        self._writer.close()
-        self.size = self._sink.tell()
-        self._sink.close()
+        with durable.about(self._path):
+            self._writer.close()
+            self.size = self._sink.tell()
+            self._sink.close()
 
 
 def _sink(path: str) -> pa.NativeFile:

@@ -5,6 +5,7 @@ Arrow is loaded when a local file is opened: plans look for files and open none.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager, nullcontext
@@ -249,7 +250,7 @@ def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "file not found"
     if isinstance(error, PermissionError) or "Permission denied" in str(error):
-        return "permission denied"
+        return f"permission denied{system_errors.remedy(PermissionError(errno.EACCES, str(error)))}"
     if isinstance(error, IsADirectoryError) or "not a regular file" in str(error):
         return "is not a file"
     return f"cannot be read: {error}{system_errors.remedy(error)}"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import re2
 
+from spark_jobs.disk import system_errors
 from spark_jobs.scan import bookmarks
 from spark_jobs.scan.files import FormatError, InputFile, RealPaths, refused
 from spark_jobs.stores import location as locations
@@ -243,7 +244,7 @@ def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
     except FileNotFoundError:
         raise FormatError(f"discovery failed: file not found{_hint(path)}", path, "E216") from None
     except OSError as error:
-        raise FormatError(f"discovery failed: {error.strerror}", path, "E216") from error
+        raise FormatError(f"discovery failed: {error.strerror}{system_errors.remedy(error)}", path, "E216") from error
     if not stat.S_ISREG(status.st_mode):
         raise FormatError("discovery failed: is not a file", path, "E216")
     return _of(path, str(where), status)
@@ -357,7 +358,8 @@ def _entries(root: Path, inner: str) -> list[tuple[str, bool]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise FormatError(f"the folder cannot be read: {error.strerror}", inner or str(root)) from error
+        told = f"the folder cannot be read: {error.strerror}{system_errors.remedy(error)}"
+        raise FormatError(told, inner or str(root)) from error
 
 
 def _component(part: str) -> re.Pattern[str]:

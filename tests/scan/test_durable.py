@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +16,10 @@ import pytest
 from spark_jobs.disk import durable
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+
+RIGHTS = "the user that runs this needs rights to it, and to pass through the folders that hold it (ls -ld)"
 
 
 def made(folder: Path, count: int) -> list[str]:
@@ -45,3 +54,76 @@ def test_a_file_that_cannot_be_synced_is_named(tmp_path: Path, count: int) -> No
     with pytest.raises(FileNotFoundError) as raised:
         durable.sync_files(paths)
     assert raised.value.filename == paths[1]
+
+
+def test_words_of_a_library_around_those_of_the_system_are_left_out() -> None:
+    said = "Error writing bytes to file. Detail: [errno 28] No space left on device"
+    with pytest.raises(OSError, match=r"No space") as raised, durable.about("/out/part"):
+        raise OSError(28, said)
+    assert durable.describe(raised.value).startswith("/out/part: No space left on device; free some space")
+
+
+@pytest.fixture
+def limited() -> Iterator[None]:
+    """Files have ten bytes at most: as real as a full disk, the system itself refuses the write."""
+    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("old", ["old", None])
+def test_a_file_for_people_is_there_as_a_whole_or_stays_as_it_was(
+    tmp_path: Path, old: str | None, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "report.html"
+    if old is not None:
+        path.write_text(old)
+    request.getfixturevalue("limited")
+    with pytest.raises(OSError, match="File too large") as raised:
+        durable.replace_text(path, "longer than it may be")
+    assert raised.value.filename == str(path)
+    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == ({path.name: old} if old else {})
+    durable.replace_text(path, "short\n", newline="\r\n")
+    assert [*tmp_path.iterdir()] == [path]
+    assert path.read_bytes() == b"short\r\n"
+
+
+def test_a_file_for_people_keeps_its_rights_and_a_link_its_target(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link = tmp_path / "far/report", tmp_path / "report"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    durable.replace_text(link, "new")
+    assert (link.is_symlink(), target.read_text(), stat.S_IMODE(target.stat().st_mode)) == (True, "new", 0o640)
+
+
+def test_text_for_a_pipe_goes_into_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", str(tmp_path / "pipe")], stdout=subprocess.PIPE) as reader:
+        durable.replace_text(tmp_path / "pipe", "text")
+        assert reader.communicate()[0] == b"text"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize(("name", "text"), [("theirs", "new"), ("absent", None)])
+def test_a_file_in_a_folder_where_none_may_be_made_is_written_where_it_is(
+    name: str, text: str | None, tmp_path: Path
+) -> None:
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    (tmp_path / "theirs").write_text("older text")
+    os.chown(tmp_path / "theirs", 65534, 65534)
+    program = (
+        "import os, sys; from pathlib import Path; from spark_jobs.disk import durable; os.setgid(65534); "
+        "os.setuid(65534)\ntry: durable.replace_text(Path(sys.argv[1]), 'new')\n"
+        "except OSError as error: sys.exit(durable.describe(error))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / name)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ("" if text else f"{tmp_path / name}: Permission denied; {RIGHTS}")
+    assert (tmp_path / "theirs").read_text() == (text or "older text")
+    assert [*tmp_path.iterdir()] == [tmp_path / "theirs"]

@@ -15,6 +15,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import render
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.printable import printable
+from spark_jobs.disk import durable
 from spark_jobs.execute.spark import cores
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def main(options: Options) -> int:
     if options.update:
         results = _updated(results)
     if options.junit:
-        options.junit.write_text(junit.document(results), encoding="utf-8")
+        durable.replace_text(options.junit, junit.document(results))
     if options.coverage:
         sys.stdout.write("".join(f"{line}\n" for line in _coverage(reached)))
     failed = sum(bool(result.differences) for result in results)
@@ -186,7 +187,7 @@ def _updated(results: Sequence[Result]) -> list[Result]:
         text = mine[0].case.file.text
         new = writing.updated(text, [(result.case, result.ran) for result in mine if result.ran is not None])
         if new != text:
-            path.write_text(new, encoding="utf-8")
+            durable.replace_text(path, new)
             sys.stdout.write(f"updated {printable(str(path))}\n")
         names = {result.case.name for result in mine}
         again = [run(case) for case in reading.read(path, Diagnostics()) if case.name in names]

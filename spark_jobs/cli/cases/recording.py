@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cli import shown_nodes
 from spark_jobs.cli.cases import model, running, writing
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.disk import durable
 from spark_jobs.execute import identity
 from spark_jobs.execute.dlq import reading_again, work_list
 from spark_jobs.execute.run import executor
@@ -54,10 +55,10 @@ def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
     text = writing.case(name, given, ran, list(plan.outputs))
     if path.exists():
         before = path.read_text(encoding="utf-8")
-        path.write_text(before.rstrip("\n") + f"\n\n{text}", encoding="utf-8")
+        durable.replace_text(path, before.rstrip("\n") + f"\n\n{text}")
     else:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(f"pipeline: ../{pipeline.name}\n\ncases:\n{text}", encoding="utf-8")
+        durable.replace_text(path, f"pipeline: ../{pipeline.name}\n\ncases:\n{text}")
     return path
 
 

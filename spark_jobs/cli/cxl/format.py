@@ -67,7 +67,9 @@ def _difference(text: Text, formatted: str) -> str:
 def _replace(file: str, before: str, after: str) -> None:
     if before == after:
         return
+    from spark_jobs.disk import durable
+
     try:
-        Path(file).write_text(after, encoding="utf-8", newline="\n")
+        durable.replace_text(Path(file), after, newline="\n")
     except OSError as error:
-        raise InputError(f"cannot write '{file}': {error.strerror or error}") from None
+        raise InputError(f"cannot write {durable.describe(error)}") from None

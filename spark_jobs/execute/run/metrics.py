@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import contract, result
+from spark_jobs.disk import durable
 from spark_jobs.execute import logs
 from spark_jobs.execute.dlq.reasons import ReasonSummary
 from spark_jobs.execute.spark import cores, processes
@@ -379,8 +380,11 @@ def _written(folder: str, stores: StoreSettings, identity: Identity, document: d
             _write(path, identity, text)
         else:
             opening.writable(stores.resolved()).put(path, text.encode("ascii"))
-    except OSError as error:
+    except StoreError as error:
         logs.LOG.warning("metrics are not written: %s", error)
+        return None
+    except OSError as error:
+        logs.LOG.warning("metrics are not written: %s", durable.describe(error, folder))
         return None
     except location.BadLocation as error:
         logs.LOG.warning("metrics are not written: %s: %s", location.without_credentials(folder), error.message)

@@ -313,7 +313,7 @@ def _shuffle_folder(spill_dir: str | None) -> str:
     The JVM and its session serve every run of the process, so the folder stays as long as that, and what a killed JVM
     leaves goes with it. What is left of a killed process goes with the next run that has the same `storage.spill.dir`.
     """
-    folder = SpillFolder.open(spill_dir or tempfile.gettempdir(), is_configured=spill_dir is not None)
+    folder = SpillFolder.open(spill_dir or tempfile.gettempdir())
     atexit.register(folder.close)
     _shuffle_folders.append(str(folder.path))
     return str(folder.path)

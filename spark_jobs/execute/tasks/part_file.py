@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.disk import durable
 from spark_jobs.execute import scratch
 from spark_jobs.stores.refusals import StoreError
 
@@ -58,7 +59,7 @@ class PartFile:
         except StoreError:
             raise  # it says where it is
         except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), self.path) from error
+            raise durable.of_file(error, self.path) from error
 
 
 def mapped(path: str, fields: Sequence[int] | None = None, *, is_whole: bool = False) -> pa.ipc.RecordBatchFileReader:

@@ -51,7 +51,7 @@ class Settings:
 @contextmanager
 def folder(storage: Storage) -> Iterator[Settings]:
     """A run's spill folder while it runs."""
-    with SpillFolder.open(storage.spill_root, is_configured=storage.spill_dir is not None) as made:
+    with SpillFolder.open(storage.spill_root) as made:
         for problem in made.problems:
             logs.LOG.warning("%s", problem)
         yield Settings(str(made.path), storage.spill_cap_bytes, storage.compress, volumes.reach())

@@ -19,7 +19,7 @@ from pathlib import Path
 from spark_jobs import ownership
 from spark_jobs.disk import durable, locks
 
-PREFIX = ".clinker-"
+PREFIX = durable.OWN_PREFIX
 LOCK = "lock"
 #: In each lock; older runs have written the same.
 MARK = b"the staging folder of a clinker run\n"

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from spark_jobs.disk import durable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
+ROOT = Path(__file__).parents[2]
 RIGHTS = "the user that runs this needs rights to it, and to pass through the folders that hold it (ls -ld)"
 
 
@@ -63,31 +57,35 @@ def test_words_of_a_library_around_those_of_the_system_are_left_out() -> None:
     assert durable.describe(raised.value).startswith("/out/part: No space left on device; free some space")
 
 
-@pytest.fixture
-def limited() -> Iterator[None]:
-    """Files have ten bytes at most: as real as a full disk, the system itself refuses the write."""
-    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+#: A limit on the size of files is as real as a full disk: the system itself refuses the write.
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+from spark_jobs.disk import durable
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+try:
+    durable.replace_text(Path(sys.argv[1]), sys.argv[2])
+except OSError as error:
+    sys.exit(durable.describe(error))
+"""
 
 
 @pytest.mark.parametrize("old", ["old", None])
-def test_a_file_for_people_is_there_as_a_whole_or_stays_as_it_was(
-    tmp_path: Path, old: str | None, request: pytest.FixtureRequest
-) -> None:
+def test_a_file_for_people_is_there_as_a_whole_or_stays_as_it_was(tmp_path: Path, old: str | None) -> None:
     path = tmp_path / "report.html"
     if old is not None:
         path.write_text(old)
-    request.getfixturevalue("limited")
-    with pytest.raises(OSError, match="File too large") as raised:
-        durable.replace_text(path, "longer than it may be")
-    assert raised.value.filename == str(path)
-    assert {each.name: each.read_text() for each in tmp_path.iterdir()} == ({path.name: old} if old else {})
-    durable.replace_text(path, "short\n", newline="\r\n")
-    assert [*tmp_path.iterdir()] == [path]
-    assert path.read_bytes() == b"short\r\n"
+    command = [sys.executable, "-c", LIMITED, str(path)]
+    for text, said in (("longer than it may be", f"{path}: File too large"), ("short", "")):
+        done = subprocess.run([*command, text], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.stderr.strip() == said
+        expected = old if said else text
+        assert {each.name: each.read_text() for each in tmp_path.iterdir()} == (
+            {} if expected is None else {path.name: expected}
+        )
+    durable.replace_text(path, "line\n", newline="\r\n")
+    assert path.read_bytes() == b"line\r\n"
 
 
 def test_a_file_for_people_keeps_its_rights_and_a_link_its_target(tmp_path: Path) -> None:
@@ -123,7 +121,7 @@ def test_a_file_in_a_folder_where_none_may_be_made_is_written_where_it_is(
         "except OSError as error: sys.exit(durable.describe(error))"
     )
     command = [sys.executable, "-c", program, str(tmp_path / name)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ("" if text else f"{tmp_path / name}: Permission denied; {RIGHTS}")
     assert (tmp_path / "theirs").read_text() == (text or "older text")
     assert [*tmp_path.iterdir()] == [tmp_path / "theirs"]

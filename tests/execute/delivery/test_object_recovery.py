@@ -16,12 +16,14 @@ from spark_jobs.stores import s3 as s3_store
 from spark_jobs.stores.settings import StoreSettings
 from tests.execute import pipelines, without_spark
 from tests.execute.delivery.test_object_outputs import published, run
+from tests.stores.faults import Fault, between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from tests.object_store import Bucket
+    from tests.stores.faults import Request
 
 #: A process that is forked and killed takes a second or two. With 1 each request is a place to die at, for ten minutes.
 STEP = int(os.environ.get("CLINKER_TEST_STEP", "29"))
@@ -139,6 +141,49 @@ def test_a_death_in_recovery_is_recovered_too(s3: Bucket, tmp_path: Path, monkey
         if not killed:
             break
     assert at > 20
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (400, "ExpiredToken", "renew them"),
+        (403, "RequestTimeTooSkewed", "set it"),
+        (400, "AuthorizationHeaderMalformed", "set storage.s3.region"),
+        (403, "AccessDenied", "the credentials of this machine need s3:"),
+    ],
+)
+def test_a_store_that_refuses_from_some_request_on_is_reported_and_nothing_is_half_written(
+    status: int, code: str, says: str, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path, "out")
+    assert pipelines.run(tmp_path).result.error is None
+    new = small(pipelines.outputs(tmp_path))
+    prepare(tmp_path, s3.uri("out"))
+    for name, text in OLD.items():
+        s3.put(f"out/{name}", text)
+    states = set[str]()
+    with between(s3.endpoint) as proxy:
+        for at in itertools.count(len(code) % STEP, STEP):
+            first = len(proxy.requests) + at
+
+            def refused(request: Request, first: int = first) -> Fault | None:
+                return Fault(status, code) if request.number >= first else None
+
+            proxy.rule = refused
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+                error = run(tmp_path, force=True).error
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(lease, "LEASE_S", -1)
+                recovered(s3)
+            found = small(published(s3))
+            assert found in (OLD, new), at
+            states.add("old" if found == OLD else "new")
+            if found == new:  # All files were there, and at most the removal of the rest was refused.
+                assert error is None
+                break
+            assert (error.code, says in error.message) == ("E910", True), error
+    assert states == {"old", "new"}
 
 
 def test_a_living_run_is_left_alone(s3: Bucket) -> None:

@@ -39,6 +39,10 @@ class Tuning:
         name_pack_bytes: bytes of records that a task searches for undeclared columns.
         name_sample_bytes: the first records of files are a sample only if files have more bytes than this on average.
         name_sample_records: records of each file that are a sample.
+        driver_heads: up to so many beginnings of objects are fetched by the driver alone.
+        head_batch: beginnings of objects that the driver holds at once, where tasks fetch them.
+        head_batch_bytes: the bytes of these.
+        head_pack: beginnings of objects that a task fetches.
         json_portion_bytes: bytes of a JSON file whose records are read at once.
         json_quick_lines: up to so many lines of JSON are read one by one rather than in columns.
         json_names_bytes: up to so many bytes of JSON are searched for undeclared names line by line.
@@ -66,6 +70,10 @@ class Tuning:
     name_pack_bytes: int = 16 << 20
     name_sample_bytes: int = 4 << 20
     name_sample_records: int = 512
+    driver_heads: int = 2_000
+    head_batch: int = 8_192
+    head_batch_bytes: int = 64 << 20
+    head_pack: int = 256
     json_portion_bytes: int = 1 << 20
     json_quick_lines: int = 8
     json_names_bytes: int = 16 << 10

@@ -1,4 +1,4 @@
-"""The names of undeclared columns that only records tell: looked for part by part, wherever that is done."""
+"""The names of undeclared columns that only records tell: searched part by part, in this process or by tasks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from spark_jobs.formats import splits
+from spark_jobs.scan import files as input_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from spark_jobs.formats.columns import ColumnTracker, FilePlan
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.splits import Split
+    from spark_jobs.scan.files import InputFile
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,10 @@ class Part:
 
 
 class Search(Protocol):
-    """Looks for names, wherever that is done."""
+    """Looks into files before a run reads them: in this process or by tasks."""
+
+    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+        """Within, the beginnings of those files that are objects are fetched before a reader looks at them."""
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
         """The parts that are looked at now, at most one of each file, where reading records will tell of other names.
@@ -57,7 +63,11 @@ def names_of(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
 
 
 class SearchHere:
-    """Looks for all names in this process."""
+    """Looks into all files in this process."""
+
+    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+        """Threads fetch beginnings."""
+        return input_files.ahead(files)
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> None:
         """All parts are looked at."""

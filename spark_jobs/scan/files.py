@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,7 +20,7 @@ from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     import pyarrow as pa
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from spark_jobs.stores.reading import ObjectReader
     from spark_jobs.stores.settings import StoreSettings
 
+#: So many small objects are fetched before a task reads them: it waits once for all of them, and not for each.
+_SMALL_WAITING = 16
 #: The diagnostic of a file that changed.
 CHANGED = "E907"
 #: The diagnostic of a store that refuses or fails.
@@ -207,18 +210,71 @@ def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
 
 def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     """Within, the beginnings of those files that are objects are fetched a little before somebody looks at them."""
-    objects = [each for each in files if each.is_object and each.size]
+    objects = objects_of(files)
     if not objects:
         return nullcontext()
-    from spark_jobs.stores import heads, opening
+    from spark_jobs.stores import heads
 
-    def fetched(file: InputFile) -> bytes:
-        assert file.stores is not None
-        place = location.parse(file.path)
-        store = opening.store(place.scheme, file.stores)
-        return store.fetch(place, 0, min(file.size, heads.HEAD_BYTES), file.version)
+    return heads.ahead([(each.path, each.version, partial(_beginning, each)) for each in objects])
 
-    return heads.ahead([(each.path, each.version, partial(fetched, each)) for each in objects])
+
+def small_ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
+    """Within, those files that are small objects are fetched as a whole before they are read, in this order."""
+    if not any(each.is_object for each in files):
+        return nullcontext()
+    from spark_jobs.stores import heads, reading
+
+    small = dict.fromkeys(each for each in objects_of(files) if each.size <= reading.LEAST_BYTES)
+    wanted = [(each.path, each.version, partial(_fetched, each, each.size)) for each in small]
+    return heads.ahead(wanted, _SMALL_WAITING)
+
+
+def ahead_in_batches(
+    batches: Sequence[Sequence[InputFile]], fetch: Callable[[Sequence[InputFile]], Sequence[bytes | StoreError]]
+) -> AbstractContextManager[None]:
+    """Within, the beginnings of objects are fetched batch by batch, as `beginnings` does it."""
+    from spark_jobs.stores import heads
+
+    keys = [[(each.path, each.version) for each in batch] for batch in batches]
+    return heads.batches(keys, lambda number: fetch(batches[number]))
+
+
+def objects_of(files: Sequence[InputFile]) -> list[InputFile]:
+    """Those of some files that are objects with bytes in them."""
+    return [each for each in files if each.is_object and each.size]
+
+
+def beginnings(files: Sequence[InputFile]) -> list[bytes | StoreError]:
+    """The beginnings of some objects, or why they cannot be read, in the order of the objects."""
+    from spark_jobs.stores import heads
+
+    def answer(file: InputFile) -> bytes | StoreError:
+        try:
+            return _beginning(file)
+        except StoreError as error:
+            return error
+
+    with ThreadPoolExecutor(heads.THREADS) as threads:
+        return [*threads.map(answer, files)]
+
+
+def beginning_bytes(file: InputFile) -> int:
+    """The bytes of an object's beginning."""
+    from spark_jobs.stores import heads
+
+    return min(file.size, heads.HEAD_BYTES)
+
+
+def _beginning(file: InputFile) -> bytes:
+    return _fetched(file, beginning_bytes(file))
+
+
+def _fetched(file: InputFile, end: int) -> bytes:
+    from spark_jobs.stores import opening
+
+    assert file.stores is not None
+    place = location.parse(file.path)
+    return opening.store(place.scheme, file.stores).fetch(place, 0, end, file.version)
 
 
 @contextmanager

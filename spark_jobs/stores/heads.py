@@ -1,4 +1,8 @@
-"""The beginnings of many objects, fetched by several threads a little ahead of whoever looks at them one by one."""
+"""The beginnings of many objects, fetched ahead of the reader that looks at them one by one.
+
+Threads of this process fetch them one at a time. Each request costs a client written in Python some milliseconds of
+processor time, so tasks fetch them in batches where there are thousands.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +10,31 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-#: The bytes of a beginning, how many are fetched at a time, and how many may wait to be looked at.
+#: The bytes of a beginning, how many requests are on their way at a time, and how many answers may wait for a reader.
 HEAD_BYTES = 64 << 10
 THREADS = 32
 MOST_WAITING = 128
 
 #: A beginning: the URI and version of its object, and what fetches it.
 Head = tuple[str, str, "Callable[[], bytes]"]
+#: A beginning that was fetched, or why it cannot be.
+Answer = bytes | StoreError
 
 
 class _Fetcher:
     """Fetches beginnings in order, so many ahead of those that were taken; several threads may take them."""
 
-    def __init__(self, heads: Sequence[Head], threads: ThreadPoolExecutor) -> None:
+    def __init__(self, heads: Sequence[Head], threads: ThreadPoolExecutor, most_waiting: int) -> None:
         self._left = deque(heads)
+        self._most_waiting = most_waiting
         self._threads = threads
         self._waiting: dict[tuple[str, str], Future[bytes]] = {}
         #: Whoever wanted these did not wait for their turn.
@@ -34,7 +43,7 @@ class _Fetcher:
         self._fill()
 
     def _fill(self) -> None:
-        while self._left and len(self._waiting) < MOST_WAITING:
+        while self._left and len(self._waiting) < self._most_waiting:
             uri, version, fetch = self._left.popleft()
             if (uri, version) not in self._passed:
                 self._waiting[uri, version] = self._threads.submit(fetch)
@@ -50,7 +59,35 @@ class _Fetcher:
         return found.result()
 
 
-_FETCHERS: list[_Fetcher] = []
+class _BatchFetcher:
+    """Fetches beginnings batch by batch, and holds one batch; several threads may take them."""
+
+    def __init__(self, batches: Sequence[Sequence[tuple[str, str]]], fetch: Callable[[int], Sequence[Answer]]) -> None:
+        self._batches = batches
+        self._fetch = fetch
+        self._batch_of = {key: number for number, batch in enumerate(batches) for key in batch}
+        self._held: dict[tuple[str, str], Answer] = {}
+        self._fetched = -1
+        self._lock = threading.Lock()
+
+    def take(self, uri: str, version: str) -> bytes | None:
+        """See `_Fetcher.take`."""
+        with self._lock:
+            number = self._batch_of.get((uri, version), -1)
+            if number > self._fetched:
+                self._held = dict(zip(self._batches[number], self._fetch(number), strict=True))
+                self._fetched = number
+            found = self._held.pop((uri, version), None)
+        if isinstance(found, StoreError):
+            raise found
+        return found
+
+
+class _Source(Protocol):
+    def take(self, uri: str, version: str) -> bytes | None: ...
+
+
+_FETCHERS: list[_Source] = []
 
 
 def take(uri: str, version: str) -> bytes | None:
@@ -63,16 +100,40 @@ def take(uri: str, version: str) -> bytes | None:
 
 
 @contextmanager
-def ahead(heads: Sequence[Head]) -> Iterator[None]:
-    """Within, the beginnings of some objects are fetched ahead, in this order."""
+def ahead(heads: Sequence[Head], most_waiting: int = MOST_WAITING) -> Iterator[None]:
+    """Within, the beginnings of some objects are fetched ahead, in this order.
+
+    Args:
+        heads: the beginnings.
+        most_waiting: so many are fetched before somebody looks at them.
+    """
     if len(heads) < 2:
         yield
         return
-    threads = ThreadPoolExecutor(THREADS, "clinker-heads")
-    fetcher = _Fetcher(heads, threads)
-    _FETCHERS.append(fetcher)
+    threads = ThreadPoolExecutor(min(THREADS, most_waiting), "clinker-heads")
+    try:
+        with _taken_from(_Fetcher(heads, threads, most_waiting)):
+            yield
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def batches(keys: Sequence[Sequence[tuple[str, str]]], fetch: Callable[[int], Sequence[Answer]]) -> Iterator[None]:
+    """Within, the beginnings of some objects are fetched batch by batch.
+
+    Args:
+        keys: the URIs and versions of the objects of each batch, in the order in which they will be looked at.
+        fetch: gives the beginnings of the batch with a number, or why one cannot be read.
+    """
+    with _taken_from(_BatchFetcher(keys, fetch)):
+        yield
+
+
+@contextmanager
+def _taken_from(source: _Source) -> Iterator[None]:
+    _FETCHERS.append(source)
     try:
         yield
     finally:
-        _FETCHERS.remove(fetcher)
-        threads.shutdown(wait=False, cancel_futures=True)
+        _FETCHERS.remove(source)

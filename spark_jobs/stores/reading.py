@@ -108,7 +108,9 @@ class ObjectReader:
         else:
             self._left, self._left_at = self._held, self._held_at
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] <= self._at < ahead[1]:
+        if self._size <= LEAST_BYTES:
+            self._held, self._held_at = self._fetch(0, self._size), 0
+        elif ahead is not None and ahead[0] <= self._at < ahead[1]:
             self._held, self._held_at = ahead[2].result(), ahead[0]
         else:
             if ahead is not None:

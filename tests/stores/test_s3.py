@@ -124,6 +124,17 @@ def test_nothing_beyond_what_is_expected_is_fetched(s3: Bucket, proxy: Proxy) ->
 # ---- faults
 
 
+@pytest.mark.parametrize(("size", "requests"), [(reading.LEAST_BYTES, 1), (reading.LEAST_BYTES + 1, 2)])
+def test_a_small_object_is_fetched_as_a_whole(size: int, requests: int, s3: Bucket, proxy: Proxy) -> None:
+    s3.put("a.bin", DATA[:size])
+    with opened(s3, "a.bin", proxy) as reader:
+        reader.seek(size - 8)
+        assert reader.read(8) == DATA[size - 8 : size]
+        reader.seek(10)
+        assert reader.read(100) == DATA[10:110]
+    assert len(proxy.requests) == requests
+
+
 def test_what_fails_for_the_moment_is_tried_again(s3: Bucket, proxy: Proxy) -> None:
     s3.put("a.bin", DATA)
     faults = [

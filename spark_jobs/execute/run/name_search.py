@@ -7,33 +7,40 @@ tasks of their own.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import names
+from spark_jobs.scan import files as input_files
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
 
     from spark_jobs.formats.names import Part
     from spark_jobs.formats.reader import Reader
+    from spark_jobs.scan.files import InputFile
+    from spark_jobs.stores.refusals import StoreError
     from spark_jobs.tuning import Tuning
+
+    _Item = TypeVar("_Item")
 
 #: Of so many files the first records are a sample.
 _SAMPLE_FILES = 64
 
 
 class NameSearch:
-    """Finds names by tasks where there is much to read; see `names.Search`.
+    """Looks into files by tasks where there is much to read; see `names.Search`.
 
     Args:
         session: gives the Spark session, once it is open.
-        tuning: how many bytes are searched here, and by a task; what is a sample.
+        tuning: how much is read here, and how much by a task; how large a sample is.
         samples: whether a look at the first records is enough where reading tells of others.
     """
 
@@ -41,6 +48,19 @@ class NameSearch:
         self._session = session
         self._tuning = tuning
         self._samples = samples
+
+    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+        """Threads of the driver fetch the beginnings of objects, and tasks where there are very many."""
+        objects = input_files.objects_of(files)
+        if len(objects) <= self._tuning.driver_heads:
+            return input_files.ahead(files)
+        batches = _packs(objects, input_files.beginning_bytes, self._tuning.head_batch_bytes, self._tuning.head_batch)
+        return input_files.ahead_in_batches(batches, self._beginnings)
+
+    def _beginnings(self, files: Sequence[InputFile]) -> list[bytes | StoreError]:
+        packs = _packs(files, input_files.beginning_bytes, self._tuning.head_batch_bytes, self._tuning.head_pack)
+        found = spread.spread(self._session(), input_files.beginnings, packs)
+        return [answer for of_pack in found for answer in of_pack]
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
         """The first records of the first files, where files are large and reading them tells of other names."""
@@ -62,23 +82,29 @@ class NameSearch:
         if all(part.most_records for part in parts) or _size(parts) <= self._tuning.driver_name_bytes:
             return names.search_here(reader, parts)
         # A file that cannot be read ends the run with these words; trying it again would not help.
-        packs = _packs(parts, self._tuning.name_pack_bytes)
+        packs = _packs(parts, _part_bytes, self._tuning.name_pack_bytes)
         found = spread.spread(self._session(), partial(names.names_of, reader), packs, told=(FormatError,))
         return [leaves for of_pack in found for leaves in of_pack]
 
 
 def _size(parts: Sequence[Part]) -> int:
-    return sum(part.split.end - part.split.start for part in parts)
+    return sum(map(_part_bytes, parts))
 
 
-def _packs(parts: Sequence[Part], most: int) -> list[tuple[Part, ...]]:
-    """The parts by tasks: small neighbours together, until they have so many bytes."""
-    packs: list[list[Part]] = []
-    filled = most
-    for part in parts:
-        if filled >= most:
+def _part_bytes(part: Part) -> int:
+    return part.split.end - part.split.start
+
+
+def _packs(
+    items: Sequence[_Item], size: Callable[[_Item], int], most_bytes: int, most: int = sys.maxsize
+) -> list[tuple[_Item, ...]]:
+    """Items in groups: small neighbours together, until a group has so many bytes or items."""
+    packs: list[list[_Item]] = []
+    filled = most_bytes
+    for item in items:
+        if filled >= most_bytes or len(packs[-1]) >= most:
             packs.append([])
             filled = 0
-        packs[-1].append(part)
-        filled += part.split.end - part.split.start
+        packs[-1].append(item)
+        filled += size(item)
     return [tuple(pack) for pack in packs]

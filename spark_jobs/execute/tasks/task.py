@@ -22,7 +22,7 @@ from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
 from spark_jobs.nodes.records import batches, ledger, order
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.scan.files import FormatError
+from spark_jobs.scan.files import FormatError, small_ahead
 from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Task(failing.Failing):
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
         self._pace = _pace(self._meter, places)
-        with self._stoppable(name):
+        with self._stoppable(name), small_ahead([place.file_plan.file for place in places]):
             root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._pace.finish()
@@ -181,7 +181,7 @@ class Task(failing.Failing):
         outcomes: list[reading.SplitOutcome] = []
         root: Source = self._region([name])[0]  # type: ignore[assignment]
         pace = _pace(self._meter, places)
-        with self._stoppable(name):
+        with self._stoppable(name), small_ahead([place.file_plan.file for place in places]):
             for place in places:
                 outcomes.append(reading.SplitOutcome())
                 root.count(place, outcomes[-1])

@@ -14,7 +14,7 @@ from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import META
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
-from spark_jobs.scan.files import FormatError, ahead
+from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -178,7 +178,7 @@ class SourceStep(node.Step):
         Raises:
             FormatError: a file cannot be read, or its columns are refused.
         """
-        with ahead(files):
+        with search.ahead(files):
             if self.endpoint is None:
                 files = unpacking.with_ratios([self._packed(file) for file in files])
             found = self.reader.plan(self.keys, files, on_unmapped, search)

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Kind, Type
+from spark_jobs.formats.typed import nested, records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -151,7 +152,13 @@ def natural(array: pa.Array) -> tuple[pa.Array, Type]:
         return _decimals(array)
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), pa.string()), static
-    return _each(array)
+    found = nested.texts(array, _texts)
+    return _each(array) if found is None else (found, types.ANY)
+
+
+def _texts(array: pa.Array) -> pa.StringArray:
+    """What is inside of values of any kind, as texts; `null` for null."""
+    return pc.fill_null(records.tagged(*natural(array)), "null")
 
 
 def _each(array: pa.Array) -> tuple[pa.Array, Type]:

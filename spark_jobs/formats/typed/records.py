@@ -226,10 +226,9 @@ def tagged(array: pa.Array, static: Type) -> pa.StringArray:
     if static.is_dynamic:
         assert isinstance(array, pa.StringArray)
         return array
-    is_plain = static.kind in (Kind.STRING, Kind.INT, Kind.BOOL, Kind.DATE)
-    if is_plain or (static.kind is Kind.FLOAT and pc.all(pc.is_finite(array), min_count=0).as_py()):
-        return spelling.tagged(array)
-    return pa.array(map(values.encode, values.from_arrow(array, static)), pa.string())
+    if static.kind is Kind.ARRAY:
+        return pa.array(map(values.encode, values.from_arrow(array, static)), pa.string())
+    return spelling.tagged(array)
 
 
 def _rows(mask: pa.BooleanArray) -> Rows:

@@ -38,7 +38,7 @@ def escaped(column: pa.StringArray) -> pa.StringArray:
     return pc.replace_with_mask(column, special, pa.array(exact, pa.string()))
 
 
-def floats(array: pa.Array, smallest: float, exact: Callable[[float], str]) -> pa.StringArray:
+def floats(array: pa.Array, smallest: float, exact: Callable[[float], str | None]) -> pa.StringArray:
     """Numbers with a point; `exact` spells those that Arrow would spell in another way.
 
     Args:
@@ -79,12 +79,17 @@ def of_tagged(column: pa.StringArray) -> pa.StringArray:
 
 
 def tagged(array: pa.Array) -> pa.StringArray:
-    """Texts, ints, bools, dates or finite floats as values of any kind (`values.encode`); null stays null."""
+    """Texts, numbers, bools, dates or moments as values of any kind (`values.encode`); null stays null."""
     if isinstance(array, pa.StringArray):
         return pc.binary_join_element_wise('"', escaped(array), '"', "")
     if pa.types.is_floating(array.type):
         # From here on Python's `repr` has no exponent.
-        return floats(array, 1e-4, repr)
+        return floats(array, 1e-4, values.encode)
     if pa.types.is_date(array.type):
         return pc.binary_join_element_wise('{"$date":"', pc.cast(array, pa.string()), '"}', "")
+    if pa.types.is_timestamp(array.type):
+        text = pc.binary_replace_slice(pc.cast(array, pa.string()), 10, 11, "T")
+        if (pc.cast(array, pa.int64()).drop_null().to_numpy() % 1_000_000 == 0).any():
+            text = pc.replace_substring_regex(text, pattern=r"\.000000$", replacement="")
+        return pc.binary_join_element_wise('{"$datetime":"', text, '"}', "")
     return pc.cast(array, pa.string())

@@ -13,19 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
-from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import cell_text
-from spark_jobs.formats.typed import spelling
+from spark_jobs.formats.typed import records as typed_records
 
 if TYPE_CHECKING:
     from spark_jobs.cxl.schema import Schema
-    from spark_jobs.cxl.types import Type
 
 #: The most matches of a driver record that an array takes.
 LIMIT = 10_000
 #: The most that a number or a day takes in a text.
 _VALUE_BYTES = 32
-_TAGS = {Kind.DATE: "$date", Kind.DATETIME: "$datetime"}
 
 
 def width(schema: Schema) -> int:
@@ -39,28 +35,12 @@ def texts(records: pa.RecordBatch, schema: Schema, rows: pa.Array) -> pa.Array:
     before = "{"
     for column in schema.user_columns:
         found = records.column(column.name).take(rows)
-        parts += [f"{before}{values.json_text(column.name)}:", _text(found, column.type)]
+        text = pc.fill_null(typed_records.tagged(found, column.type), "null")
+        parts += [f"{before}{values.json_text(column.name)}:", text]
         before = ","
     if not parts:
         return pa.repeat("{}", len(rows))
     return pc.binary_join_element_wise(*parts, "}", "")
-
-
-def _text(column: pa.Array, static: Type) -> pa.Array:
-    if static.is_dynamic:
-        return pc.fill_null(column, "null")
-    match static.kind:
-        case Kind.DATE | Kind.DATETIME:
-            found = pc.binary_join_element_wise(
-                f'{{"{_TAGS[static.kind]}":"', cell_text.texts(column, static), '"}', ""
-            )
-        case Kind.ARRAY:
-            found = pa.array([values.encode(each) for each in values.from_arrow(column, static)], pa.string())
-        case Kind.FLOAT if not pc.all(pc.is_finite(column)).as_py():
-            found = pa.array([values.encode(each) for each in column.to_pylist()], pa.string())
-        case _:
-            found = spelling.tagged(column)
-    return pc.fill_null(found, "null")
 
 
 def first_matches(chosen: np.ndarray) -> tuple[np.ndarray, int]:

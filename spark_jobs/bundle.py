@@ -68,12 +68,12 @@ def build(target: Path, *, root: Path | None = None) -> Path:
     """
     content = content_of(root or package_root())
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{os.getpid()}")
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        aside.write_bytes(content)
-        aside.replace(target)
+        partial.write_bytes(content)
+        partial.replace(target)
     finally:
-        aside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return target
 
 

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 def lines(record: RunResult) -> list[str]:
     """The lines for people: each reason with its first record, the commonest first; none where there is no reason."""
-    return [text for text, _ in told(record)]
+    return [text for text, _ in lines_with_figures(record)]
 
 
-def told(record: RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The same with the facts of each line, which are empty for lines that only say more of the one before."""
+def lines_with_figures(record: RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The lines with the figures of each, which are empty for lines that only continue the one before."""
     if not record.dlq_reasons and not record.dlq_reasons_more:
         return
     yield "  reasons:", {}

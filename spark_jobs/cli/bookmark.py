@@ -67,8 +67,8 @@ def _with_bookmark(
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.stores.refusals import StoreError
 
-    with report.opened(diagnostics) as told:
-        plan = pipeline.planned(path, options, told, quiet=True)
+    with report.opened(diagnostics) as reporter:
+        plan = pipeline.planned(path, options, reporter, quiet=True)
         if plan is None:
             return ExitCode.CONFIG
         try:
@@ -82,10 +82,10 @@ def _with_bookmark(
             found = bookmark.Bookmark.at(wanted.bookmark, there, even_damaged=is_reset)
             return work(plan, found, there)
         except RunFailed as error:
-            told.tell([report.of_run(RunError(error.code, error.message, error.place), plan)])
+            reporter.add([report.of_run(RunError(error.code, error.message, error.place), plan)])
             return error.exit_code
         except (OSError, StoreError) as error:
-            told.tell([report.of_run(RunError("E900", str(error)), plan)])
+            reporter.add([report.of_run(RunError("E900", str(error)), plan)])
             return ExitCode.IO
 
 

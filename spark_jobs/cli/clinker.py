@@ -641,7 +641,7 @@ def _add_init(commands: Any) -> None:
 
 
 def _add_guess(commands: Any) -> None:
-    command = _command(commands, "guess", "print the source that reads a file, and tell what does not fit")
+    command = _command(commands, "guess", "print the source that reads a file, and note what does not fit")
     command.add_argument(
         "files", type=Path, nargs="+", metavar="FILE", help="CSV, JSON, XML, Excel or fixed-width files"
     )

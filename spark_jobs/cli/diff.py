@@ -36,9 +36,9 @@ def main(old: Path, new: Path, planning: PlanOptions, *, diagnostics: str, as_js
     from spark_jobs.plan.explain import differences
 
     versions = []
-    with report.opened(diagnostics) as told:
+    with report.opened(diagnostics) as reporter:
         for path in (old, new):
-            version = _version(path, planning, told)
+            version = _version(path, planning, reporter)
             if version is None:
                 return ExitCode.CONFIG
             versions.append(version)
@@ -52,7 +52,7 @@ def main(old: Path, new: Path, planning: PlanOptions, *, diagnostics: str, as_js
     return ExitCode.CONFIG if found and fails else ExitCode.SUCCESS
 
 
-def _version(path: Path, planning: PlanOptions, told: report.Report) -> Version | None:
+def _version(path: Path, planning: PlanOptions, reporter: report.Reporter) -> Version | None:
     from spark_jobs.plan import planner
     from spark_jobs.plan.explain.differences import Version
     from spark_jobs.plan.reading import document
@@ -61,7 +61,7 @@ def _version(path: Path, planning: PlanOptions, told: report.Report) -> Version 
     file = document.open_text(path, found)
     read = document.read(file, planning.lookup, found) if file is not None else None
     plan = planner.plan_document(read, path, planning, found) if read is not None else None
-    told.tell([each for each in found.sorted() if each.is_error])
+    reporter.add([each for each in found.sorted() if each.is_error])
     if read is None or plan is None:
         return None
     bindings, _ = planner.prepare(read, path, planning, Diagnostics())

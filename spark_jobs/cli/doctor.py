@@ -258,9 +258,9 @@ def run(url: str | None, base_dir: Path | None) -> Finding:
             return Finding("run", State.PROBLEM, f"a run of five records took longer than {_RUN_LIMIT_S} s")
         if done.returncode == ExitCode.DEAD_LETTERS and (folder / "output/large.csv").exists():
             return Finding("run", State.OK, "a pipeline of five records wrote its files and one dead letter")
-        told = [line for line in done.stderr.splitlines() if line.strip()]
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
         detail = f"a run of five records ended with exit {done.returncode}"
-        return Finding("run", State.PROBLEM, detail, " ".join(told[-3:]).replace(name, "…"))
+        return Finding("run", State.PROBLEM, detail, " ".join(lines[-3:]).replace(name, "…"))
 
 
 def _size(count: int) -> str:

@@ -41,8 +41,8 @@ def main(
         return _wrong(f"say a code or a pipeline ({_USAGE})")
     if _CODE.fullmatch(str(subject)) and not subject.exists():
         return _code(_spelled(str(subject)))
-    with report.opened(diagnostics) as told:
-        plan = pipeline.planned(subject, options, told)
+    with report.opened(diagnostics) as reporter:
+        plan = pipeline.planned(subject, options, reporter)
     if plan is None:
         return ExitCode.CONFIG
     if field is not None:

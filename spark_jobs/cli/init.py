@@ -189,7 +189,7 @@ def _from_files(folder: Path, name: str, paths: Sequence[Path]) -> int:
         sys.stderr.write(f"clinker init error: {error.filename}: {error.strerror}\n")
         return ExitCode.IO
     for group in groups:
-        sys.stderr.write("".join(f"{line}\n" for line in group.told()))
+        sys.stderr.write("".join(f"{line}\n" for line in group.notes()))
     refused = any(answer.read is not None and answer.read.refusal for answer in answers)
     pipeline = folder / "pipeline.yaml"
     sys.stdout.write(f"made {pipeline}\nnext: clinker run {pipeline} -n 5; clinker run {pipeline}\n")

@@ -20,8 +20,8 @@ def main(path: Path, options: PlanOptions, *, diagnostics: str, as_json: bool) -
     """Print the lineage of a pipeline's outputs; `diagnostics` is how its problems are shown."""
     from spark_jobs.plan.explain import lineage
 
-    with report.opened(diagnostics) as told:
-        plan = pipeline.planned(path, options, told)
+    with report.opened(diagnostics) as reporter:
+        plan = pipeline.planned(path, options, reporter)
     if plan is None:
         return ExitCode.CONFIG
     origins = lineage.of_outputs(plan)

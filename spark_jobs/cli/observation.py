@@ -33,7 +33,7 @@ _SHOWN = "clinker_shown_{}"
 
 
 class NotObserved(Exception):
-    """There are no records: the message says why where nothing has been told yet; `code` is the exit code."""
+    """There are no records. The message says why, unless the reason was reported already; `code` is the exit code."""
 
     def __init__(self, message: str | None, code: int) -> None:
         super().__init__(message or "")
@@ -105,16 +105,16 @@ def observe(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: st
     options = RunOptions(
         **vars(planning), threads=1, quiet=True, in_process=True, dry_run=True, preview=wanted.read, log_level="error"
     )
-    with report.opened(diagnostics) as told:
+    with report.opened(diagnostics) as reporter:
         found, problems = _planned(path, wanted.nodes, options)
         if found is not None:
             problems += pipeline.unfit(found.plan, pipeline.discovery(found.plan, options))
-        told.tell(problems)
+        reporter.add(problems)
         if found is None or any(problem.is_error for problem in problems):
             raise NotObserved(None, ExitCode.CONFIG)
         outcome, texts = _executed(found, options)
         if outcome.result.error is not None:
-            told.tell([report.of_run(outcome.result.error, found.plan)])
+            reporter.add([report.of_run(outcome.result.error, found.plan)])
             raise NotObserved(None, outcome.result.exit_code)
     nodes = [Node(name, _lines(texts[output]), _types(found.plan, output)) for output, name in found.names.items()]
     return Observation(nodes, list(_notes(outcome, found.plan, wanted)))
@@ -171,8 +171,8 @@ def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_O
     for name in wanted:
         if name not in outputs and name not in known:
             branches = shown_nodes.branches(read).get(name)
-            told = _is_route(name, branches) if branches else _no_node(name, [*outputs, *known])
-            raise NotObserved(told, ExitCode.CONFIG)
+            error_text = _is_route(name, branches) if branches else _no_node(name, [*outputs, *known])
+            raise NotObserved(error_text, ExitCode.CONFIG)
     names = {name if name in outputs else _SHOWN.format(at): name for at, name in enumerate(wanted)}
     added = {output: name for output, name in names.items() if name not in outputs}
     if added:

@@ -1,4 +1,4 @@
-"""What commands on pipelines share: plans with their problems told; and `clinker run`."""
+"""What commands on pipelines share: planning, with the problems reported; and `clinker run`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 
-def planned(path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool = False) -> Plan | None:
-    """The plan of a pipeline, None when it has errors; what was found is told (`quiet` leaves warnings out)."""
-    return _planned(path, options, told, quiet=quiet)[0]
+def planned(
+    path: os.PathLike[str], options: PlanOptions, reporter: report.Reporter, *, quiet: bool = False
+) -> Plan | None:
+    """The plan of a pipeline, None when it has errors; reports its problems (`quiet` leaves warnings out)."""
+    return _planned(path, options, reporter, quiet=quiet)[0]
 
 
 def _planned(
-    path: os.PathLike[str], options: PlanOptions, told: report.Report, *, quiet: bool
+    path: os.PathLike[str], options: PlanOptions, reporter: report.Reporter, *, quiet: bool
 ) -> tuple[Plan | None, Sequence[Diagnostic]]:
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
@@ -35,10 +37,10 @@ def _planned(
     try:
         plan = planning.load(path, options)
     except DiagnosticError as error:
-        told.tell(error.diagnostics)
+        reporter.add(error.diagnostics)
         return None, error.diagnostics
     if not quiet:
-        told.tell(plan.warnings)
+        reporter.add(plan.warnings)
     return plan, plan.warnings
 
 
@@ -50,7 +52,7 @@ def _first(found: Sequence[Diagnostic]) -> RunError:
 
 
 def _ended(path: Path, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None) -> int:
-    """End a run that has not begun; its metrics tell of it, and who submitted it trusts the record it leaves."""
+    """End a run that has not begun: write its metrics, and the record that its scheduler trusts."""
     if options.explain or (options.dry_run and options.preview is None):
         return code
     from spark_jobs.cli import run as execution
@@ -63,15 +65,15 @@ def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
     """`clinker run`: plan, then explain, check, preview or execute. `to_the_end`: the process ends with it."""
     if to_the_end:
         _begin(path, options)
-    with report.opened(options.diagnostics, options.log_format, options.batch_id) as told:
+    with report.opened(options.diagnostics, options.log_format, options.batch_id) as reporter:
         try:
-            return _run(path, options, told)
+            return _run(path, options, reporter)
         except (KeyboardInterrupt, RuntimeError) as stopped:
             # Python 3.11 makes a RuntimeError of what interrupts the making of a class, as importing does.
             if not isinstance(stopped, KeyboardInterrupt) and not isinstance(stopped.__cause__, KeyboardInterrupt):
                 raise
             error = RunError("interrupted", "the run was interrupted before it began")
-            told.tell([report.of_run(error)])
+            reporter.add([report.of_run(error)])
             return _ended(path, options, ExitCode.INTERRUPTED, error)
 
 
@@ -88,15 +90,15 @@ def _begin(path: Path, options: RunOptions) -> None:
         settings = workspace_file.find(Path(os.path.abspath(options.base_dir or path.parent)))
         if not path.is_file() or (settings is not None and b"spill" in settings.read_bytes()):
             return
-    except OSError:  # planning tells of it
+    except OSError:  # planning reports it
         return
     from spark_jobs.execute.spark import session
 
     session.begin(options)
 
 
-def _run(path: Path, options: RunOptions, told: report.Report) -> int:
-    plan, found = _planned(path, options, told, quiet=options.quiet)
+def _run(path: Path, options: RunOptions, reporter: report.Reporter) -> int:
+    plan, found = _planned(path, options, reporter, quiet=options.quiet)
     if plan is None:
         return _ended(path, options, ExitCode.CONFIG, _first(found))
     if options.explain:
@@ -109,14 +111,14 @@ def _run(path: Path, options: RunOptions, told: report.Report) -> int:
     problems += pending.uris(plan) if is_check else pending.pending(plan, discover)
     failed = any(problem.is_error for problem in problems)
     if failed or not options.quiet:
-        told.tell(problems)
+        reporter.add(problems)
     if failed:
         return _ended(path, options, ExitCode.CONFIG, _first(problems), plan)
     if is_check:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution
 
-    return execution.execute(plan, options, told)
+    return execution.execute(plan, options, reporter)
 
 
 def show(plan: Plan, form: str, *, allow_outside: bool) -> int:

@@ -1,4 +1,4 @@
-"""What a command has to tell about a pipeline: at once as text, and for programs as one document at the end."""
+"""The diagnostics that a command reports: as text at once, or for programs as one document at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.result import RunError
 
 
-class Report:
+class Reporter:
     """The diagnostics of a command, on standard error.
 
     Args:
@@ -35,8 +35,8 @@ class Report:
         self.batch_id = batch_id
         self._waiting: list[Diagnostic] = []
 
-    def tell(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Tell what was found, now or with everything else."""
+    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Report diagnostics: text is written now, a document by `close`."""
         if self._style.is_document:
             self._waiting += diagnostics
         else:
@@ -68,9 +68,9 @@ def _as_line(item: Diagnostic, batch_id: str) -> tuple[str, str, str, dict[str, 
 
 
 @contextmanager
-def opened(style: str, log_format: str = "text", batch_id: str | None = None) -> Iterator[Report]:
+def opened(style: str, log_format: str = "text", batch_id: str | None = None) -> Iterator[Reporter]:
     """A report that is whole when the command ends, however it ends."""
-    report = Report(render.Style(style), as_lines=log_format == "json", batch_id=batch_id or "")
+    report = Reporter(render.Style(style), as_lines=log_format == "json", batch_id=batch_id or "")
     try:
         yield report
     finally:

@@ -1,4 +1,4 @@
-"""`clinker run`: a plan is executed, and the terminal told what became of every record."""
+"""`clinker run`: executes a plan and reports on the terminal what became of every record."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _FIGURES = {
 }  # fmt: skip
 
 
-def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
+def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
     """Run a plan; gives the exit code of `contract.ExitCode`."""
     from spark_jobs.execute import identity, interrupts, logs
     from spark_jobs.execute.run import executor
     from spark_jobs.execute.spark import masking
 
     names = identity.Identity.new(options.execution_id, options.batch_id)
-    told.batch_id = names.batch_id
+    reporter.batch_id = names.batch_id
     previews: list[tuple[str, str]] = []
     names_batch, masked = options.batch_id is not None, masking.Secrets.of_run(options, plan).masked
     with logs.shown(sys.stderr, options.log_level, options.log_format, names.batch_id, masked, names_batch=names_batch):
@@ -48,9 +48,9 @@ def execute(plan: Plan, options: RunOptions, told: report.Report) -> int:
         with interrupts.ignored():
             _record(outcome.result, options)
             _write_page(outcome, plan, options, masked)
-            told.tell(problems)
+            reporter.add(problems)
             with standard_streams.given_up("clinker run", sys.stdout):
-                _tell(outcome, options, names.batch_id, masked)
+                _report(outcome, options, names.batch_id, masked)
     return outcome.result.exit_code if outcome.result.error or not problems else contract.ExitCode.IO
 
 
@@ -115,7 +115,7 @@ def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Calla
         logging.getLogger("clinker").warning("the report is not written: %s", durable.describe(error))
 
 
-def _tell(outcome: Outcome, options: RunOptions, batch_id: str, masked: Callable[[str], str]) -> None:
+def _report(outcome: Outcome, options: RunOptions, batch_id: str, masked: Callable[[str], str]) -> None:
     """The summary for people or log collectors, and the record as a line."""
     if not options.quiet and options.preview is None:
         lines = _as_text(_summary(outcome)) if options.log_format != "json" else _as_json(_summary(outcome), batch_id)
@@ -143,7 +143,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """
     outcome, nodes = ended.result, ended.nodes
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
-        yield from reasons.told(outcome)
+        yield from reasons.lines_with_figures(outcome)
         return
     counts = outcome.records
     text = (
@@ -164,7 +164,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"  wrote {printable(path)}", {"event": "output", "path": printable(path)}
     for path in outcome.dlq_paths:
         yield f"  dead letters in {printable(path)}", {"event": "dead_letters", "path": printable(path)}
-    yield from reasons.told(outcome)
+    yield from reasons.lines_with_figures(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
     if outcome.dlq_paths:

@@ -59,23 +59,23 @@ def page(document: Mapping[str, Any], plan: Plan | None = None, masked: Callable
         plan: its plan, for the picture; None: no picture.
         masked: leaves credentials out of a text.
     """
-    told = _masked(document, masked)
-    kind, end = _ENDS.get(told["exit_code"], _FAILED)
-    name = _safe(told["pipeline_name"])
+    record = _masked(document, masked)
+    kind, end = _ENDS.get(record["exit_code"], _FAILED)
+    name = _safe(record["pipeline_name"])
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{name} {end}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{_STYLE}</style></head><body>",
         f'<h1>{name} <span class="end {kind}">{end}</span></h1>',
-        f"<small>{_safe(_when(told))}</small>",
-        *_error(told),
-        *_figures(told),
-        *_letters(told),
-        *(_picture(plan, told) if plan is not None else ()),
-        *_nodes(told),
-        *_files(told),
-        *_time(told),
-        *_facts(told),
+        f"<small>{_safe(_when(record))}</small>",
+        *_error(record),
+        *_figures(record),
+        *_letters(record),
+        *(_picture(plan, record) if plan is not None else ()),
+        *_nodes(record),
+        *_files(record),
+        *_time(record),
+        *_facts(record),
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"
@@ -89,30 +89,30 @@ def _masked(value: Any, masked: Callable[[str], str]) -> Any:
     return [_masked(each, masked) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _when(told: Mapping[str, Any]) -> str:
-    began = str(told["started_at"])[:19].replace("T", " ")
-    return f"exit code {told['exit_code']}, began {began} UTC, took {_seconds(told['duration_ms'] / 1000)}"
+def _when(record: Mapping[str, Any]) -> str:
+    began = str(record["started_at"])[:19].replace("T", " ")
+    return f"exit code {record['exit_code']}, began {began} UTC, took {_seconds(record['duration_ms'] / 1000)}"
 
 
-def _error(told: Mapping[str, Any]) -> Iterator[str]:
-    if told.get("error"):
-        yield f"<h2>Error</h2><pre>{_safe(str(told['error']))}</pre><p>Nothing of the run is visible.</p>"
+def _error(record: Mapping[str, Any]) -> Iterator[str]:
+    if record.get("error"):
+        yield f"<h2>Error</h2><pre>{_safe(str(record['error']))}</pre><p>Nothing of the run is visible.</p>"
 
 
-def _figures(told: Mapping[str, Any]) -> Iterator[str]:
+def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     figures = {
-        "records read": f"{told['records_total']:,}",
-        "records written": f"{told['records_written']:,}",
-        "dead letters": f"{told['records_dlq']:,}",
-        "filtered": f"{told['records_filtered']:,}",
-        "read": _size(told.get("input_bytes", 0)),
+        "records read": f"{record['records_total']:,}",
+        "records written": f"{record['records_written']:,}",
+        "dead letters": f"{record['records_dlq']:,}",
+        "filtered": f"{record['records_filtered']:,}",
+        "read": _size(record.get("input_bytes", 0)),
     }
     shown = "".join(f"<li><b>{value}</b>{name}</li>" for name, value in figures.items())
     yield f'<ul class="figures">{shown}</ul>'
 
 
-def _letters(told: Mapping[str, Any]) -> Iterator[str]:
-    reasons = told.get("dlq_reasons", ())
+def _letters(record: Mapping[str, Any]) -> Iterator[str]:
+    reasons = record.get("dlq_reasons", ())
     if not reasons:
         return
     yield "<h2>Dead letters</h2>"
@@ -127,21 +127,21 @@ def _letters(told: Mapping[str, Any]) -> Iterator[str]:
         cells = (_safe(reason["stage"]), _safe(reason["field"] or ""), _safe(reason["category"]), shown)
         rows.append((f"{reason['count']:,}", *cells))
     yield from _table(("count", "stage", "field", "category", "first of them"), rows, numbers=(0,))
-    if told.get("dlq_reasons_more"):
-        count, letters = told["dlq_reasons_more"], told["dlq_reasons_more_count"]
+    if record.get("dlq_reasons_more"):
+        count, letters = record["dlq_reasons_more"], record["dlq_reasons_more_count"]
         yield f"<p>and {count:,} more reasons with {letters:,} dead letters</p>"
-    for path in told.get("dlq_paths", ()):
+    for path in record.get("dlq_paths", ()):
         yield f"<p>All of them: <code>clinker dlq show {_safe(path)}</code></p>"
 
 
-def _picture(plan: Plan, told: Mapping[str, Any]) -> Iterator[str]:
+def _picture(plan: Plan, record: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Plan</h2>"
-    yield f'<div class="wide">{pictures.drawing(plan, _passed(plan, told["nodes"]))}</div>'
+    yield f'<div class="wide">{pictures.drawing(plan, _passed(plan, record["nodes"]))}</div>'
     yield "<small>Numbers are records. Thick lines: shuffled or sorted. Dashed lines: read whole by every task.</small>"
 
 
 def _passed(plan: Plan, nodes: Mapping[str, Mapping[str, Any]]) -> dict[Edge, int]:
-    """The records that passed along each edge, where the counters of nodes tell that."""
+    """The records that passed along each edge, where the counters of nodes show that."""
     passing = edges.edges(plan)
     found = {}
     for edge in passing:
@@ -153,9 +153,9 @@ def _passed(plan: Plan, nodes: Mapping[str, Mapping[str, Any]]) -> dict[Edge, in
     return found
 
 
-def _nodes(told: Mapping[str, Any]) -> Iterator[str]:
+def _nodes(record: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Nodes</h2>"
-    nodes = told["nodes"]
+    nodes = record["nodes"]
     rows = [
         (_safe(name), _safe(node.get("kind", "")), *(f"{node.get(key, 0):,}" for key in _COUNTS), _spilled(node))
         for name, node in nodes.items()
@@ -168,16 +168,16 @@ def _spilled(node: Mapping[str, Any]) -> str:
     return _size(node["spilled_bytes"]) if node.get("spilled_bytes") else ""
 
 
-def _files(told: Mapping[str, Any]) -> Iterator[str]:
-    files = told.get("output_files", ())
+def _files(record: Mapping[str, Any]) -> Iterator[str]:
+    files = record.get("output_files", ())
     if files:
         listed = "".join(f"<li><code>{_safe(path)}</code></li>" for path in files[:100])
         more = f"<p>and {len(files) - 100:,} more</p>" if len(files) > 100 else ""
         yield f"<h2>Files written</h2><ul>{listed}</ul>{more}"
 
 
-def _time(told: Mapping[str, Any]) -> Iterator[str]:
-    phases = {name: took / 1000 for name, took in told.get("phases_ms", {}).items() if took}
+def _time(record: Mapping[str, Any]) -> Iterator[str]:
+    phases = {name: took / 1000 for name, took in record.get("phases_ms", {}).items() if took}
     if not phases:
         return
     yield "<h2>Time</h2>"
@@ -195,25 +195,25 @@ def _time(told: Mapping[str, Any]) -> Iterator[str]:
             _seconds(each["seconds"]),
             _size(each["payload_bytes"]),
         )
-        for each in told.get("stages", ())
+        for each in record.get("stages", ())
     ]
     if stages:
         yield "<h3>Stages of the jobs</h3>"
         yield from _table(("job", "stage", "tasks", "time of tasks", "handed on"), stages, numbers=range(5))
 
 
-def _facts(told: Mapping[str, Any]) -> Iterator[str]:
-    spark = told.get("spark") or {}
+def _facts(record: Mapping[str, Any]) -> Iterator[str]:
+    spark = record.get("spark") or {}
     facts = {
-        "pipeline file": told.get("config_path"),
-        "run": told.get("execution_id"),
-        "batch": told.get("batch_id"),
+        "pipeline file": record.get("config_path"),
+        "run": record.get("execution_id"),
+        "batch": record.get("batch_id"),
         "Spark": spark.get("spark_version"),
         "master": spark.get("master"),
         "application": spark.get("application_id"),
-        "tasks at a time": told.get("thread_count"),
-        "largest task": _size(told.get("peak_task_bytes", 0)),
-        "peak memory of the driver's processes": _size(told.get("peak_rss_bytes", 0)),
+        "tasks at a time": record.get("thread_count"),
+        "largest task": _size(record.get("peak_task_bytes", 0)),
+        "peak memory of the driver's processes": _size(record.get("peak_rss_bytes", 0)),
     }
     yield "<h2>This run</h2>"
     rows = [(name, f"<code>{_safe(str(value))}</code>") for name, value in facts.items() if value]

@@ -29,8 +29,8 @@ def main(paths: Sequence[Path], options: PlanOptions, *, diagnostics: str, look_
     found: list[Diagnostic] = []
     for path in paths:
         found += _problems(path, options, look_for_inputs=look_for_inputs)
-    with report.opened(diagnostics) as told:
-        told.tell(found)
+    with report.opened(diagnostics) as reporter:
+        reporter.add(found)
     failed = any(item.is_error for item in found)
     if not failed and not render.Style(diagnostics).is_document:
         files = ", ".join(str(path) for path in paths)

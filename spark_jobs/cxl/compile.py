@@ -99,9 +99,9 @@ def analyse(source: str, scope: Scope) -> Analysis:
 
 def _calls_of_values(tree: ast.Program, source: str, known: Sequence[Finding]) -> Iterator[Finding]:
     """Warnings of `value (…)`, which is no call but two statements."""
-    told = {one.place for one in known if one.text is None}
+    reported = {one.place for one in known if one.text is None}
     for statement in parser.in_a_row(tree.statements, source):
-        if statement.place not in told:
+        if statement.place not in reported:
             message = "the parentheses begin a new statement, whose value is not used"
             help_text = "functions are methods, `value.method(…)`; if this is not a call, an operator is missing"
             yield Finding(Stage.TYPECHECK, message, statement.place, help_text, codes.W207)

@@ -58,13 +58,13 @@ class Failure(Exception):
 
 def restated(found: Failure, detail: str, category: Category) -> Failure:
     """A failure as the node reports it in which it happened."""
-    told = Failure(detail, category, found.value, found.field)
-    told.expression = found.expression
-    return told
+    copied = Failure(detail, category, found.value, found.field)
+    copied.expression = found.expression
+    return copied
 
 
 def packed(found: Failure) -> str:
-    """A failure as a text, for a column: it may happen in one place and be told in another."""
+    """A failure as a text, for a column: it may happen in one place and be reported in another."""
     value = found.value if found.value is None or isinstance(found.value, str) else values.text_of(found.value)
     return json.dumps([found.detail, found.category, value])
 

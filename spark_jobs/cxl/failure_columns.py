@@ -151,9 +151,9 @@ def details(failing: Failures) -> pa.StringArray:
         for name in ("before", "after")
     )
     whole = pc.binary_join_element_wise(before, pc.fill_null(failing.values, ""), after, "")
-    told = pc.coalesce(own, whole, before)
+    texts = pc.coalesce(own, whole, before)
     field = pa.array([f"field '{each.field}': " if each.field else "" for each in failing.reasons], pa.string())
-    return pc.binary_join_element_wise(field.take(reason), told, "")
+    return pc.binary_join_element_wise(field.take(reason), texts, "")
 
 
 def joined(parts: Sequence[Failures]) -> Failures:

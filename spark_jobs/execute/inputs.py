@@ -47,7 +47,7 @@ class Inputs:
     numbers: Mapping[str, int]
     scans: Mapping[str, columns.ScanPlan]
     splits: tuple[tuple[str, SplitInput], ...]
-    #: What will have been read of incremental sources once the run has published, as `find` tells it.
+    #: What will have been read of incremental sources once the run has published, as `find` returns it.
     marks: Mapping[str, bookmarks.Mark] = field(default_factory=dict)
 
     @cached_property
@@ -198,10 +198,10 @@ def find(
     asked_of = news or {}
     for name, step in steps.items():
         if not step.file_format.has_files:
-            with told(plan, name):
+            with as_run_errors(plan, name):
                 found[name] = _tables(step, table_place(plan, step, allow_outside=allow_outside), asked_of.get(name))
         elif step.endpoint is None:
-            with told(plan, name):
+            with as_run_errors(plan, name):
                 found[name] = matching.match(
                     name,
                     step.match,
@@ -216,7 +216,7 @@ def find(
     scans: dict[str, columns.ScanPlan] = {}
     asked = asked_for(plan)
     for name, matched in found.items():
-        with told(plan, name):
+        with as_run_errors(plan, name):
             scans[name] = _scan(steps[name], matched, search, is_asked=name in asked)
     return replace(numbered(steps, scans, split_bytes), marks=marks)
 
@@ -237,7 +237,7 @@ def still_there(plan: plans.Plan, found: Inputs) -> list[str]:
     """
     warnings: dict[str, None] = {}
     for name, scan in found.scans.items():
-        with told(plan, name):
+        with as_run_errors(plan, name):
             warnings |= dict.fromkeys(changes.grown(each.file for each in scan.files))
     return list(warnings)
 
@@ -249,7 +249,7 @@ def _staged(
     files = [(name, number, file) for name, matched in found.items() for number, file in enumerate(matched.files)]
     read: dict[tuple[str, int], InputFile] = {}
     for name, number, file in sorted(files, key=lambda each: staging.turn(each[2])):
-        with told(plan, name):
+        with as_run_errors(plan, name):
             read[name, number] = file if file.table is not None else copies.stage(file)
     return {
         name: replace(matched, files=tuple(read[name, number] for number in range(len(matched.files))))
@@ -272,7 +272,7 @@ def with_pages(
     scans = {**found.scans}
     asked = asked_for(plan)
     for name, matched in pages.items():
-        with told(plan, name):
+        with as_run_errors(plan, name):
             scans[name] = _scan(found.steps[name], matched, search, is_asked=name in asked)
     return numbered(found.steps, {name: scans[name] for name in found.steps}, split_bytes)
 
@@ -286,7 +286,7 @@ def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_byte
     scans = {**found.scans}
     for name in names:
         before = scans[name]
-        with told(plan, name):
+        with as_run_errors(plan, name):
             files = [each.file for each in before.files]
             again = found.steps[name].scan(files, found.steps[name].on_unmapped, search)
         scans[name] = replace(again, skipped=before.skipped, warnings=before.warnings)
@@ -304,7 +304,7 @@ def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPl
 
 
 @contextmanager
-def told(plan: plans.Plan, name: str) -> Iterator[None]:
+def as_run_errors(plan: plans.Plan, name: str) -> Iterator[None]:
     """Within, a source whose files cannot be read ends the run."""
     try:
         yield

@@ -43,11 +43,11 @@ def quiet_gateway() -> None:
     from spark_jobs.execute.spark import internals
 
     logging.getLogger().addFilter(_GATEWAY_ASIDE)
-    internals.on_lost_connections(_connection_aside)
+    internals.on_lost_connections(_debug_connection)
 
 
-def _connection_aside(server: BaseServer, request: object, client_address: object) -> None:
-    """In place of a traceback on the terminal for a JVM that is gone, whose end the run tells by itself."""
+def _debug_connection(server: BaseServer, request: object, client_address: object) -> None:
+    """Log a lost JVM at debug level, in place of py4j's traceback: the run reports the end of the JVM itself."""
     LOG.debug("the connection of %s to Spark was lost", type(server).__name__, exc_info=True)
 
 
@@ -144,7 +144,7 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def tell(notices: Iterable[Notice], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
+def warn(notices: Iterable[Notice], file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> None:
     """Write warnings of what users should know; one about values has their number, and the place of the first."""
     for notice in notices:
         text = notice.text

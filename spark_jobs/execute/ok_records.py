@@ -1,4 +1,4 @@
-"""How many records came to an output, each once: what tasks told of them, joined here or by tasks of their own."""
+"""Counts the records that came to an output, each once: joins the bits that tasks report, here or in tasks."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.scratch import Scratch
 
-#: Up to so many records the driver joins what tasks told itself: a job costs more.
+#: Up to so many records the driver joins the bits of tasks itself: a job costs more.
 DRIVER_RECORDS = 2_000_000
 #: Tasks that share a larger number.
 _TASKS = 64
 
 
-def count(spark: SparkSession, told: Sequence[Bits], room: Scratch) -> int:
+def count(spark: SparkSession, bits: Sequence[Bits], room: Scratch) -> int:
     """The records that are in some task's bits.
 
     Args:
         spark: runs tasks, where there is much to join.
-        told: what the tasks told.
+        bits: the bits of each task.
         room: where their files are.
     """
-    alone, shared = _apart(told)
+    alone, shared = _apart(bits)
     found = sum(each.count for each in alone)
     if not shared:
         return found
     ranges = _ranges(shared)
     if len(ranges) == 1:
         return found + _joined(room, ranges[0])
-    return found + sum(spread.spread(spark, partial(_joined, room), ranges, told=(OSError,)))
+    return found + sum(spread.spread(spark, partial(_joined, room), ranges, reraised=(OSError,)))
 
 
-def _apart(told: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
+def _apart(bits: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
     """Those of splits that no other task names, which need not be joined, and the others."""
     alone: list[Bits] = []
     shared: list[Bits] = []
     waiting: list[Bits] = []
     end = -1
-    for each in sorted(told, key=lambda bits: bits.splits):
+    for each in sorted(bits, key=lambda bits: bits.splits):
         if each.splits[0] > end:
             (alone if len(waiting) == 1 else shared).extend(waiting)
             waiting = []
@@ -58,21 +58,21 @@ def _apart(told: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
 
 @dataclass(frozen=True)
 class _Range:
-    """Some splits, and what tasks told that name any of them."""
+    """Some splits, and the bits of the tasks that name any of them."""
 
     splits: tuple[int, int]
-    told: tuple[Bits, ...]
+    bits: tuple[Bits, ...]
 
 
-def _ranges(told: Sequence[Bits]) -> list[_Range]:
+def _ranges(bits: Sequence[Bits]) -> list[_Range]:
     """The splits, cut into ranges of about as many; one range where there is little."""
-    first, last = min(each.splits[0] for each in told), max(each.splits[1] for each in told)
-    many = sum(each.count for each in told) > DRIVER_RECORDS
+    first, last = min(each.splits[0] for each in bits), max(each.splits[1] for each in bits)
+    many = sum(each.count for each in bits) > DRIVER_RECORDS
     size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
     ranges: list[_Range] = []
     for start in range(first, last + 1, size):
         splits = (start, start + size - 1)
-        some = tuple(each for each in told if each.splits[0] <= splits[1] and each.splits[1] >= splits[0])
+        some = tuple(each for each in bits if each.splits[0] <= splits[1] and each.splits[1] >= splits[0])
         ranges.append(_Range(splits, some))
     return ranges
 
@@ -80,6 +80,6 @@ def _ranges(told: Sequence[Bits]) -> list[_Range]:
 def _joined(_: Scratch, wanted: _Range) -> int:
     """The records of some splits."""
     found = Reached()
-    for each in wanted.told:
+    for each in wanted.bits:
         found.join(each, wanted.splits)
     return found.count

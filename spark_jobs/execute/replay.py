@@ -102,7 +102,7 @@ def replay(
         Refused: it cannot be done.
         OSError: a file cannot be read or written; nothing has changed then.
     """
-    told = Replayed()
+    replayed = Replayed()
     _refuse_both(plan)
     for name, step in plan.outputs.items():
         if not step.has_path:
@@ -112,7 +112,7 @@ def replay(
     found.leave_out_done(_other_ledgers(plan, found))
     chosen = _chosen(found, wanted)
     drivers = found.drivers()
-    entries = _replayable(plan, [entry for entry in chosen if entry.id not in drivers], told)
+    entries = _replayable(plan, [entry for entry in chosen if entry.id not in drivers], replayed)
     rounds = _rounds(plan, entries)
     if into is None:
         _refuse_to_append(plan, rounds)
@@ -122,12 +122,12 @@ def replay(
         for number, each in enumerate(rounds):
             error = after.run(each, number, options)
             if error is not None:
-                told.error, told.exit_code = error
-                return told
-        _finish(found, chosen, entries, after, told, options)
+                replayed.error, replayed.exit_code = error
+                return replayed
+        _finish(found, chosen, entries, after, replayed, options)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return told
+    return replayed
 
 
 def _originals(plan: plans.Plan) -> list[Path]:
@@ -176,14 +176,14 @@ def _chosen(found: WorkList, wanted: work_list.EntryFilter) -> list[Entry]:
     ]
 
 
-def _replayable(plan: plans.Plan, chosen: Sequence[Entry], told: Replayed) -> list[Entry]:
+def _replayable(plan: plans.Plan, chosen: Sequence[Entry], replayed: Replayed) -> list[Entry]:
     """One entry of each record that can be replayed."""
     driving = _driving(plan)
     found: dict[Origin, Entry] = {}
     for entry in chosen:
         reason = _obstacle(plan, entry, driving)
         if reason:
-            told.left[reason] = told.left.get(reason, 0) + 1
+            replayed.left[reason] = replayed.left.get(reason, 0) + 1
         else:
             found.setdefault(entry.origin, entry)
     return list(found.values())
@@ -227,7 +227,7 @@ def _looked_up(plan: plans.Plan) -> set[str]:
 
 
 def _has_known_size(step: SourceStep) -> bool:
-    """Whether a plan tells how much a source has."""
+    """Whether a plan knows how much a source has."""
     return step.endpoint is None and (step.file_format.has_files or step.file_format.is_in_folder)
 
 
@@ -435,13 +435,13 @@ def _files_of_table(folder: Path) -> list[Path]:
 def _finish(
     found: WorkList,
     chosen: Sequence[Entry],
-    replayed: Sequence[Entry],
+    entries: Sequence[Entry],
     after: _After,
-    told: Replayed,
+    replayed: Replayed,
     options: RunOptions,
 ) -> None:
     """Publish the outputs with what is left of the file."""
-    drivers, origins = found.drivers(), {entry.origin for entry in replayed}
+    drivers, origins = found.drivers(), {entry.origin for entry in entries}
     mine = [entry for entry in chosen if drivers.get(entry.id, entry).origin in origins]
     taken = {entry.id for entry in mine}
     now = _failed_again(found, mine, after)
@@ -458,11 +458,11 @@ def _finish(
     if mine and not options.dry_run:
         publishing.publish(found, left, events, files, _ledgers_too(after.plan, found), after.reach)
     records = {entry.origin for entry in mine if not entry.is_made and entry.id not in drivers}
-    told.failed = sum(origin in after.failed for origin in records)
-    told.done = len(records) - told.failed
-    told.waiting = len(left)
-    told.files = tuple(map(str, files))
-    told.exit_code = ExitCode.DEAD_LETTERS if left else ExitCode.SUCCESS
+    replayed.failed = sum(origin in after.failed for origin in records)
+    replayed.done = len(records) - replayed.failed
+    replayed.waiting = len(left)
+    replayed.files = tuple(map(str, files))
+    replayed.exit_code = ExitCode.DEAD_LETTERS if left else ExitCode.SUCCESS
 
 
 def _failed_again(found: WorkList, mine: Sequence[Entry], after: _After) -> list[Entry]:

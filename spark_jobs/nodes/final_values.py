@@ -56,12 +56,12 @@ class FinalValues:
         """By state node, path and file."""
         found: dict[str, dict[str, dict[File, Any]]] = {}
         for setter in dict.fromkeys(setter for each in self.reads_variables for setter in each.setters):
-            told = self.context.files.materialized(Values(setter))
+            table = self.context.files.materialized(Values(setter))
             by_path = found.setdefault(setter, {})
-            if told.num_rows:
-                names = [told.column(name).to_pylist() for name in ("path", "source", "file")]
+            if table.num_rows:
+                names = [table.column(name).to_pylist() for name in ("path", "source", "file")]
                 for path, source, file, value in zip(
-                    *names, values.from_arrow(told.column("value").combine_chunks(), types.ANY), strict=True
+                    *names, values.from_arrow(table.column("value").combine_chunks(), types.ANY), strict=True
                 ):
                     by_path.setdefault(path, {})[source, file] = value
         return found

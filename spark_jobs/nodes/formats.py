@@ -296,28 +296,30 @@ def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> 
         scope: the node.
         key: what the node calls its format schema.
     """
-    tell = partial(_tell, scope, key)
+    complain = partial(_complain, scope, key)
     if format.layout is None and (layout.records is not None or layout.discriminator is not None):
-        tell(
+        complain(
             f"several kinds of records are told apart by their places, and {format.title} records have none",
             "declare the fields of all kinds under `fields`, and distinguish the kinds in CXL",
         )
     if layout.encoding is not None and not format.read_options.has_encoding():
-        tell(f"`encoding` is one of texts, and {format.title} files have none", "remove it")
+        complain(f"`encoding` is one of texts, and {format.title} files have none", "remove it")
     nesting = [layout.structure, *(value for each in layout.records or () for value in (each.parent, each.join_key))]
     if any(value is not None for value in nesting):
-        tell(
+        complain(
             "`structure`, `parent` and `join_key` relate records to one another, but a source reads each independently",
             "remove them, and join the records with a combine",
         )
     for field in layout.all_fields:
         what = f"field `{field.name}`"
         if field.coerce is not None:
-            tell(f"{what}: `coerce` is not known: values always get the type of their column", "remove it")
+            complain(f"{what}: `coerce` is not known: values always get the type of their column", "remove it")
         if field.path is not None and not (format.has_arrays and key == "format_schema"):
-            tell(f"{what}: `path` leads into nested records, which are read of JSON and XML", "use `alias` for a name")
+            complain(
+                f"{what}: `path` leads into nested records, which are read of JSON and XML", "use `alias` for a name"
+            )
         elif field.path is not None and field.alias is not None:
-            tell(f"{what}: `path` and `alias` both say where the value is", "keep one of them")
+            complain(f"{what}: `path` and `alias` both say where the value is", "keep one of them")
 
 
 def check_rules(layout: Layout, format: Format, kinds: Mapping[str, types.Type], scope: BindScope, key: str) -> None:
@@ -327,10 +329,12 @@ def check_rules(layout: Layout, format: Format, kinds: Mapping[str, types.Type],
             continue
         for wrong, message in rules.problems(dict(field), kind, (field.format,) if field.format else ()):
             if wrong != "scale" or format.layout is None:
-                _tell(scope, key, f"field `{field.name}`: {message}", f"change `{wrong}`, or the type of the column")
+                _complain(
+                    scope, key, f"field `{field.name}`: {message}", f"change `{wrong}`, or the type of the column"
+                )
 
 
-def _tell(scope: BindScope, key: str, message: str, help: str) -> None:
+def _complain(scope: BindScope, key: str, message: str, help: str) -> None:
     node = f"{'source' if key == 'format_schema' else 'output'} '{scope.name}'"
     report(scope, codes.E224, f"{node}: {message}", "config", key, help=help)
 

@@ -40,7 +40,7 @@ class Materialize(operator.Operator):
     The node counts the records where they go on.
     """
 
-    tells: Rows | None = None
+    provides: Rows | None = None
 
     def open(self) -> None:
         self.reservation = self.context.memory_pool.reserve(self._write_all)
@@ -71,8 +71,8 @@ class Materialize(operator.Operator):
         self._write(stored)
         if stored.writer is not None:
             stored.writer.close()
-        assert self.tells is not None
-        stored.writer, stored.schema = self.context.files.materialize(self.tells, name, schema), schema
+        assert self.provides is not None
+        stored.writer, stored.schema = self.context.files.materialize(self.provides, name, schema), schema
 
     def _write_all(self) -> None:
         for stored in self.merge_paths.values():

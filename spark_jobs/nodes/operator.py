@@ -44,8 +44,8 @@ class Exchanges(Protocol):
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
 
-    def tell(self, exchange: int, message: bytes) -> None:
-        """Give a message to all partitions of an exchange: its operators hear those of all tasks before any rows."""
+    def broadcast(self, exchange: int, message: bytes) -> None:
+        """Send a message to all partitions of an exchange: its operators receive those of all tasks before any rows."""
 
     def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
@@ -121,7 +121,7 @@ class Context(Protocol):
         """The counters of a node in this task; `silent` ones are not reported, for an earlier job did."""
 
     def unfold(self, node: str) -> None:
-        """The pass cannot tell a node's values by its short way: it is thrown away, and runs again without that."""
+        """The pass cannot compute a node's values in its short way: it is thrown away, and runs again without that."""
 
     def fail(
         self,
@@ -194,7 +194,7 @@ class Wiring:
         last: whether they leave it here.
         exchange: where the operator sends records; None when it pushes them on.
         partitions: in how many partitions it sends them, or writes them down.
-        tells: what it writes down for a later job.
+        provides: what it writes down for a later job.
         reads: what earlier jobs wrote down that it reads as a root.
         arrivals: where the records come from that are pushed to it.
         before: where the records downstream of an exchange came from, before it joined their merge paths into one.
@@ -211,7 +211,7 @@ class Wiring:
     last: bool = True
     exchange: int | None = None
     partitions: int = 1
-    tells: Need | None = None
+    provides: Need | None = None
     reads: tuple[Rows, ...] = ()
     arrivals: order.Arrivals = order.ONE
     before: order.Arrivals = order.ONE
@@ -356,11 +356,11 @@ class Operator:
         for path, name in columns.values(batch.data.schema.names).items():
             values[path] = batch.data.column(name)
         if self.step.reads_variables:
-            values.update(self.settled.around(values))
+            values.update(self.final_values.around(values))
         return values
 
     @cached_property
-    def settled(self) -> FinalValues:
+    def final_values(self) -> FinalValues:
         """The variables that the step reads, of those that state nodes set."""
         return FinalValues(self.step.reads_variables, self.context)
 

@@ -135,13 +135,13 @@ class ShuffleWriter(operator.Operator):
             self._send_all()
         self._waiting.clear()
 
-    def tell_counts(self) -> None:
-        """Tell all partitions the number of places of each rank, if ranks are few, for range partitions of equal size.
+    def broadcast_counts(self) -> None:
+        """Send all partitions the number of places of each rank, if ranks are few, for range partitions of equal size.
 
         If there are about as many ranks as partitions, equal shares of ranks are good enough, and nothing is sent.
         """
         if self.arrivals.ranks * _FEW <= self.partitions and self.stream.counts:
-            self.context.exchanges.tell(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
+            self.context.exchanges.broadcast(self.exchange, json.dumps(list(self.stream.counts.items())).encode())
 
 
 @dataclass
@@ -159,11 +159,11 @@ class ShuffleReader(operator.Operator):
     partitions: int = 1
     number_of_partition: int = 0
     before: order.Arrivals = order.ONE
-    #: How many places each rank of these has, where tasks have told that.
+    #: How many places each rank of these has, where tasks have broadcast that.
     counts: Counter[int] = field(default_factory=Counter)
 
-    def hear(self, message: bytes) -> None:
-        """What a task has told of its places (see `ShuffleWriter.tell_counts`)."""
+    def receive_message(self, message: bytes) -> None:
+        """Receive what a task has broadcast about its places (see `ShuffleWriter.broadcast_counts`)."""
         self.counts.update(dict(json.loads(message)))
 
     def send_home(self, table: pa.Table) -> None:

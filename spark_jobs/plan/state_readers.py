@@ -29,13 +29,13 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
     }
     early = init | ranged
 
-    def settled(planned: PlannedNode) -> PlannedNode:
+    def wired(planned: PlannedNode) -> PlannedNode:
         step, found = planned.step, awaited.get(planned.name)
         if step is not None and found:
             step = replace(step, reads_variables=tuple(found.values()))
         return replace(planned, step=step, is_init=planned.name in early)
 
-    return tuple(settled(planned) for planned in nodes)
+    return tuple(wired(planned) for planned in nodes)
 
 
 def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, VariableRead]]:

@@ -70,7 +70,7 @@ class Stream:
         """Go to a position."""
         position += (0, self._at, self._file.size)[whence]
         self._at = position
-        with files.told(self._file.name):
+        with files.translated_errors(self._file.name):
             return int(self._raw.seek(position))
 
     def expect(self, end: int) -> None:
@@ -102,7 +102,7 @@ class Stream:
         wanted = left if size < 0 else min(size, left)
         if wanted <= 0:
             return b""
-        with files.told(self._file.name):
+        with files.translated_errors(self._file.name):
             data: bytes = self._raw.read(wanted)
         if not data:
             raise _changed(self._file, f"became shorter than the {self._file.size} bytes it had")
@@ -166,7 +166,7 @@ def content(file: InputFile) -> bytes:
     if file.is_object:
         with opened(file) as stream:
             return b"".join(iter(lambda: stream.read(file.size), b""))
-    with files.told(file.name, file.path):
+    with files.translated_errors(file.name, file.path):
         opened_file = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.read(opened_file, file.size)
@@ -231,7 +231,7 @@ def grown(inputs: Iterable[InputFile]) -> list[str]:
 
 
 def _is_another(file: InputFile, now: InputFile) -> bool:
-    """Whether a path leads to another file. Inodes of another machine's devices tell nothing."""
+    """Whether a path leads to another file. Inodes of another machine's devices prove nothing."""
     if file.identity is None or now.identity is None or file.identity[0] != now.identity[0]:
         return False
     return file.identity != now.identity

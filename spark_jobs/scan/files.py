@@ -194,12 +194,12 @@ def _is_unicode(path: str) -> bool:
 
 
 def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
-    """A file for reading at any position; who reads it tells of failures (`told`).
+    """A file for reading at any position; calls that read it belong into `translated_errors`.
 
     Raises:
         FormatError: it is missing, a folder, or may not be read.
     """
-    with told(file.name, file.path):
+    with translated_errors(file.name, file.path):
         if file.stores is not None:
             from spark_jobs.stores import opening  # as below: runs that read local files alone do without
 
@@ -278,10 +278,10 @@ def _fetched(file: InputFile, end: int) -> bytes:
 
 
 @contextmanager
-def told(name: str, path: str | None = None) -> Iterator[None]:
-    """Within, what the system refuses is told with the name of the file that it is about, and with its path when given.
+def translated_errors(name: str, path: str | None = None) -> Iterator[None]:
+    """Within, errors of the system or a store become a `FormatError` with the name of the file and its path if given.
 
-    To stand around calls for a file's bytes alone: whatever else is refused within would be told of it as well.
+    Wrap only calls for the bytes of this file: any other error within would be reported as its own.
 
     Raises:
         FormatError: the file cannot be read.
@@ -297,7 +297,7 @@ def told(name: str, path: str | None = None) -> Iterator[None]:
 
 
 def refused(error: StoreError, name: str) -> FormatError:
-    """What a store refuses, told of a file."""
+    """A store's refusal as an error of a file."""
     return FormatError(error.message, name, CHANGED if error.kind is Kind.CHANGED else STORE_FAILED)
 
 
@@ -314,7 +314,7 @@ def _reason(error: OSError) -> str:
 
 @contextmanager
 def decoded(name: str) -> Iterator[None]:
-    """Within, bytes that are no text are told with the name of their file.
+    """Within, bytes that are no text become an error with the name of their file.
 
     Raises:
         FormatError: the file is no text of its encoding.
@@ -352,7 +352,7 @@ def look_again(file: InputFile) -> InputFile:
     from spark_jobs.stores import opening
 
     place = location.parse(file.path)
-    with told(file.name):
+    with translated_errors(file.name):
         found = opening.store(place.scheme, file.stores).describe(place)
     if found is None:
         raise FormatError("file not found", file.name)

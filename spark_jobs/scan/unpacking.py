@@ -63,7 +63,7 @@ class Unpacked:
         Raises:
             FormatError: the file is not what it says it is, ends within a member, or unpacks to beyond all measure.
         """
-        with self._told():
+        with self._translated_errors():
             data: bytes = self._inner.read(size)
         self._at += len(data)
         if self._at > UNPACKED_BYTES and self._at > UNPACKED_RATIO * self._packed.tell():
@@ -80,8 +80,8 @@ class Unpacked:
         return found
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Around calls of libraries alone."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Within, errors of decompression become a `FormatError`; for calls of libraries alone."""
         import pyarrow as pa
 
         try:
@@ -94,9 +94,9 @@ class Unpacked:
 
 
 def with_ratios(inputs: Sequence[InputFile]) -> list[InputFile]:
-    """The files with about how many times as much is in them as they are long: what the largest of a codec tells.
+    """The files with their compression ratios, each estimated from the largest file of its codec.
 
-    What cannot be read is for those to tell who read it in earnest.
+    Errors are not raised here: they are reported when the file is read.
     """
     ratios: dict[Compression, float] = {}
     for file in sorted(inputs, key=lambda each: each.size, reverse=True):
@@ -108,7 +108,7 @@ def with_ratios(inputs: Sequence[InputFile]) -> list[InputFile]:
 def _ratio(file: InputFile) -> float:
     """The ratio of the beginning of a file."""
     try:
-        with files.open_input(file) as raw, files.told(file.name):
+        with files.open_input(file) as raw, files.translated_errors(file.name):
             # Nothing behind these bytes is read: that the stream ends too early is known.
             head = raw.read(2 * _CHUNK_BYTES)
     except FormatError:

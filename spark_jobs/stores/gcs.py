@@ -1,6 +1,6 @@
 """Google Cloud Storage, through Arrow's file system, which is loaded with the first request.
 
-Arrow tells no generation of an object, so its version is made of size and time of change, which the store keeps in
+Arrow reports no generation of an object, so its version is made of size and time of change, which the store keeps in
 milliseconds. An object that Arrow has opened stays one generation; whether it was the right one is asked behind each
 range, so that a reader never gets bytes of two.
 """
@@ -108,11 +108,11 @@ def _refused(error: Exception, location: Location) -> StoreError:
         right = "storage.objects.get and storage.objects.list"
         return StoreError(Kind.FORBIDDEN, f"access is denied: the credentials of this machine need {right}", uri)
     if "UNAUTHENTICATED" in text or "credential" in text.lower():
-        told = (
+        detail = (
             "no valid credentials are found on this machine: set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a "
             "service account; for a public bucket set storage.gcs.anonymous"
         )
-        return StoreError(Kind.FORBIDDEN, told, uri)
+        return StoreError(Kind.FORBIDDEN, detail, uri)
     return StoreError(Kind.FAILED, f"the store fails: {text.partition(' error_info=')[0]}", uri)
 
 

@@ -123,7 +123,7 @@ class S3:
         return b"".join(found)
 
     def ask(self, operation: str, location: Location, **wanted: Any) -> Any:
-        """Send one request; what the store or the client refuses is told in words.
+        """Send one request; a refusal of the store or the client is raised as a `StoreError`.
 
         Raises:
             StoreError: it is refused.
@@ -167,8 +167,8 @@ def pause(failures: int) -> None:
 def _refused(error: Any, location: Location) -> StoreError:
     """What the store answered, in words."""
     answer = error.response
-    told = answer.get("Error", {})
-    code, operation = str(told.get("Code", "")), error.operation_name
+    refusal = answer.get("Error", {})
+    code, operation = str(refusal.get("Code", "")), error.operation_name
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     uri, bucket = str(location), location.bucket
     if code == "PreconditionFailed" or status == 412:
@@ -194,7 +194,7 @@ def _refused(error: Any, location: Location) -> StoreError:
         return StoreError(Kind.FORBIDDEN, "the clock of this machine differs from the store's: set it", uri)
     if code in _ELSEWHERE:
         headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-        region = told.get("Region") or headers.get("x-amz-bucket-region")
+        region = refusal.get("Region") or headers.get("x-amz-bucket-region")
         where = f"region {region}" if region else "another region"
         text = f"the bucket `{bucket}` is in {where}: set storage.s3.region in clinker.toml, or AWS_REGION"
         return StoreError(Kind.FAILED, text, uri)
@@ -207,7 +207,7 @@ def _refused(error: Any, location: Location) -> StoreError:
         right = _RIGHTS.get(operation, f"the right to {operation}")
         text = f"access is denied: the credentials of this machine need {right} on the bucket `{bucket}`"
         return StoreError(Kind.FORBIDDEN, text, uri)
-    return StoreError(Kind.FAILED, f"{operation} fails: {code} {told.get('Message', '')}".rstrip(), uri)
+    return StoreError(Kind.FAILED, f"{operation} fails: {code} {refusal.get('Message', '')}".rstrip(), uri)
 
 
 def _changed(location: Location) -> StoreError:

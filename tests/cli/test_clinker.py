@@ -20,7 +20,7 @@ from spark_jobs.plan.options import RunOptions
 from tests.execute import without_spark
 
 if TYPE_CHECKING:
-    from spark_jobs.cli.report import Report
+    from spark_jobs.cli.report import Reporter
     from spark_jobs.plan.plan import Plan
 
     Captured = pytest.CaptureFixture[str]
@@ -51,7 +51,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Plan, RunOptions]]:
     """What would have been executed."""
     calls: list[tuple[Plan, RunOptions]] = []
 
-    def execute(plan: Plan, options: RunOptions, told: Report) -> int:
+    def execute(plan: Plan, options: RunOptions, reporter: Reporter) -> int:
         calls.append((plan, options))
         return 2
 

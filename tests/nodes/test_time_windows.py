@@ -74,7 +74,7 @@ def test_what_is_late_does_not_depend_on_where_tasks_begin(
     """A record comes with its source and time; whether all sources had passed time 12 before it is known somewhere."""
     records = [(source % sources, time) for source, time in records]
     cuts = sorted({0, len(records), *data.draw(st.lists(st.integers(0, len(records)), max_size=4))})
-    heard, told = watermarks.ReceivedWatermarks(sources), []
+    received, told = watermarks.ReceivedWatermarks(sources), []
     for rank, (start, end) in enumerate(itertools.pairwise(cuts)):
         mine = np.array(records[start:end], dtype=np.int64).reshape(-1, 2)
         watch, sets = watermarks.WatermarkTracker(), watermarks.Sets()
@@ -84,9 +84,9 @@ def test_what_is_late_does_not_depend_on_where_tasks_begin(
             for part in (mine[:middle], mine[middle:])
             if len(part)
         ]
-        heard.hear(watermarks.message({rank: watch}, sets, []))
+        received.receive_message(watermarks.message({rank: watch}, sets, []))
         told.append((rank, np.concatenate(numbers)))
-    found = [late for rank, numbers in told for late in (heard.reached(rank, numbers) >= 12).tolist()]
+    found = [late for rank, numbers in told for late in (received.reached(rank, numbers) >= 12).tolist()]
     reached: dict[int, int] = {}
     plain = []
     for source, time in records:

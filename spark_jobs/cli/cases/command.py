@@ -1,4 +1,4 @@
-"""`clinker test`: cases run, differences told."""
+"""`clinker test`: runs the cases and reports their differences."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Options:
         paths: files of cases, or folders with some; none: the working directory.
         only: cases with this text in their names.
         update: whether what came is written into the cases that fail.
-        coverage: whether nodes and branches are told that no case reaches.
+        coverage: whether nodes and branches that no case reaches are reported.
         junit: the file that gets the results as JUnit XML.
     """
 

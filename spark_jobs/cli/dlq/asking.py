@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def opened(command: str, file: str, stores: StoreSettings, *, writes: bool = True) -> work_list.WorkList | int:
-    """The entries of a file; an exit code, when it has none that can be read, which is told.
+    """The entries of a file; an exit code when it has none that can be read, which is reported.
 
     Args:
         command: the command's name.

@@ -30,18 +30,18 @@ def main(path: Path, file: str, wanted: EntryFilter, options: RunOptions, *, int
         options: how the pipeline is planned and run.
         into: the folder that gets the outputs; None: they are added to what the outputs have.
     """
-    with report.opened(options.diagnostics) as told:
-        plan = pipeline.planned(path, options, told, quiet=True)
+    with report.opened(options.diagnostics) as reporter:
+        plan = pipeline.planned(path, options, reporter, quiet=True)
         if plan is None:
             return ExitCode.CONFIG
         found = asking.opened("replay", file, plan.stores)
         if isinstance(found, int):
             return found
-        return _replayed(found, plan, told, wanted, options, into)
+        return _replayed(found, plan, reporter, wanted, options, into)
 
 
 def _replayed(
-    found: WorkList, plan: Plan, told: report.Report, wanted: EntryFilter, options: RunOptions, into: Path | None
+    found: WorkList, plan: Plan, reporter: report.Reporter, wanted: EntryFilter, options: RunOptions, into: Path | None
 ) -> int:
     from spark_jobs.execute import logs, replay
     from spark_jobs.execute.spark import masking
@@ -62,7 +62,7 @@ def _replayed(
     except OSError as error:
         return asking.refused("replay", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
     if outcome.error is not None:
-        told.tell([report.of_run(outcome.error, plan)])
+        reporter.add([report.of_run(outcome.error, plan)])
         return outcome.exit_code
     lines = [*lacking, *_lines(found, outcome, into, dry_run=options.dry_run)]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

@@ -1,4 +1,4 @@
-"""`clinker guess FILE…`: files looked at, the source printed, and what does not fit told beside it."""
+"""`clinker guess FILE…`: looks at files, prints the sources that read them, and notes what does not fit."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def main(files: Sequence[Path], *, as_text: bool) -> int:
             sys.stdout.write(f"# {printable(str(path))}: {answer.guess.about}\n")
         sys.stdout.write(source.node(group.answer.guess))
         sys.stdout.flush()
-        for line in group.told():
+        for line in group.notes():
             sys.stderr.write(f"{line}\n")
         if group.answer.read is not None and group.answer.read.refusal:
             code = ExitCode.IO
@@ -199,9 +199,9 @@ def _about(sample: Sample, encoding: Charset, count: int) -> str:
     return f"{what}, {encoding.name}{packed}"
 
 
-def told(answer: Answer) -> list[str]:
-    """What a person should know of a source that was guessed; see `together.told`."""
-    return together.told(answer)
+def notes(answer: Answer) -> list[str]:
+    """What a person should know of a source that was guessed; see `together.notes`."""
+    return together.notes(answer)
 
 
 def guessed(paths: Sequence[Path], names: Sequence[str]) -> list[Answer]:

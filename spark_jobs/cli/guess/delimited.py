@@ -102,14 +102,14 @@ def _misfits(one: Table) -> int:
 def _with_quotes(one: Table, quote: str) -> Table:
     """A table of a repaired text, with the quotes that its cells have."""
 
-    def told(cells: tuple[str, ...]) -> tuple[str, ...]:
+    def requoted(cells: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(cell.replace(_TEXT_QUOTE, quote) for cell in cells)
 
     return replace(
         one,
-        names=None if one.names is None else told(one.names),
-        body=[replace(row, cells=told(row.cells)) for row in one.body],
-        titles=list(told(tuple(one.titles))),
+        names=None if one.names is None else requoted(one.names),
+        body=[replace(row, cells=requoted(row.cells)) for row in one.body],
+        titles=list(requoted(tuple(one.titles))),
     )
 
 
@@ -139,7 +139,7 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
     options = options_of(found, names, encoding, sample)
     columns = columns_of(found.rows, names, as_text=as_text)
     made = Guess("", [], "csv", options, columns)
-    made.remarks += values.told(columns)
+    made.remarks += values.column_notes(columns)
     made.remarks += _remarks(found, names, sample)
     made.remarks += _cut(found, sample)
     made.doubts += [

@@ -60,7 +60,7 @@ def guess(path: Path, name: str, head: bytes, *, is_whole: bool, as_text: bool) 
         values.Column(column.name, texts[column.name].kind) if texts[column.name].kind else column for column in columns
     ]
     made = Guess("", [], "xml", {"record_path": where}, columns)
-    made.remarks += values.told(columns)
+    made.remarks += values.column_notes(columns)
     made.doubts += [f"column {values.shown(c.name)}: {r.text}" for c in columns for r in c.remarks if r.is_doubt]
     return made, count
 

@@ -59,7 +59,7 @@ def _made(
     if as_text:
         columns = [values.Column(column.name, is_unique=column.is_unique) for column in columns]
     made = Guess("", [], "fixed_width", columns=columns)
-    made.remarks += values.told(columns)
+    made.remarks += values.column_notes(columns)
     if "\r\n" in text:
         made.options["line_separator"] = "cr_lf"
     for name, (start, width) in zip(names, places, strict=True):

@@ -29,7 +29,7 @@ class _Member:
     Args:
         kinds: the kinds of its values with their counts.
         texts: its texts with their counts.
-        others: its numbers, to tell keys.
+        others: its numbers, to recognise keys.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
         raise NoRecords("it has no records")
     columns = [_column(name, member, count) for name, member in members.items()]
     made = Guess("", [], "json", options, columns)
-    made.remarks += [*values.told(columns), *remarks]
+    made.remarks += [*values.column_notes(columns), *remarks]
     for column in columns:
         made.doubts += [f"column {values.shown(column.name)}: {one.text}" for one in column.remarks if one.is_doubt]
     return made, count
@@ -212,7 +212,7 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
         column.type = kinds.pop()
     elif kinds <= {"int", "float", "string"} and all(map(_NUMBER.fullmatch, member.texts)):
         column.type = "float"
-        column.told.append(f"texts such as {values.shown(next(iter(member.texts)))} are read as numbers")
+        column.notes.append(f"texts such as {values.shown(next(iter(member.texts)))} are read as numbers")
     else:
         column.type = "any"
         said = "values of several kinds: " + ", ".join(sorted(kinds))

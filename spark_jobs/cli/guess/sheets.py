@@ -68,7 +68,7 @@ def guess(path: Path, name: str, *, as_text: bool) -> tuple[Guess, int]:
     if as_text:
         columns = [values.Column(column.name, is_unique=column.is_unique) for column in columns]
     made = Guess("", [], "excel", _options(found, names, said_names, first_column, last_column), columns)
-    made.remarks += [*values.told(columns), *_remarks(found, sheet.name, others)]
+    made.remarks += [*values.column_notes(columns), *_remarks(found, sheet.name, others)]
     made.doubts += [f"column {values.shown(c.name)}: {r.text}" for c in columns for r in c.remarks if r.is_doubt]
     made.doubts += delimited.totals(found, names, "a `range` that ends above it")
     return made, len(records)
@@ -141,7 +141,7 @@ def _column(name: str, cells: list[Any], records: int) -> values.Column:
         column = values.Column(name, known.pop() if len(known) == 1 else "any", is_unique=is_unique)
         words = sorted({_text(value) for value in cells if type(value) is str})
         if words:
-            column.told.append(f"cells such as {values.shown(words[0])} are none: they become dead letters")
+            column.notes.append(f"cells such as {values.shown(words[0])} are none: they become dead letters")
         return column
     if not others and cells and all(type(value) is str for value in cells):
         # Texts of digits were written as texts: codes, and numbers that a spreadsheet must not change.

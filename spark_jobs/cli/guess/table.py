@@ -30,7 +30,7 @@ _SUMMARY = re.compile(
 )
 _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
 _COMMENTS = ("#", "//", "%", "--", "!")
-#: So many records tell what a header is.
+#: So many records decide what a header is.
 _BODY_RECORDS = 2000
 _MOST_HEADER_ROWS = 4
 
@@ -133,7 +133,7 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         titles=[" ".join(filter(None, row.cells)) for row in (*found[:first], *found[last:])],
         behind=len(found) - last,
     )
-    _settle_width(table)
+    _take_header_width(table)
     if table.names is not None and header_rows == 1:
         table.repeats_header = any(row.cells == header[0].cells for row in table.body)
     return table
@@ -357,8 +357,8 @@ def _names(header: Sequence[Row]) -> tuple[str, ...]:
     return tuple("_".join(filter(None, column)) for column in parts)
 
 
-def _settle_width(table: Table) -> None:
-    """Let the header say how many columns there are, where the records do not say otherwise."""
+def _take_header_width(table: Table) -> None:
+    """Take the number of columns from the header, unless the records contradict it."""
     if table.names is None:
         return
     named = len(table.names)

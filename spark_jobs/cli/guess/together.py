@@ -44,14 +44,14 @@ class Group:
     of_files: list[tuple[Path, Answer]]
     answer: Answer
 
-    def told(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """What a person should know, a line each; those of one file begin with it."""
         path, alone = self.of_files[0]
         if len(self.of_files) == 1:
-            yield from (f"{path}: {line}" for line in told(alone))
+            yield from (f"{path}: {line}" for line in notes(alone))
             return
         paths = f"{path} and {len(self.of_files) - 1} more"
-        yield from (f"{paths}: {line}" for line in told(self.answer))
+        yield from (f"{paths}: {line}" for line in notes(self.answer))
 
 
 def groups(found: Sequence[tuple[Path, Answer]], *, as_text: bool = False) -> Iterator[Group]:
@@ -122,7 +122,7 @@ def _spelling(column: values.Column) -> dict[str, object]:
     return {key: value for key, value in column.keys.items() if key not in _WORDS}
 
 
-def told(answer: Answer) -> list[str]:
+def notes(answer: Answer) -> list[str]:
     """What a person should know of a source that was guessed: doubts first, then what does not fit, then the rest."""
     lines = [f"decide: {doubt}" for doubt in answer.guess.doubts]
     if answer.read is not None:

@@ -23,7 +23,7 @@ from spark_jobs.formats.spelling import USUAL, Spelling
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-#: Of a column's values so many may be of another kind: they are told, and become dead letters.
+#: So many values of a column may be of another kind: they are reported, and become dead letters.
 _ODD_SHARE = 0.05
 #: So many distinct values are looked at.
 _MOST_DISTINCT = 50_000
@@ -69,7 +69,7 @@ class Column:
         keys: further keys of it in `schema:`.
         remarks: what a person should know.
         is_unique: whether each record has a value of its own.
-        told: what is told beside the source, because values are read as something else than they say.
+        notes: remarks for the user about values that are read as something else than they look like.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Column:
     keys: dict[str, Any] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
     is_unique: bool = False
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -159,10 +159,10 @@ def _guess(name: str, found: Counter[str], evidence: Evidence) -> Column:
     if column.type != "string" and nulls:
         column.keys["null_values"] = sorted(nulls)
         are = "is" if len(nulls) == 1 else "are"
-        column.told.append(f"{', '.join(map(shown, sorted(nulls)))} {are} null (`null_values`)")
+        column.notes.append(f"{', '.join(map(shown, sorted(nulls)))} {are} null (`null_values`)")
     if column.type != "string" and (errors := sorted(text for text in found if text in _ERRORS)):
         listed = ", ".join(map(shown, errors))
-        column.told.append(
+        column.notes.append(
             f"{listed} is an error of a spreadsheet, and no null: its records become dead letters"
             if len(errors) == 1
             else f"{listed} are errors of a spreadsheet, and no null: their records become dead letters"
@@ -186,7 +186,7 @@ def _texts(name: str, found: Counter[str]) -> Column:
 
 
 def _without_sign(found: Iterable[str]) -> str:
-    """The CXL that makes numbers of texts with signs, by the first text that tells its decimal separator."""
+    """The CXL that turns texts with signs into numbers; the first unambiguous text gives the decimal separator."""
     alone = ""
     for text in found:
         marks = re.findall(r"[.,](?=[0-9])", text)
@@ -214,9 +214,9 @@ def shown(text: str) -> str:
     return f"`{_BLANKS.sub(lambda blank: f'<U+{ord(blank[0]):04X}>', seen)}`"
 
 
-def told(columns: Iterable[Column]) -> list[str]:
-    """What is told of columns beside their source."""
-    return [f"column {shown(column.name)}: {text}" for column in columns for text in column.told]
+def column_notes(columns: Iterable[Column]) -> list[str]:
+    """The notes on columns, a line each."""
+    return [f"column {shown(column.name)}: {text}" for column in columns for text in column.notes]
 
 
 def _is_odd(odd: int, total: int) -> bool:
@@ -280,7 +280,7 @@ def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None
         return _with_groups(_whole(name, core), core, evidence)
     if all(map(_CODE.fullmatch, core)):
         said = f"text: {shown(next(iter(core)))} looks like a code rather than a number with an exponent"
-        return Column(name, remarks=[Remark(said)], told=[said])
+        return Column(name, remarks=[Remark(said)], notes=[said])
     share = max(0.0, 1 - max(1, _ODD_SHARE * total) / total)
     fitting = _fitting_spellings(core, share)
     if not fitting:
@@ -543,7 +543,7 @@ def _has_time(form: str) -> bool:
 
 
 def _is_day_first(core: Counter[str], texts: dict[str, list[str]], evidence: Evidence) -> bool | Column:
-    """Whether days stand before months; a text column where that cannot be told."""
+    """Whether days stand before months; a text column where that cannot be decided."""
     either = [text for text, forms in texts.items() if any(f.startswith("%d") for f in forms)
               and any(f.startswith("%m") for f in forms)]  # fmt: skip
     days = any(forms[0].startswith("%d") and not any(f.startswith("%m") for f in forms) and forms[0][2] in "-./"

@@ -107,9 +107,12 @@ def main(planning: PlanOptions) -> int:
     """Serve an editor until it says that it ends."""
     server = _server(planning)
     # The server closes its streams at the end, and what a library prints must not get between the messages.
-    with os.fdopen(os.dup(sys.stdin.fileno()), "rb") as asked, os.fdopen(os.dup(sys.stdout.fileno()), "wb") as told:
+    with (
+        os.fdopen(os.dup(sys.stdin.fileno()), "rb") as requests,
+        os.fdopen(os.dup(sys.stdout.fileno()), "wb") as replies,
+    ):
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        server.start_io(asked, told)
+        server.start_io(requests, replies)
     return ExitCode.SUCCESS
 
 

@@ -234,8 +234,8 @@ def alive() -> list[tuple[Path, State]]:
     found = []
     for folder in sorted(parent.iterdir()) if parent is not None else ():
         try:
-            told: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-            state = State(**told)
+            fields: dict[str, Any] = json.loads((folder / _STATE).read_text(encoding="utf-8"))
+            state = State(**fields)
         except (OSError, ValueError, TypeError):
             continue
         connection = connect(folder)

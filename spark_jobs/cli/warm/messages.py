@@ -1,4 +1,4 @@
-"""What a client and a warm driver tell each other over their socket.
+"""The messages between a client and a warm driver over their socket.
 
 A client sends its streams and its folder as file descriptors with the length of its request, then the request, then a
 byte for each signal that it gets. A driver sends a byte that says whether it takes the command, and its exit status in
@@ -47,9 +47,9 @@ def send_request(connection: socket.socket, request: Request, descriptors: list[
     Raises:
         OSError: the driver has gone.
     """
-    told = json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
-    socket.send_fds(connection, [len(told).to_bytes(_LENGTH_BYTES)], descriptors)
-    connection.sendall(told)
+    encoded = json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
+    socket.send_fds(connection, [len(encoded).to_bytes(_LENGTH_BYTES)], descriptors)
+    connection.sendall(encoded)
 
 
 def receive_request(connection: socket.socket) -> tuple[Request, list[int]]:
@@ -64,8 +64,8 @@ def receive_request(connection: socket.socket) -> tuple[Request, list[int]]:
         size = int.from_bytes(head)
         if len(head) != _LENGTH_BYTES or len(descriptors) != _DESCRIPTORS or size > _MOST_BYTES:
             raise Unreadable("no request")
-        told = json.loads(_exactly(connection, size).decode("utf-8", "surrogatepass"))
-        return Request(**told), descriptors
+        fields = json.loads(_exactly(connection, size).decode("utf-8", "surrogatepass"))
+        return Request(**fields), descriptors
     except (ValueError, TypeError, OSError) as problem:
         close(descriptors)
         raise problem if isinstance(problem, OSError) else Unreadable(str(problem)) from None

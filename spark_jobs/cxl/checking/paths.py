@@ -103,7 +103,7 @@ def complete(session: Session, value: typed.Expression | Partial) -> typed.Expre
     """The value, or a complaint about a namespace that stands alone."""
     match value:
         case typed.Expression():
-            return windows.settle(session, value)
+            return windows.completed(session, value)
         case Namespace(namespace="source", keys=(key,), place=place) if key not in session.scope.streams:
             known = {**builtin_members.MEMBERS["source"], **session.scope.variables.get("source", {})}
             return _no_member(session, "source", key, known, place)

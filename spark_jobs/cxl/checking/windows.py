@@ -150,7 +150,7 @@ def _field_named(
     return typed.WindowCall(column.type.or_null(), place, base.function, base.arguments, name)
 
 
-def settle(session: Session, value: typed.Expression) -> typed.Expression:
+def completed(session: Session, value: typed.Expression) -> typed.Expression:
     """A bare `$window.lag(1)` means the column named like the emit's target; without such a column it is an error."""
     if not isinstance(value, typed.WindowCall) or value.field is not None or not is_positional(value.function):
         return value

@@ -1,4 +1,4 @@
-"""Texts that do not convert, told as columns: the mask of the conversion's kernel is exact, so no row has to run again.
+"""Reports texts that do not convert as columns: the mask of the conversion's kernel is exact, so no row runs again.
 
 A strict conversion fails where the lenient one, which nobody checks, gives null. When nothing that may fail is
 evaluated before it in its statement, its failure is the row's, with the text that the kernel saw. Other rows that a
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.kernels.state import State, Step
 
 
-#: Of a statement with more conversions the first ones are settled.
+#: In a statement with more conversions only the first ones are handled here.
 _MOST = 16
 
 
@@ -46,7 +46,7 @@ class Conversion:
 def conversions_of(
     statement: typed.Statement, expression: tuple[str, str], compiler: ExpressionCompiler
 ) -> list[Conversion]:
-    """The conversions of a statement that can be settled, in the order of their evaluation.
+    """The conversions of a statement whose failures can be rejected here, in the order of their evaluation.
 
     Args:
         statement: the statement, which is not compiled yet: its conversions read what its slot has before.
@@ -65,17 +65,17 @@ def conversions_of(
     return [_conversion(call, field, expression, compiler) for call in calls]
 
 
-def behind(step: Step, conversions: list[Conversion]) -> Step:
-    """A statement's step, and what settles its conversions behind it."""
+def with_rejections(step: Step, conversions: list[Conversion]) -> Step:
+    """A statement's step, followed by the rejection of the rows whose texts did not convert."""
 
-    def settled(state: State) -> None:
+    def run(state: State) -> None:
         step(state)
         for conversion in conversions:
             if state.frame.bad is None:
                 return
-            _settle(state, conversion)
+            _reject(state, conversion)
 
-    return settled
+    return run
 
 
 def _conversions(node: typed.Expression, found: list[typed.Call]) -> bool:
@@ -129,8 +129,8 @@ def _conversion(
     return Conversion(argument, kernel, forms, reason, call.type.kind)
 
 
-def _settle(state: State, conversion: Conversion) -> None:
-    """Take out the rows whose text does not convert."""
+def _reject(state: State, conversion: Conversion) -> None:
+    """Remove the rows whose text does not convert, and note their failures."""
     bad = state.frame.bad
     assert bad is not None
     indices = pc.indices_nonzero(bad)
@@ -150,7 +150,7 @@ def _settle(state: State, conversion: Conversion) -> None:
     positions = child.positions().filter(refused)
     for chosen, words in hints_of(failing_texts, hints.IN_PROGRAMS, conversion.kind):
         reason = replace(conversion.reason, after=f"{conversion.reason.after}{words}")
-        state.deferred.settle(positions.filter(chosen), failing_texts.filter(chosen), reason)
+        state.deferred.reject(positions.filter(chosen), failing_texts.filter(chosen), reason)
     gone = np.zeros(state.frame.count, dtype=bool)
     gone[indices.filter(refused).to_numpy()] = True
     kept = pa.array(~gone)

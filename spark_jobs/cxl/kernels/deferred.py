@@ -34,7 +34,7 @@ class Finished:
         self.rows: list[int] = []
         self.failures: list[engine.RowFailure] = []
         #: Failures that kernels know without the interpreter.
-        self.settled: list[failure_columns.Failures] = []
+        self.rejected: list[failure_columns.Failures] = []
         self.filtered = 0
         self.duplicates = 0
         self._emits = program.emits
@@ -57,9 +57,9 @@ class Finished:
 
     def all_failures(self) -> list[engine.RowFailure] | failure_columns.Failures:
         """The failing rows, ascending."""
-        if not self.settled:
+        if not self.rejected:
             return self.failures
-        return failure_columns.joined([failure_columns.of(self.failures), *self.settled])
+        return failure_columns.joined([failure_columns.of(self.failures), *self.rejected])
 
     def merged_into(self, result: engine.BatchResult) -> engine.BatchResult:
         """The kernels' result with the interpreter's records put between by row."""
@@ -109,9 +109,9 @@ class Deferred:
         distinct = [number for number, one in enumerate(program.statements) if isinstance(one, typed.Distinct)]
         self._last_distinct = distinct[-1] if distinct else -1
 
-    def settle(self, positions: pa.Array, texts: pa.StringArray, reason: failure_columns.Reason) -> None:
-        """Note rows that fail for a reason, each with a text of its own."""
-        self._finished.settled.append(failure_columns.alike(positions.to_numpy(), reason, texts))
+    def reject(self, positions: pa.Array, texts: pa.StringArray, reason: failure_columns.Reason) -> None:
+        """Note rows that fail for a reason; `texts` has the text of each position."""
+        self._finished.rejected.append(failure_columns.alike(positions.to_numpy(), reason, texts))
 
     def add(self, positions: list[int], number: int) -> None:
         """Take rows over, at the statement of this number."""

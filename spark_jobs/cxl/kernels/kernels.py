@@ -109,11 +109,11 @@ def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
 
 
 def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> Step:
-    """A statement of a program, of which conversions that fail are settled at once."""
+    """The step of a statement; rows whose texts do not convert are rejected at once."""
     statement = program.statements[number]
-    settling = conversion_failures.conversions_of(statement, program.expression(number), compiler)
+    conversions = conversion_failures.conversions_of(statement, program.expression(number), compiler)
     step = _statement(statement, number, compiler, Names.of(program))
-    return conversion_failures.behind(step, settling) if settling else step
+    return conversion_failures.with_rejections(step, conversions) if conversions else step
 
 
 def _statement(
@@ -258,8 +258,8 @@ def _trace(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
             return
         texts = frame.inside(wanted, message)
         if frame.bad is not None:
-            told = pc.and_not(wanted, frame.bad)
-            texts, wanted = texts.filter(told.filter(wanted)), told
+            logged = pc.and_not(wanted, frame.bad)
+            texts, wanted = texts.filter(logged.filter(wanted)), logged
         if not tracing.wanted(level):
             return
         positions = frame.positions().filter(wanted).to_pylist()
@@ -276,14 +276,14 @@ def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
 
     def step(state: State) -> None:
         frame = state.frame
-        told = pc.fill_null(as_array(guard(frame), frame.count), False) if guard else None
-        if told is None:
+        logged = pc.fill_null(as_array(guard(frame), frame.count), False) if guard else None
+        if logged is None:
             message(frame)
-            told = pa.repeat(pa.scalar(True), frame.count)
+            logged = pa.repeat(pa.scalar(True), frame.count)
         else:
-            frame.inside(told, message)
+            frame.inside(logged, message)
         if tracing.wanted(level):
-            frame.mark(told)
+            frame.mark(logged)
 
     return step
 

@@ -43,16 +43,16 @@ class Found:
 
 @dataclass(frozen=True)
 class _Habit:
-    """A form, and what to say of a match; patterns see texts as blanks, `told` gets what stands there."""
+    """A form and the message about a match; patterns see string literals as blanks, `help` gets the original text."""
 
     pattern: re.Pattern[str]
     message: str
-    told: Callable[[re.Match[str], str], str]
+    help: Callable[[re.Match[str], str], str]
 
 
-def _habit(pattern: str, message: str, told: str | Callable[[re.Match[str], str], str]) -> _Habit:
+def _habit(pattern: str, message: str, help: str | Callable[[re.Match[str], str], str]) -> _Habit:
     compiled = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    return _Habit(compiled, message, (lambda found, text: told) if isinstance(told, str) else told)
+    return _Habit(compiled, message, (lambda found, text: help) if isinstance(help, str) else help)
 
 
 def _part(found: re.Match[str], text: str, name: str) -> str:
@@ -269,7 +269,7 @@ def forms(text: str, positions: Iterable[int]) -> Iterator[Found]:
         for start, end in short:
             for found in habit.pattern.finditer(seen, start, end):
                 first = found.start() + len(found[0]) - len(found[0].lstrip())
-                yield Found(habit.message, (first, max(found.end(), first + 1)), habit.told(found, text))
+                yield Found(habit.message, (first, max(found.end(), first + 1)), habit.help(found, text))
 
 
 def _line(text: str, position: int) -> tuple[int, int]:

@@ -439,18 +439,18 @@ def _without_operator(statements: Sequence[ast.Statement], text: str) -> Iterato
 
 
 def _in_cxl(problems: Sequence[Problem], text: str) -> Iterator[Problem]:
-    """The mistakes, with one for each form of another language in the place of all that stand on its lines."""
+    """The mistakes; a form of another language replaces all mistakes on its lines with one of its own."""
     if not problems:
         return
     left = list(problems)
-    told: list[Problem] = []
+    of_forms: list[Problem] = []
     for form in habits.forms(text, [one.place[0] for one in problems]):
         first, last = (habits.line_of(text, position) for position in form.place)
         there = [one for one in left if first <= habits.line_of(text, one.place[0]) <= last]
         if there:
-            told.append(Problem(form.message, form.place, form.help))
+            of_forms.append(Problem(form.message, form.place, form.help))
             left = [one for one in left if one not in there]
-    yield from sorted([*told, *left], key=lambda one: one.place)
+    yield from sorted([*of_forms, *left], key=lambda one: one.place)
 
 
 def _missing(text: str, start: int) -> str:
@@ -470,7 +470,7 @@ def _deep_expression(place: ast.Place) -> Problem:
 
 
 def _limits(tree: ast.Program) -> Iterator[Problem]:
-    """Mistakes of size: nesting that is too deep. Of blocks the first level too many is told."""
+    """Mistakes of size: nesting that is too deep. For blocks the first level too many is reported."""
     stack = [(statement, 1) for statement in tree.statements]
     for statement, level in stack:
         if isinstance(statement, ast.EmitEach):

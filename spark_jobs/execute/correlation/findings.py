@@ -96,11 +96,11 @@ def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
     of_groups = found.where("group", are=lambda portion: portion.column("group").to_numpy() != identity.NO_GROUP)
     reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
     firsts = ordered.merged(ordered.runs(folder, of_groups.portions(*_FIRST), reduce), ["group"], reduce)
-    told = (_told(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
-    return stored.kept(folder, REJECTED, told)
+    tables = (_displayed(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
+    return stored.kept(folder, REJECTED, tables)
 
 
-def _told(first: pa.Table, names: Names) -> pa.Table:
+def _displayed(first: pa.Table, names: Names) -> pa.Table:
     """Groups with what people read of their first failures."""
     splits, of = np.unique(first.column("split").to_numpy(), return_inverse=True)
     before = np.array([names.rows_before.get(int(split), 0) for split in splits], dtype=np.int64)
@@ -141,10 +141,10 @@ def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) ->
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
     """The log lines about some records, and about some rows of aggregates; the numbers of both ascend."""
-    told = [*lines]  # few for each task, where records may be millions
-    of, grouped = (np.array(each, dtype=np.int64) for each in ([x.record for x in told], [x.group for x in told]))
+    known = [*lines]  # few for each task, where records may be millions
+    of, grouped = (np.array(each, dtype=np.int64) for each in ([x.record for x in known], [x.group for x in known]))
     are_about = ascending.are_among(of, records) | ascending.are_among(grouped, rows)
-    return [told[place] for place in np.flatnonzero(are_about).tolist()]
+    return [known[place] for place in np.flatnonzero(are_about).tolist()]
 
 
 def first_of_each(found: Facts, known: pa.Table, folder: str) -> pa.Table:

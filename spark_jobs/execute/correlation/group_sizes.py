@@ -74,10 +74,10 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
     whys = [f"group {name} of {count} records {said}" for name, count in zip(names, counts.tolist(), strict=True)]
     at, _ = ordered.rows_of(failed.column("group").to_numpy(), numbers)
     records = ordered.once(folder, RECORDS, _records(mine, failed.take(pa.array(at))), RECORDS.names)
-    told = pa.table([numbers, first.column("record"), whys], schema=OVERSIZED)
+    table = pa.table([numbers, first.column("record"), whys], schema=OVERSIZED)
     splits, rows = (first.column(name).to_numpy() for name in ("split", "row"))
     place = int(np.lexsort((rows, splits))[0])
-    return TooLarge(told, records.column("record").to_numpy(), (int(splits[place]), int(rows[place]), whys[place]))
+    return TooLarge(table, records.column("record").to_numpy(), (int(splits[place]), int(rows[place]), whys[place]))
 
 
 def _placed(came: pa.Table) -> pa.Table:

@@ -70,7 +70,7 @@ def convert(
     if sum(piece.size for each in wanted for piece in each.pieces) <= tuning.driver_output_bytes:
         made = [_write(part_store, writer, each) for each in wanted]
     else:
-        made = spread.spread(spark, partial(_write, part_store, writer), wanted, told=(OSError,))
+        made = spread.spread(spark, partial(_write, part_store, writer), wanted, reraised=(OSError,))
     files = iter(made)
     return [[next(files)] if group else [] for group in groups]
 

@@ -77,7 +77,7 @@ def packed(
     if sum(_size(member) for batch in batches for member in batch.members) <= tuning.driver_output_bytes:
         written = [_write(part_store, each) for each in batches]
     else:
-        written = spread.spread(spark, partial(_write, part_store), batches, told=(OSError,))
+        written = spread.spread(spark, partial(_write, part_store), batches, reraised=(OSError,))
     pieces = itertools.chain.from_iterable(written)
     return [Content(tuple(itertools.islice(pieces, len(members)))) for members in files]
 

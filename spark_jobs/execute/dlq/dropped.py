@@ -48,19 +48,19 @@ def log_unpublished(rows: DlqWriter, reports: Sequence[DlqReport], dead: int) ->
     """
     filed = [each for each in reports if each.path]
     if not filed:
-        return  # those that have no file are told of anyway
+        return  # dead letters without a file are reported anyway
     splits = (min(each.splits[0] for each in filed), max(each.splits[1] for each in filed))
     merged = merge.of_reports(filed, splits)
     left = dead - sum(count for each in reports for *_, count in each.dropped)
-    told = 0
+    logged = 0
     for part in merged.parts():
-        for line, _ in _lines(rows, part.slice(0, UNPUBLISHED - told), merged.whys):
+        for line, _ in _lines(rows, part.slice(0, UNPUBLISHED - logged), merged.whys):
             logs.LOG.warning("dead letter: %s", line)
-            told += 1
-        if told >= UNPUBLISHED:
+            logged += 1
+        if logged >= UNPUBLISHED:
             break
-    if left > told:
-        more = "1 more dead letter" if left - told == 1 else f"{left - told} more dead letters"
+    if left > logged:
+        more = "1 more dead letter" if left - logged == 1 else f"{left - logged} more dead letters"
         logs.LOG.warning("%s; a run that fails writes no file of them", more)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.report import DlqReport
 
 
-#: What tells one thing from another: a record or the row of an aggregate, and for a companion its driver.
+#: Identifies a thing: a record or the row of an aggregate, and for a companion its driver.
 _IDENTITY = ("split", "row", "group", "cause_split", "cause_row", "cause_group")
 #: The columns of entries without those of their records: what they are counted by.
 _NAMES = tuple(at for at, field in enumerate(buffer.SCHEMA) if not pa.types.is_list(field.type))
@@ -51,7 +51,7 @@ class Merged:
         files: the files.
         splits: the first and the last split.
         counting: for files of which only some entries count which these are. Where there are such files, a thing has
-            entries of several passes, and only its first one is told.
+            entries of several passes, and only its first one is written.
         names_only: whether it is enough to know which entries there are, and why: their records stay on disk.
     """
 
@@ -92,9 +92,9 @@ class Merged:
         found: list[list[sorted_runs.Block]] = []
         for path in self._files:
             with part_file.unchanged(path), scratch.opened(path + buffer.INDEX) as file:
-                told = json.load(file)
+                blocks = json.load(file)
             runs: dict[int, list[sorted_runs.Block]] = {}
-            for number, block in enumerate(told):
+            for number, block in enumerate(blocks):
                 low, high = block["splits"]
                 if low <= self._splits[1] and high >= self._splits[0]:
                     read = partial(

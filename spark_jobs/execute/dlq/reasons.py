@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
     Column = pa.Array | pa.ChunkedArray
 
-#: So many groups are kept apart in a task and on the driver, and so many are told; of the others there is a count.
-MOST_KEPT, MOST_TOLD = 1_000, 20
-#: So much of a value and of a detail is told.
+#: So many groups are kept apart in a task and on the driver, and so many are shown; the others are counted.
+MOST_KEPT, MOST_SHOWN = 1_000, 20
+#: Values and details are shown up to this length.
 _MOST_VALUE, _MOST_DETAIL = 100, 300
 _SHOWN = {"value": _MOST_VALUE, "detail": _MOST_DETAIL}
 #: The group of all that there is no room for.
@@ -90,7 +90,7 @@ class Reasons:
             found.count += int(counts[number])
 
     def add(self, others: Iterable[Reason]) -> None:
-        """Take in what a task has told."""
+        """Add the reasons of a task."""
         for other in others:
             found = self._of(*other.key)
             count = found.count + other.count
@@ -144,7 +144,7 @@ class ReasonSummary:
     more_count: int = 0
 
 
-def told(
+def summary(
     known: Reasons,
     file_of: Callable[[int, int], str],
     source_of: Callable[[int], str],
@@ -152,15 +152,15 @@ def told(
     masked: Callable[[str], str],
     columns_of: Callable[[int], Sequence[str]],
 ) -> ReasonSummary:
-    """The reasons with the places of their examples; `masked` takes secrets of the run out of texts.
+    """The most frequent reasons with the places of their examples; `masked` takes secrets of the run out of texts.
 
     A record that could not be read is no example where one of its source's columns is called like a secret.
     """
     others = known.known.get(_OTHERS, Reason(*_OTHERS))
     found = [each for each in known.known.values() if each.key != _OTHERS and each.count]
     found.sort(key=lambda each: (-each.count, each.place, each.key))
-    rest = found[MOST_TOLD:]
-    shown = tuple(_shown(each, file_of, source_of, rows_before, masked, columns_of) for each in found[:MOST_TOLD])
+    rest = found[MOST_SHOWN:]
+    shown = tuple(_shown(each, file_of, source_of, rows_before, masked, columns_of) for each in found[:MOST_SHOWN])
     return ReasonSummary(shown, len(rest) + bool(others.count), sum(each.count for each in rest) + others.count)
 
 

@@ -61,25 +61,25 @@ def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError
 
 
 def _error(error: Exception, local_dir: str) -> result.RunError:
-    told = str(error)
+    text = str(error)
     if _is_connection_lost(error):
-        said = launch.last_words() or _first_line(told)
+        said = launch.last_words() or _first_line(text)
         return _of_spark(f"the connection to Spark was lost, its JVM has ended: {said}", _JVM_ADVICE)
     if type(error).__module__.split(".")[0] not in ("pyspark", "py4j", "grpc"):
-        cause = f"{type(error).__name__}: {_first_line(told)}"
+        cause = f"{type(error).__name__}: {_first_line(text)}"
         return result.RunError("E905", f"internal error: {cause}{_raised_at(error)}; {_ADVICE}")
     if connect.is_lost(error):
         return _of_spark(f"the connection to the Spark Connect server was lost: {connect.said(error)}", _SERVER_ADVICE)
-    if missing := _MODULE_MISSING.search(told):
+    if missing := _MODULE_MISSING.search(text):
         return _of_spark(f"the Python of a worker has no module '{missing[1]}'", _PYTHON_ADVICE)
-    if _APPLICATION_ENDED.search(told):
-        return _of_spark(f"the application was ended: {_cause(told)}", _MASTER_ADVICE)
-    if _TRACEBACK in told:
-        return _of_worker(told)
-    if _VOLUME_FULL.search(told):
+    if _APPLICATION_ENDED.search(text):
+        return _of_spark(f"the application was ended: {_cause(text)}", _MASTER_ADVICE)
+    if _TRACEBACK in text:
+        return _of_worker(text)
+    if _VOLUME_FULL.search(text):
         return result.RunError("E321", spill.volume_full(local_dir))
-    cause = _cause(told)
-    if gone := _FOLDER_GONE.search(told):
+    cause = _cause(text)
+    if gone := _FOLDER_GONE.search(text):
         return result.RunError("E900", spill.folder_gone(gone["gone"] or gone["refused"], cause))
     if "exited unexpectedly" in cause:
         return _of_spark("a Python worker was killed", _WORKER_ADVICE)
@@ -100,24 +100,24 @@ def _is_connection_lost(error: Exception) -> bool:
     return type(error).__name__ == "Py4JError" and _CALL_WITHOUT_OUTCOME.fullmatch(str(error)) is not None
 
 
-def _cause(told: str) -> str:
+def _cause(text: str) -> str:
     """The first line of what lost a task; else the last of the JVM's causes, without the wrapping."""
-    lost = _LOST_TASK.split(told)
+    lost = _LOST_TASK.split(text)
     if len(lost) > 1:
         return _first_line(lost[-1])
-    causes = re.findall(r"^(?:Caused by)?: (\S.*)$", told, re.MULTILINE)
-    return str(causes[-1]) if causes else _first_line(told)
+    causes = re.findall(r"^(?:Caused by)?: (\S.*)$", text, re.MULTILINE)
+    return str(causes[-1]) if causes else _first_line(text)
 
 
 def _of_spark(cause: str, advice: str) -> result.RunError:
     return result.RunError("E904", f"{cause}; {advice}")
 
 
-def _of_worker(told: str) -> result.RunError:
+def _of_worker(text: str) -> result.RunError:
     """The end of a Python worker's traceback: the exception, and where the engine raised it."""
-    lines = told.split(_TRACEBACK)[-1].splitlines()
+    lines = text.split(_TRACEBACK)[-1].splitlines()
     raised = next((line for line in lines if line and not line.startswith(" ")), lines[-1] if lines else "")
-    files = re.findall(r'File "([^"]*spark_jobs/[^"]*)", line (\d+), in (\S+)', told)
+    files = re.findall(r'File "([^"]*spark_jobs/[^"]*)", line (\d+), in (\S+)', text)
     if not files:
         return _of_spark(f"a Python worker failed: {_first_line(raised)}", _ADVICE)
     path, line, function = files[-1]

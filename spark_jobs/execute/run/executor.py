@@ -111,7 +111,7 @@ class _Run:
 
     @property
     def facts(self) -> metrics.Facts:
-        """What there is to tell at its end."""
+        """The reasons that are reported at its end."""
         return metrics.Facts(
             plan=self.plan,
             identity=self.identity,
@@ -135,7 +135,7 @@ class _Run:
         products = self.work.products
         here = products.inputs
         masked = masking.Secrets.of_run(self.options, self.plan).masked
-        return reasons.told(
+        return reasons.summary(
             self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked, here.column_names
         )
 
@@ -184,7 +184,7 @@ def execute(
         else:
             exit_code = ExitCode.INTERRUPTED
             error = result.RunError("interrupted", "the run was interrupted; nothing was published")
-    except Exception as failed:  # noqa: BLE001 - told with its place; the traceback is in the log
+    except Exception as failed:  # noqa: BLE001 - reported with its place; the traceback is in the log
         exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
     if error is not None:
@@ -310,7 +310,7 @@ def _closed(run: _Run, draft: Publication[FilePath]) -> None:
 
 
 def _is_local(run: _Run, opening: _SessionOpening) -> bool:
-    """Whether all tasks run on this machine; a cluster is asked for where nothing else tells."""
+    """Whether all tasks run on this machine; a cluster is asked for where nothing else shows it."""
     return session.is_certainly_local(run.options) or session.is_local(opening.wait())
 
 
@@ -464,7 +464,7 @@ def _work(
         if run.work:
             places = run.work.products.inputs.file_name, run.work.products.rows_before
             logs.write(run.tally.logs, *places)
-            logs.tell(run.tally.notices.values(), *places)
+            logs.warn(run.tally.notices.values(), *places)
     products = run.work.products
     dropped.log(_dlq_writer(run.plan, run.work), products.dlq)
     _log_around(run, transform.AFTER)
@@ -478,8 +478,8 @@ def _work(
 
 def _first_pass(run: _Run, room: work.TaskFolders) -> Pass:
     assert run.inputs is not None
-    told = work.run_spec(run.plan, run.options, run.inputs, room)
-    return Pass(run.plan, told, run.inputs, work.run_values(run.plan, run.identity), progress=run.progress)
+    spec = work.run_spec(run.plan, run.options, run.inputs, room)
+    return Pass(run.plan, spec, run.inputs, work.run_values(run.plan, run.identity), progress=run.progress)
 
 
 def _named(run: _Run, opening: _SessionOpening, room: work.TaskFolders, names: Collection[str]) -> Pass:
@@ -524,7 +524,7 @@ class _SessionOpening:
 
     def wait(self) -> SparkSession:
         """The session, or why there is none. The queue of a cluster may be full."""
-        patience = executors.Patience(self._limit, tell_after_s=executors.START_S)
+        patience = executors.Patience(self._limit, notice_after_s=executors.START_S)
         while self._thread.is_alive():
             self._thread.join(executors.LOOK_EVERY_S)
             if session.is_on_cluster(self._options):

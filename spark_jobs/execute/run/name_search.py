@@ -1,4 +1,4 @@
-"""Finds undeclared columns that only records tell: here in small inputs, by tasks in large ones.
+"""Finds undeclared columns that only records show: here in small inputs, by tasks in large ones.
 
 Tasks notice them while they read records for good, where the format can do that: a look at the first records says which
 there are nearly always, and where it did not, what was made without the others is dropped, and they are searched for by
@@ -41,7 +41,7 @@ class NameSearch:
     Args:
         session: gives the Spark session, once it is open.
         tuning: how much is read here, and how much by a task; how large a sample is.
-        samples: whether a look at the first records is enough where reading tells of others.
+        samples: whether a look at the first records is enough where reading reports others.
     """
 
     def __init__(self, session: Callable[[], SparkSession], tuning: Tuning, *, samples: bool) -> None:
@@ -63,7 +63,7 @@ class NameSearch:
         return [answer for of_pack in found for answer in of_pack]
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
-        """The first records of the first files, where files are large and reading them tells of other names."""
+        """The first records of the first files, where files are large and reading them reports other names."""
         first = {part.split.file: part for part in reversed(parts)}
         least = max(self._tuning.driver_name_bytes, len(first) * self._tuning.name_sample_bytes)
         if not self._samples or not reader.notices_names or _size(parts) <= least:
@@ -83,7 +83,7 @@ class NameSearch:
             return names.search_here(reader, parts)
         # A file that cannot be read ends the run with these words; trying it again would not help.
         packs = _packs(parts, _part_bytes, self._tuning.name_pack_bytes)
-        found = spread.spread(self._session(), partial(names.names_of, reader), packs, told=(FormatError,))
+        found = spread.spread(self._session(), partial(names.names_of, reader), packs, reraised=(FormatError,))
         return [leaves for of_pack in found for leaves in of_pack]
 
 

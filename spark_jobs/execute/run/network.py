@@ -75,7 +75,7 @@ def fetch(
             while len(found) < len(steps):
                 name, result = ended.get()
                 if isinstance(result, BaseException):
-                    raise _told(plan, name, result)
+                    raise _as_run_error(plan, name, result)
                 found[name] = result
     except BaseException:
         patience.stop()
@@ -111,7 +111,7 @@ def _wanted(step: SourceStep, most_records: int | None) -> rest.Pull:
     return rest.Pull(step.name, endpoint, Pages(step.reader), most_records)
 
 
-def _told(plan: plans.Plan, name: str, error: BaseException) -> BaseException:
+def _as_run_error(plan: plans.Plan, name: str, error: BaseException) -> BaseException:
     """A failed pull as the end of the run."""
     if isinstance(error, FormatError):
         return verdict.broken(plan, error.code or "E900", str(error), name)

@@ -1,10 +1,10 @@
-"""Runs that a scheduler tries again: what an attempt has published is not done, and not published, a second time.
+"""Runs that a scheduler retries: a later attempt does not repeat what an earlier one has published.
 
-An attempt may die, or lose its machine, between publishing its files and telling its scheduler. The next one would meet
-files that are as they should be, and call them in the way. So a run that is told who asks (`--once`) publishes one
-file more: what it has done, beside its first output and by the same journal, so that it is there exactly when the
-outputs are. A further attempt (`--retry`) that finds it, with every file as it was published, ends as that run did. A
-first attempt never looks for it: whoever asks anew wants the run done.
+An attempt may die, or lose its machine, between publishing its files and reporting to its scheduler. The next attempt
+would find the right files and complain that they exist. So a run with `--once` publishes one more file: a record of
+itself, beside its first output and in the same journal, so it exists exactly when the outputs do. A later attempt
+(`--retry`) that finds the record, and every file as it was published, ends as that run did. A first attempt never looks
+for it: a new request wants the run done.
 
 Whoever can write this file can write the outputs, so it needs no more trust than they do.
 """
@@ -67,8 +67,8 @@ class Once:
         if record is None or not all(there.stamp(located(path)) == stamp for path, stamp in record["files"].items()):
             return None
         before = result.of_dict(record["result"])
-        told = replace(before, execution_id=execution_id, taken_from=before.taken_from or before.execution_id)
-        return Outcome(told, record["nodes"])
+        renamed = replace(before, execution_id=execution_id, taken_from=before.taken_from or before.execution_id)
+        return Outcome(renamed, record["nodes"])
 
     def note(self, draft: Publication[FilePath], outcome: Outcome) -> None:
         """Have the draft publish the record with its files.

@@ -94,11 +94,11 @@ class PassResults:
         inputs: what was read; with exact borders where splits turned out to be cut wrongly.
         tally: what was counted, and what would end the run.
         parts: the part files of outputs, and of what later jobs need.
-        measures: what each split told.
-        reached: which records came to outputs, as tasks told it.
+        measures: the measure of each split.
+        reached: which records came to outputs, as tasks reported.
         dlq: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
-        correlation: with correlation keys, what metrics tell of the passes.
+        correlation: with correlation keys, the metrics of the passes.
         fact_files: what tasks found of correlation groups.
         counted: what nodes had counted when what they look up was written down.
         unfolded: nodes whose short way does not hold: the pass is of no use.
@@ -136,7 +136,7 @@ class PassResults:
         return shares
 
     def add(self, job: int, reports: Iterable[TaskReport]) -> None:
-        """Add what the tasks of a job told, by stage and number."""
+        """Add the reports of the tasks of a job, by stage and number."""
         for report in reports:
             self.tally.add(job, report)
             for part in report.parts:
@@ -153,9 +153,9 @@ class PassResults:
             self.unfolded.update(report.unfolded)
 
     def add_materialized_inputs(self, materialized_inputs: MaterializedInputs, state: PassState) -> None:
-        """Add what reading told in an earlier pass, as if it had known by then which records are excluded now.
+        """Add what reading reported in an earlier pass, as if it had known by then which records are excluded now.
 
-        What failed there was told there, and holds (`spark_jobs/execute/correlation/iteration.py:Iteration`).
+        What failed there was reported there, and holds (`spark_jobs/execute/correlation/iteration.py:Iteration`).
         """
         self.add(
             materialized_inputs.job,
@@ -191,15 +191,15 @@ class PassResults:
 
     @property
     def watermarks(self) -> dict[str, dict[str, int]]:
-        """How far the files of each source have come that has a watermark, as splits tell it."""
-        told = self.measures.of("watermark")
+        """How far the files of each source have come that has a watermark, as splits report it."""
+        measured = self.measures.of("watermark")
         found: dict[str, dict[str, int]] = {
             name: {} for name, step in self.inputs.steps.items() if step.watermark_column is not None
         }
         for name, place in self.inputs.splits:
             if name in found:
                 file = place.file_plan.file.name
-                found[name][file] = max(found[name].get(file, 0), told[place.number])
+                found[name][file] = max(found[name].get(file, 0), measured[place.number])
         return found
 
     @property

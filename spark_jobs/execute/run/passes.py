@@ -56,7 +56,7 @@ class Pass:
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
         reusable_jobs: the jobs of the pass before that this one may leave as they are, by their numbers.
         reusable: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
-        progress: tells people how far its jobs are.
+        progress: shows how far its jobs are.
     """
 
     plan: plans.Plan
@@ -71,7 +71,7 @@ class Pass:
     progress: Progress | None = field(default=None, compare=False)
 
     def measure(self, spark: SparkSession) -> tuple[Inputs, Measures]:
-        """Measure all splits; gives the inputs with their true borders, and what each split told."""
+        """Measure all splits; returns the inputs with their true borders, and the measure of each split."""
         steps = self.inputs.steps.items()
         ops = {name: fragments.PhysicalOperator(name, step, Role.WHOLE, 0, silent=True) for name, step in steps}
         products = PassResults(self.inputs)
@@ -111,9 +111,9 @@ class Pass:
                 return
             self._stop_when_broken(products)
             for op in job.ops.values():
-                if op.tells is not None:
-                    written[op.tells] = products.written(op.tells)
-                    self._check(written[op.tells], op.step.name)
+                if op.provides is not None:
+                    written[op.provides] = products.written(op.provides)
+                    self._check(written[op.provides], op.step.name)
 
     def _ran(
         self, spark: SparkSession, wanted: spec.JobSpec, products: PassResults, reusable: ReusableTasks | None
@@ -300,6 +300,6 @@ def _counted(job: fragments.Job, products: PassResults) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
-    here = {op.step.name for op in job.ops.values() if op.tells is None and op.role is not Role.KEPT}
+    here = {op.step.name for op in job.ops.values() if op.provides is None and op.role is not Role.KEPT}
     before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
     return before | {name: counters for name, counters in products.counted.items() if name in here}

@@ -61,7 +61,7 @@ class _Job:
 
 
 class Progress:
-    """What a run tells of itself while it goes on.
+    """The progress that a run shows while it goes on.
 
     Args:
         clock: knows the phase.
@@ -78,14 +78,14 @@ class Progress:
 
     @contextmanager
     def job(self, wanted: JobSpec) -> Iterator[JobSpec]:
-        """Within, the tasks of a job tell how far they are, if they are given what this gives."""
+        """Within, the tasks of a job report how far they are, if they get the yielded value."""
         folder = ""
         if wanted.run.scratch.is_local:  # counters that change all the time are nothing for a store
             folder = wanted.run.scratch.file(f"progress-{uuid.uuid4().hex}")
             try:
                 os.mkdir(folder)
             except OSError as error:  # a full disk, which the run meets itself
-                logs.LOG.debug("progress is not told: %s", error)
+                logs.LOG.debug("progress is not shown: %s", error)
                 folder = ""
         self._first = None
         self._job = _job(folder, wanted)
@@ -176,27 +176,27 @@ def _seconds(count: float) -> str:
 
 @contextmanager
 def shown(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> Iterator[Progress]:
-    """Within, people are told how far the run is."""
-    told = Progress(clock)
+    """Within, the progress of the run is shown on the terminal."""
+    progress = Progress(clock)
     if not wanted:
-        yield told
+        yield progress
         return
     stream = stream or sys.stderr
     over = threading.Event()
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
     with _line(stream) if is_terminal else _lines() as (show, pause):
-        watcher = threading.Thread(target=_watch, args=(told, show, pause, over), daemon=True, name="progress")
+        watcher = threading.Thread(target=_watch, args=(progress, show, pause, over), daemon=True, name="progress")
         watcher.start()
         try:
-            yield told
+            yield progress
         finally:
             over.set()
             watcher.join(timeout=2 * _PAUSE_S)
 
 
-def _watch(told: Progress, show: Callable[[str], None], pause: Callable[[], float], over: threading.Event) -> None:
+def _watch(progress: Progress, show: Callable[[str], None], pause: Callable[[], float], over: threading.Event) -> None:
     while not over.wait(pause()):
-        show(told.text())
+        show(progress.text())
 
 
 @contextmanager

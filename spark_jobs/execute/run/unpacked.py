@@ -49,16 +49,16 @@ def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, room: Scratch, 
         return found
     try:
         made = spread.spread(
-            spark, partial(_unpack, room), [file for _, _, file in wanted], told=(FormatError, OSError)
+            spark, partial(_unpack, room), [file for _, _, file in wanted], reraised=(FormatError, OSError)
         )
     except FormatError as error:
         broken = next(name for name, _, file in wanted if file.name == error.path)
-        with inputs.told(plan, broken):
+        with inputs.as_run_errors(plan, broken):
             raise
     scans = dict(found.scans)
     for (name, number, _), file in zip(wanted, made, strict=True):
         plain = list(scans[name].files)
-        with inputs.told(plan, name):
+        with inputs.as_run_errors(plan, name):
             plain[number] = found.steps[name].reader.unpacked(plain[number], file)
         scans[name] = replace(scans[name], files=tuple(plain))
     return inputs.numbered(found.steps, scans, split_bytes)

@@ -37,5 +37,5 @@ def _reports(spark: SparkSession, spec: JobSpec) -> Iterable[report.TaskReport]:
         # A payload is some megabytes: the row count that Spark moves at once must be small.
         frame = frame.repartitionById(job.slots(stage), "slot").sortWithinPartitions("exchange", "ordinal")
         frame = spread.mapped(frame, partial(stages.run_stage, pickled, stage), shuffle_records.SCHEMA)
-    told = frame.select("ordinal", "partition", "payload").toArrow()
-    return report.Reports(*(told.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))
+    table = frame.select("ordinal", "partition", "payload").toArrow()
+    return report.Reports(*(table.column(name).combine_chunks() for name in ("ordinal", "partition", "payload")))

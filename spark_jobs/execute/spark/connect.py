@@ -16,8 +16,8 @@ from spark_jobs.execute.spark import masking
 PATIENCE_S = 30.0
 _FIRST_PAUSE_MS = 200
 _LONGEST_PAUSE_MS = 5000
-#: The first failure is told, and then one now and then.
-_TELL_EVERY_S = 10.0
+#: The first failure is logged, and then one now and then.
+_NOTICE_EVERY_S = 10.0
 #: A host that vanishes without a word is found by asking the connection; a server's rule is no more than once in five
 #: minutes.
 _KEEPALIVE_MS = 310_000
@@ -51,7 +51,7 @@ def open_session(url: str) -> Any:
     # Its last call, for models that a run has none of, would wait for an endpoint that is gone.
     atexit.unregister(client._on_exit)
     client.set_retry_policies([_policy(masking.masked_address(url))])
-    # The policy tells of what PySpark warns.
+    # The policy shows what PySpark would warn of.
     warnings.filterwarnings("ignore", message=r"\[RETRIES_EXCEEDED\]")
     spark.version  # noqa: B018 - the first call that reaches the endpoint
     atexit.register(partial(_released, client))
@@ -80,7 +80,7 @@ def _policy(url: str) -> Any:
             left = self.began + PATIENCE_S - now
             if left <= 0:
                 return None
-            teller.tell(exception, left)
+            notice.show(exception, left)
             pause = super().next_attempt(exception)
             return None if pause is None else min(pause, max(int(left * 1000), 1))
 
@@ -88,7 +88,7 @@ def _policy(url: str) -> Any:
         def to_state(self) -> State:
             return State(self)
 
-    teller = _WaitingNotice(url)
+    notice = _WaitingNotice(url)
     return Policy(
         max_retries=None,
         initial_backoff=_FIRST_PAUSE_MS,
@@ -104,12 +104,12 @@ class _WaitingNotice:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._told: float | None = None
+        self._noticed_at: float | None = None
 
-    def tell(self, error: BaseException | None, left: float) -> None:
+    def show(self, error: BaseException | None, left: float) -> None:
         now = time.monotonic()
-        if self._told is None or now - self._told >= _TELL_EVERY_S:
-            self._told = now
+        if self._noticed_at is None or now - self._noticed_at >= _NOTICE_EVERY_S:
+            self._noticed_at = now
             why = said(error) if error else "no answer"
             logs.LOG.warning("Spark Connect at %s: %s; trying again for %d s", self._url, why, left)
 

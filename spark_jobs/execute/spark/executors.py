@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 #: How long a run waits for tasks to start, as Spark writes times (`90s`, `5min`, `2h`); 0 is for ever.
 LIMIT_SETTING = "spark.clinker.executorsTimeout"
 LIMIT_S = 300.0
-TELL_AFTER_S = 10.0
+NOTICE_AFTER_S = 10.0
 #: A JVM takes seconds, and a loaded machine some more.
 START_S = 30.0
-_TELL_EVERY_S = 60.0
+_NOTICE_EVERY_S = 60.0
 LOOK_EVERY_S = 2.0
 _TIME = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -45,13 +45,13 @@ def limit_s(setting: str | None, name: str = LIMIT_SETTING, usual: float = LIMIT
 
 
 class Patience:
-    """How long something has been waited for: told now and then, and ended when it has been long enough and told."""
+    """Watches how long a run has waited: shows notices now and then, and ends the wait after the limit and a notice."""
 
-    def __init__(self, limit: Callable[[], float], tell_after_s: float = TELL_AFTER_S) -> None:
+    def __init__(self, limit: Callable[[], float], notice_after_s: float = NOTICE_AFTER_S) -> None:
         self._limit = limit
-        self._tell_after_s = tell_after_s
+        self._notice_after_s = notice_after_s
         self._began: float | None = None
-        self._told: float | None = None
+        self._noticed_at: float | None = None
 
     def look(self, waits_for: str | None) -> None:
         """Note whether something is waited for, in words that follow a time; None when all goes on.
@@ -61,20 +61,20 @@ class Patience:
         """
         now = time.monotonic()
         if waits_for is None:
-            if self._told is not None:
+            if self._noticed_at is not None:
                 logs.LOG.warning("the work goes on")
-            self._began = self._told = None
+            self._began = self._noticed_at = None
             return
         self._began = self._began or now
         waited = now - self._began
-        if waited < self._tell_after_s:
+        if waited < self._notice_after_s:
             return
         limit = self._limit()
-        if limit and waited >= limit and self._told is not None:
+        if limit and waited >= limit and self._noticed_at is not None:
             advice = f"--conf {LIMIT_SETTING}=… waits longer"
             raise RunFailed(ExitCode.IO, "E904", f"for {waited:.0f} s {waits_for}; {advice}")
-        if self._told is None or now - self._told >= _TELL_EVERY_S:
-            self._told = now
+        if self._noticed_at is None or now - self._noticed_at >= _NOTICE_EVERY_S:
+            self._noticed_at = now
             until = f", for {max(limit - waited, 0):.0f} s more" if limit else ""
             logs.LOG.warning("for %.0f s %s; waiting%s", waited, waits_for, until)
 
@@ -95,7 +95,7 @@ def _patience(spark: SparkSession) -> Patience:
 
 
 def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
-    """A thread asks the JVM, which may be slow: whoever waits for the job must hear interrupts."""
+    """A thread asks the JVM, which may be slow: whoever waits for the job must notice interrupts."""
     patience = _patience(spark)
     waits_for: list[str | None] = [None]
     over = threading.Event()
@@ -104,7 +104,7 @@ def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
         while not over.wait(LOOK_EVERY_S):
             try:
                 waits_for[0] = _missing(spark.sparkContext)
-            except Exception as error:  # noqa: BLE001 - the job itself tells of a Spark that has ended
+            except Exception as error:  # noqa: BLE001 - the job itself reports a Spark that has ended
                 logs.LOG.debug("Spark's status is not known: %s", error)
                 return
 
@@ -137,7 +137,7 @@ def _missing(context: Any) -> str | None:
 
 
 def _on_server(spark: Any) -> Iterator[Callable[[], None]]:
-    """A server tells the progress of its tasks, and nothing of its executors."""
+    """A server shows the progress of its tasks, and nothing about its executors."""
     patience = _patience(spark)
     waits_for: list[str | None] = [None]
 

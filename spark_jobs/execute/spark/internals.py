@@ -58,9 +58,9 @@ def process() -> subprocess.Popen[bytes]:
     return found
 
 
-def where(told: bytes) -> tuple[str, str]:
+def where(information: bytes) -> tuple[str, str]:
     """The port and the secret that a JVM has written into the file of `INFORMATION`."""
-    return str(int.from_bytes(told[:_PORT_BYTES])), told[_PORT_BYTES + _LENGTH_BYTES :].decode()
+    return str(int.from_bytes(information[:_PORT_BYTES])), information[_PORT_BYTES + _LENGTH_BYTES :].decode()
 
 
 def gateway(port: str, secret: str, launched: subprocess.Popen[bytes]) -> Any:

@@ -22,7 +22,7 @@ ADVICE = (
     "see whether it runs a Spark of the same version, and whether spark.authenticate and its secret are the same here"
 )
 _SCHEME = "spark://"
-_PAUSE_S, _ANSWER_S, _TELL_EVERY_S = 1.0, 5.0, 10.0
+_PAUSE_S, _ANSWER_S, _NOTICE_EVERY_S = 1.0, 5.0, 10.0
 _GIVEN_UP = re.compile(r"All masters are unresponsive|stopped SparkContext|SparkContext was shut down|Master removed")
 
 
@@ -75,7 +75,7 @@ def reach(master: str, limit: str | None) -> None:
     """
     known = addresses(master)
     limit_s = executors.limit_s(limit, LIMIT_SETTING, LIMIT_S) if known else 0
-    began, told = time.monotonic(), 0.0
+    began, noticed_at = time.monotonic(), 0.0
     while known:
         problem = ""
         for address in known:
@@ -90,8 +90,8 @@ def reach(master: str, limit: str | None) -> None:
             waits = f"--conf {LIMIT_SETTING}=… waits longer than {limit_s:.0f} s"
             advice = f"see whether it runs, and whether the address is right; {waits}"
             raise RunFailed(ExitCode.IO, "E901", f"{shown(master)} does not answer: {problem}; {advice}")
-        if now - told >= _TELL_EVERY_S:
-            told = now
+        if now - noticed_at >= _NOTICE_EVERY_S:
+            noticed_at = now
             until = f" for {left:.0f} s" if limit_s else ""
             logs.LOG.warning("%s does not answer: %s; trying again%s", shown(master), problem, until)
         time.sleep(min(_PAUSE_S, max(left, 0.0)) if limit_s else _PAUSE_S)

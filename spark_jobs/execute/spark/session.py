@@ -135,7 +135,7 @@ def begin(options: RunOptions) -> None:
     def make() -> launch.Launch | None:
         try:
             return _launch(options, None)
-        except SessionError:  # told when a session is asked for
+        except SessionError:  # reported when a session is asked for
             return None
 
     launch.EARLY.begin(make)
@@ -147,7 +147,7 @@ def _build(options: RunOptions, threads: int | None, spill_dir: str | None) -> S
 
     _check_versions()
     logs.quiet_gateway()
-    # PySpark takes it for a wish that outranks a master; the command line has heard it already.
+    # PySpark takes it for a wish that outranks a master; the command line has obeyed it already.
     os.environ.pop("SPARK_REMOTE", None)
     ours: dict[str, str] = {}
     if not launch.is_submitted():
@@ -227,7 +227,7 @@ def _check_no_secrets(settings: Mapping[str, str]) -> None:
 def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
     _before_launch(options)
     folder = _shuffle_folder(spill_dir) if _is_local(options) else None
-    return launch.Launch(_at_launch(options, spill_dir), folder, is_heard=_tells_errors(options) or jvm.is_configured())
+    return launch.Launch(_at_launch(options, spill_dir), folder, is_shown=_logs_errors(options) or jvm.is_configured())
 
 
 def _before_launch(options: RunOptions) -> None:
@@ -243,14 +243,14 @@ def _before_launch(options: RunOptions) -> None:
 
 
 def _at_launch(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
-    """What a JVM that this process starts is told at once: all but on how many cores it runs."""
+    """The settings that a JVM of this process gets at launch: all but the number of cores."""
     return {**_own(options, spill_dir), **options.spark_conf}
 
 
 def _own(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
     """The settings of a JVM that this process starts."""
     folder = _shuffle_folder(spill_dir) if _is_local(options) else None
-    own = {"spark.app.name": "clinker", **_OWN, **jvm.settings(tells_errors=_tells_errors(options), temporary=folder)}
+    own = {"spark.app.name": "clinker", **_OWN, **jvm.settings(logs_errors=_logs_errors(options), temporary=folder)}
     if options.master:
         own["spark.master"] = options.master
     if folder is None:
@@ -261,7 +261,7 @@ def _own(options: RunOptions, spill_dir: str | None) -> dict[str, str]:
     return own
 
 
-def _tells_errors(options: RunOptions) -> bool:
+def _logs_errors(options: RunOptions) -> bool:
     return logs.LEVELS.get(options.log_level, logging.INFO) <= logging.DEBUG
 
 

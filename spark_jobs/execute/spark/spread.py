@@ -40,23 +40,23 @@ def spread(
     spark: SparkSession,
     function: Callable[[_Item], _Answer],
     items: Sequence[_Item],
-    told: tuple[type[Exception], ...] = (),
+    reraised: tuple[type[Exception], ...] = (),
 ) -> list[_Answer]:
-    """What a function gives for each item, in the order of the items. An interrupt cancels the tasks.
+    """Call a function with each item in tasks, and return its answers in order. An interrupt cancels the tasks.
 
     Args:
         spark: runs the tasks.
         function: a function of a module, or a `partial` of one.
         items: one task for each.
-        told: errors that end the work at once and are raised here. Of all others Spark tries the task again, and
+        reraised: errors that end the work at once and are raised here. Of all others Spark tries the task again, and
             forgets what they were about.
 
     Raises:
-        Exception: one of `told`, of the first item that had any.
+        Exception: one of `reraised`, of the first item that had any.
     """
     if not items:
         return []
-    pickled = pickle.dumps((function, tuple(items), told), protocol=pickle.HIGHEST_PROTOCOL)
+    pickled = pickle.dumps((function, tuple(items), reraised), protocol=pickle.HIGHEST_PROTOCOL)
     rows = sorted(_answers(spark, pickled, len(items)), key=lambda row: row["number"])
     answers: list[tuple[_Answer | None, Exception | None]] = [pickle.loads(row["answer"]) for row in rows]
     for _, error in answers:
@@ -78,7 +78,7 @@ def mapped(
 
 
 def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, Any]]:
-    """What the tasks tell, in any order."""
+    """The answers of the tasks, in any order."""
     if isinstance(spark, InProcess):
         wanted = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(count))
         return rows_of(run_task(pickled, wanted))
@@ -89,11 +89,11 @@ def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, 
 
 def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What `mapInArrow` calls: rows with the numbers of items in, their answers out."""
-    function, items, told = pickle.loads(pickled)
+    function, items, reraised = pickle.loads(pickled)
     for number in shuffle_records.numbers_in(batches):
         try:
             answer = (function(items[number]), None)
-        except told as error:
+        except reraised as error:
             answer = (None, error)
         row = {"number": number, "answer": pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL)}
         yield pa.RecordBatch.from_pylist([row], schema=_ANSWERS)

@@ -6,10 +6,10 @@ that saved are the upper bytes of numbers, columns with one value, and columns t
 - numbers are stored as their distances from the least of them, in as few bytes as these need, or none,
 - columns of equal distances share them: a key and the field that it is of, the rows of records and their places,
 - texts have their lengths stored, as numbers, instead of Arrow's offsets,
-- of what is left, buffers are compressed that become much smaller by it, which a sample tells.
+- of what is left, buffers are compressed that become much smaller by it, which a sample shows.
 
 What is neither a number nor a text is stored as Arrow's own stream. Bytes have the lengths of a schema and a layout in
-front, these two, and the buffers that the layout tells of, each at a multiple of eight bytes.
+front, these two, and the buffers that the layout lists, each at a multiple of eight bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Packing:
         self._mode = mode
         #: The buffers, each with its size when it is opened.
         self._buffers: list[tuple[Any, int]] = []
-        #: The distances that are stored, by what tells most others apart.
+        #: The distances that are stored, by the column that distinguishes most others.
         self._known: dict[tuple[int, ...], list[tuple[int, np.ndarray]]] = {}
 
     def of(self, table: pa.Table) -> bytes:
@@ -57,9 +57,9 @@ class _Packing:
         # Without columns Arrow's stream alone keeps how many rows there are.
         others = self._stream(table.select(left)) if left or not layout else None
         sizes = [(len(memoryview(data)), size) for data, size in self._buffers]
-        told = {"rows": table.num_rows, "columns": layout, "others": others, "buffers": sizes}
+        header = {"rows": table.num_rows, "columns": layout, "others": others, "buffers": sizes}
         schema = table.schema.serialize().to_pybytes()
-        head = json.dumps(told, separators=(",", ":")).encode()
+        head = json.dumps(header, separators=(",", ":")).encode()
         parts = [_SIZES.pack(len(schema), len(head)), schema, head, _gap(_SIZES.size + len(schema) + len(head))]
         for (data, _), (stored, _) in zip(self._buffers, sizes, strict=True):
             parts += [data, _gap(stored)]
@@ -76,15 +76,15 @@ class _Packing:
         start, end = array.offset, array.offset + len(array)
         if first is None or not len(array):
             return None
-        told: dict[str, Any] = {"valid": self._valid(array)}
+        head: dict[str, Any] = {"valid": self._valid(array)}
         if not is_text:
             values = np.frombuffer(first, dtype=f"i{kind.bit_width // 8}")[start:end]
-            return told | {"numbers": self._numbers(values)}
+            return head | {"numbers": self._numbers(values)}
         offsets = np.frombuffer(first, dtype=np.int32)[start : end + 1]
-        told["numbers"] = self._numbers(np.diff(offsets))
+        head["numbers"] = self._numbers(np.diff(offsets))
         size = int(offsets[-1] - offsets[0])
-        told["texts"] = self._buffer(more[0].slice(int(offsets[0]), size) if size else b"")
-        return told
+        head["texts"] = self._buffer(more[0].slice(int(offsets[0]), size) if size else b"")
+        return head
 
     def _valid(self, array: pa.Array) -> int | None:
         """Which values are not null."""

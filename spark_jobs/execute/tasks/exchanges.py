@@ -49,7 +49,7 @@ class TaskExchanges:
         """Give rows to an exchange."""
         self.payload_bytes += self.buffer.send(exchange, partition, ordinal, table)
 
-    def tell(self, exchange: int, message: bytes, ordinal: int = MESSAGE) -> None:
+    def broadcast(self, exchange: int, message: bytes, ordinal: int = MESSAGE) -> None:
         """Give a message to all partitions of an exchange."""
         for partition in range(self._spec.job.exchanges[exchange].partitions):
             self.buffer.add(exchange, partition, ordinal, message)

@@ -32,13 +32,13 @@ class Failing:
 
     Args:
         spec: the job.
-        told: the task's report.
+        own_report: the task's report.
         name: what the task's files are called by.
     """
 
-    def __init__(self, spec: JobSpec, told: report.TaskReport, name: str) -> None:
+    def __init__(self, spec: JobSpec, own_report: report.TaskReport, name: str) -> None:
         self.spec = spec
-        self.report = told
+        self.report = own_report
         # What earlier passes have found is still needed.
         name = f"{name}-{spec.state.number}"
         self.correlation = hook.of(spec, name, self._note)
@@ -102,12 +102,12 @@ class Failing:
         self._ends(failed_record.first(entries, site, data))
 
     def pause(self) -> None:
-        """Records are through: a failure among them that ends the run ends the task, the earliest one told."""
+        """Records are through: if one of their failures ends the run, the task ends with the earliest one."""
         if self.report.failure is not None:
             raise operator.StopTask
 
     def abort(self, operator_: operator.Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
-        """Note that the run ends because of records, the earliest of which is told."""
+        """Note that the run ends because of records; the earliest is reported."""
         places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(rows))]
         first = np.lexsort(places[::-1])[0]
         source, split, place = (int(column[first]) for column in places)
@@ -117,7 +117,7 @@ class Failing:
         self._ends(report.FirstFailure(source, split, place, step.stage, message, None, code, record=record))
 
     def _ends(self, failure_: report.FirstFailure) -> None:
-        """Note a failure that ends the run, unless another one is told instead."""
+        """Note a failure that ends the run, unless another one is reported instead."""
         if self.report.failure is None or failure_.precedes(self.report.failure):
             self.report.failure = failure_
 

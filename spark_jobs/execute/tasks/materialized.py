@@ -84,8 +84,8 @@ def _of_partition(path: str, partition: int | None) -> list[pa.Table]:
 
 def _listed(file: pa.ipc.RecordBatchFileReader, what: bytes) -> list[int]:
     """What the list of a file says of each batch that has records."""
-    told = file.get_batch_with_custom_metadata(file.num_record_batches - 1).custom_metadata[what]
-    found: list[int] = json.loads(told)
+    packed = file.get_batch_with_custom_metadata(file.num_record_batches - 1).custom_metadata[what]
+    found: list[int] = json.loads(packed)
     return found
 
 

@@ -1,7 +1,7 @@
-"""Which records have come to an output: the records that a run tells as ok, each once however often it is written.
+"""The records that have come to an output: those that a run reports as ok, each once however often it is written.
 
 A task marks them by the split and the row that they were read from, a bit for each. Records of one split may come to
-outputs in several tasks: behind exchanges, and in other jobs. So a task tells its bits, and those of all tasks are
+outputs in several tasks: downstream of exchanges, and in other jobs. So a task reports its bits, and all of them are
 joined before they are counted. Where they are more than a few bytes they are a file: what the driver gets does not grow
 with records.
 """
@@ -27,8 +27,8 @@ _CHUNK_BITS = 16
 _CHUNK_ROWS = 1 << _CHUNK_BITS
 #: A chunk is known by its split, and by its place there.
 _PLACE_BITS = 31
-#: Bits that are told in the report itself, compressed.
-TOLD_BYTES = 512
+#: Bits of up to this size are in the report itself, compressed.
+INLINE_BYTES = 512
 #: So many chunks, about as many rows as a batch has, are marked at once.
 _MOST_CHUNKS = 4
 #: Chunks that are written and read at once, 8 KiB each.
@@ -38,19 +38,19 @@ _SCHEMA = pa.schema([("chunk", pa.int64()), ("bits", pa.binary())])
 
 @dataclass
 class Bits:
-    """What a task tells: how many records came to outputs in it, of which splits, and which ones.
+    """The records that came to outputs in a task: how many, of which splits, and which ones.
 
-    They are in the file, or in `told` where they are few bytes.
+    The bits are in the file `path`, or in `data` where they are few bytes.
     """
 
     count: int
     splits: tuple[int, int]
-    told: str = ""
+    data: str = ""
     path: str | None = None
 
 
 class Reached:
-    """The records that came to outputs: in a task, or what several told."""
+    """The records that came to outputs, in one task or in several."""
 
     def __init__(self) -> None:
         self._chunks: dict[int, np.ndarray] = {}
@@ -85,9 +85,9 @@ class Reached:
             if number in (0, count - 1) or part.any():
                 self._join(chunk + number, part)
 
-    def join(self, told: Bits, splits: tuple[int, int]) -> None:
-        """Mark what a task told of some splits."""
-        for chunk, bits in _read(told):
+    def join(self, found: Bits, splits: tuple[int, int]) -> None:
+        """Mark the records of a task that some splits have."""
+        for chunk, bits in _read(found):
             if splits[0] <= chunk >> _PLACE_BITS <= splits[1]:
                 self._join(chunk, np.frombuffer(bits, dtype=np.uint8))
 
@@ -106,8 +106,8 @@ class Reached:
         """How many there are."""
         return sum(int(np.bitwise_count(bits).sum()) for bits in self._chunks.values())
 
-    def tell(self, path: str) -> Bits | None:
-        """What a task tells; the path is that of the file where there is much. None where no record came.
+    def encoded(self, path: str) -> Bits | None:
+        """The bits for the report of a task; written to a file at `path` where there are many. None without a record.
 
         Raises:
             OSError: the file cannot be written.
@@ -116,8 +116,8 @@ class Reached:
             return None
         ordered = sorted(self._chunks)
         found = Bits(self.count, (ordered[0] >> _PLACE_BITS, ordered[-1] >> _PLACE_BITS))
-        if len(ordered) <= _BLOCK and len(packed := zlib.compress(self._block(ordered), 1)) <= TOLD_BYTES:
-            found.told = base64.b85encode(packed).decode()
+        if len(ordered) <= _BLOCK and len(packed := zlib.compress(self._block(ordered), 1)) <= INLINE_BYTES:
+            found.data = base64.b85encode(packed).decode()
             return found
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with scratch.ArrowFile(path, _SCHEMA, options) as writer:
@@ -138,13 +138,13 @@ class Reached:
         return found
 
 
-def _read(told: Bits) -> Iterator[tuple[int, bytes]]:
-    """The chunks that a task told, with their bits."""
-    if told.path is None:
-        batches: Iterable[Any] = pa.ipc.open_stream(zlib.decompress(base64.b85decode(told.told)))
+def _read(found: Bits) -> Iterator[tuple[int, bytes]]:
+    """The chunks that a task reported, with their bits."""
+    if found.path is None:
+        batches: Iterable[Any] = pa.ipc.open_stream(zlib.decompress(base64.b85decode(found.data)))
         yield from _rows(batches)
         return
-    with scratch.arrow(told.path) as file:
+    with scratch.arrow(found.path) as file:
         reader = pa.ipc.open_file(file)
         yield from _rows(reader.get_batch(number) for number in range(reader.num_record_batches))
 

@@ -48,7 +48,7 @@ class Part:
 
 @dataclass(slots=True)
 class Measure:
-    """What reading a split told: its number over all sources, the records in it, and whether it was cut rightly.
+    """The measure of a split: its number over all sources, the records in it, and whether it was cut rightly.
 
     `watermark` is how far its records have come: the latest event time less the delay, in microseconds since the first
     moment, counted from 1; 0 where no record has one. `has_news` says that there are undeclared names nobody knew.
@@ -82,12 +82,12 @@ class FirstFailure:
     record: list[tuple[str, str | None]] | None = None
     #: The job's stage whose task it ended.
     job_stage: int = 0
-    #: The operator's number, and the record's place there: of one record's children at a node the first is told.
+    #: The operator's number, and the record's place there: of one record's children at a node the first is reported.
     number: int = 0
     at: int = 0
 
     def precedes(self, other: FirstFailure) -> bool:
-        """Whether it is told instead of one that was met before."""
+        """Whether it is reported instead of one that was met before."""
         mine, its = (self.source, self.split, self.row), (other.source, other.split, other.row)
         if mine != its:
             return mine < its
@@ -245,9 +245,9 @@ class TaskReport:
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         fields["notices"] = [Notice(**notice) for notice in fields["notices"]]
         if fields["failure"]:
-            told = fields["failure"]
-            told["record"] = told["record"] and [tuple(pair) for pair in told["record"]]
-            fields["failure"] = FirstFailure(**told)
+            failure = fields["failure"]
+            failure["record"] = failure["record"] and [tuple(pair) for pair in failure["record"]]
+            fields["failure"] = FirstFailure(**failure)
         if fields["reached"]:
             fields["reached"] = Bits(**{**fields["reached"], "splits": tuple(fields["reached"]["splits"])})
         if fields["broken"]:
@@ -256,13 +256,13 @@ class TaskReport:
         return cls(**fields)
 
 
-def _part(told: dict[str, Any]) -> Part:
-    op = told["op"]
+def _part(fields: dict[str, Any]) -> Part:
+    op = fields["op"]
     if isinstance(op, str):
         op = sys.intern(op)  # once for all parts of an output
     else:
         op = Rows(**op) if "input" in op else Values(**op)
-    return Part(**{**told, "merge_path": tuple(told["merge_path"]), "op": op})
+    return Part(**{**fields, "merge_path": tuple(fields["merge_path"]), "op": op})
 
 
 def encode(reports: Sequence[TaskReport]) -> bytes:

@@ -55,7 +55,7 @@ def _freeze() -> None:
 
 def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[pa.RecordBatch]:
     """Tasks of stage 0, one after the other; a single one, unless there are very many. Their reports go together."""
-    told: list[report.TaskReport] = []
+    reports: list[report.TaskReport] = []
     for number in numbers:
         load = spec.loads[number]
         unit = Task(spec, 0, load.number, attempt)
@@ -69,9 +69,9 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
             case _:
                 assert_never(load)
         yield from _sent(unit)
-        told.append(unit.report)
-    if told:
-        yield _reports(spec, told)
+        reports.append(unit.report)
+    if reports:
+        yield _reports(spec, reports)
 
 
 def open_records(
@@ -106,11 +106,11 @@ def _sent(unit: Task) -> Iterator[pa.RecordBatch]:
     unit.release()
 
 
-def _reports(spec: JobSpec, told: Sequence[report.TaskReport]) -> pa.RecordBatch:
+def _reports(spec: JobSpec, reports: Sequence[report.TaskReport]) -> pa.RecordBatch:
     """Reports on their way to the driver, by the stage and the number of the first."""
-    stage, number = told[0].stage, told[0].number
+    stage, number = reports[0].stage, reports[0].number
     target = shuffle_records.slot(spec.job, stage + 1, shuffle_records.REPORTS, number)
-    return shuffle_records.batch([(target, shuffle_records.REPORTS, number, stage, report.encode(told))])
+    return shuffle_records.batch([(target, shuffle_records.REPORTS, number, stage, report.encode(reports))])
 
 
 _SPECS: dict[tuple[int, int], JobSpec] = {}

@@ -43,8 +43,8 @@ class Task(failing.Failing):
     """The context of one task's operators."""
 
     def __init__(self, spec: JobSpec, stage: int, number: int, attempt: str) -> None:
-        told = report.TaskReport(stage, number)
-        super().__init__(spec, told, f"{spec.job.number}-{stage}-{number}-{attempt}")
+        own_report = report.TaskReport(stage, number)
+        super().__init__(spec, own_report, f"{spec.job.number}-{stage}-{number}-{attempt}")
         self.stage = stage
         self.attempt = attempt
         self.values = dict(spec.values)
@@ -156,7 +156,7 @@ class Task(failing.Failing):
             root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._pace.finish()
-        self._tell(places, outcomes, root.watermarks)
+        self._report_splits(places, outcomes, root.watermarks)
         self.report.seconds += time.perf_counter() - started
 
     def pause(self) -> None:
@@ -187,20 +187,20 @@ class Task(failing.Failing):
                 root.count(place, outcomes[-1])
                 pace.go_on()
         pace.finish()
-        self._tell(places, outcomes)
+        self._report_splits(places, outcomes)
 
-    def _tell(
+    def _report_splits(
         self,
         places: Sequence[SplitInput],
         outcomes: Sequence[reading.SplitOutcome],
         watermarks: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """What reading splits told; the last may have ended early, and others were not begun."""
+        """Report the measures of splits; the last may have ended early, and others were not begun."""
         for place, found in zip(places, outcomes, strict=False):
             size = max(found.end - found.start, 0)
             watermark = watermarks.get(place.number, 0)
-            told = report.Measure(place.number, found.records, size, found.is_consistent, watermark, found.has_news)
-            self.report.splits.append(told)
+            measure = report.Measure(place.number, found.records, size, found.is_consistent, watermark, found.has_news)
+            self.report.splits.append(measure)
             self.report.notices += map(report.Notice, found.warnings)
 
     def receive(self, exchange: fragments.Exchange, records: Iterator[tuple[int, bytes]]) -> None:
@@ -213,7 +213,7 @@ class Task(failing.Failing):
                 if ordinal == COUNTS:
                     self.exchanges.add_counters(payload)
                 elif ordinal == MESSAGE:
-                    root.hear(payload)
+                    root.receive_message(payload)
                 else:
                     root.receive(block_codec.decode(payload))
             self._finish(operators)
@@ -255,7 +255,7 @@ class Task(failing.Failing):
             each.finish()
             self.pause()
 
-    def _tell_counts(self) -> None:
+    def _broadcast_counts(self) -> None:
         """Send what was counted here to later stages whose groups know of it."""
         for exchange in self.spec.job.exchanges:
             totals = self.spec.job.totals(exchange)
@@ -263,11 +263,11 @@ class Task(failing.Failing):
                 continue
             everything = [*self.report.counters.items(), *self._repeated.items()]
             payload = report.encode_counters({name: c for name, c in everything if name in totals.nodes})
-            self.exchanges.tell(exchange.id, payload, COUNTS)
+            self.exchanges.broadcast(exchange.id, payload, COUNTS)
 
     def close(self) -> None:
-        """Close all files, write the dead letters, and tell what was counted."""
-        self._tell_counts()
+        """Close all files, write the dead letters, and report what was counted."""
+        self._broadcast_counts()
         self.report.payload_bytes = self.exchanges.payload_bytes
         parts, problems = self.files.close()
         self.report.parts += parts
@@ -279,7 +279,7 @@ class Task(failing.Failing):
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         try:
             name = f"reached-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
-            self.report.reached = self._reached.tell(self.spec.run.scratch.file(name))
+            self.report.reached = self._reached.encoded(self.spec.run.scratch.file(name))
         except OSError as error:
             self._break(error)
         self._meter.add(stage=self.stage)
@@ -317,7 +317,7 @@ class Task(failing.Failing):
             last=op.last,
             exchange=op.exchange,
             partitions=op.partitions,
-            tells=op.tells,
+            provides=op.provides,
             reads=op.reads,
             arrivals=order.Arrivals(op.merge_paths, self.spec.departing if departs else self.spec.numbers),
             before=order.Arrivals(op.incoming_paths, self.spec.departing),
@@ -335,8 +335,8 @@ class Task(failing.Failing):
         return bool(behind) and all(each.role is Role.KEEP for each in behind)
 
 
-def _pace(told: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:
-    return meter.Pace(told, sum(place.split.end - place.split.start for place in places))
+def _pace(metered: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:
+    return meter.Pace(metered, sum(place.split.end - place.split.start for place in places))
 
 
 def _place(batch: batches.Batch, row: int) -> dict[str, int]:

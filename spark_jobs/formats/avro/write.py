@@ -58,8 +58,8 @@ class _File:
         self._sink = sink
         self._pack = _PACKERS[codec]
         fields = [{"name": one.name, "type": ["null", _type(one.type)]} for one in schema]
-        told = json.dumps({"type": "record", "name": "row", "fields": fields}).encode()
-        self._marker = hashlib.md5(told, usedforsecurity=False).digest()
+        header = json.dumps({"type": "record", "name": "row", "fields": fields}).encode()
+        self._marker = hashlib.md5(header, usedforsecurity=False).digest()
         #: Records that are no block yet, and how many they are.
         self._held: list[memoryview] = []
         self._bytes, self._records = 0, 0
@@ -68,7 +68,7 @@ class _File:
                 (
                     container.MAGIC,
                     container.number(2),
-                    _text(b"avro.schema"), _text(told),
+                    _text(b"avro.schema"), _text(header),
                     _text(b"avro.codec"), _text(codec.encode()),
                     container.number(0),
                     self._marker,

@@ -114,7 +114,7 @@ def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[
     schema = pa.schema(exported)
     known = table.metadata()
     snapshot = Snapshot(root, table.version(), schema, tuple(known.partition_columns))
-    with _told(place.path):
+    with _translated_errors(place.path):
         actions: Any = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
         deleted = _deleted(table)
     actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")])
@@ -175,7 +175,7 @@ def found(root: str, name: str, stores: StoreSettings) -> DeltaTable | None:
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    with _told(name):
+    with _translated_errors(name):
         try:
             return DeltaTable(root, storage_options=store_options(stores.s3) if locations.is_uri(root) else None)
         except TableNotFoundError:
@@ -209,7 +209,7 @@ def store_options(settings: S3Settings) -> dict[str, str]:
     return found
 
 
-class _told:
+class _translated_errors:
     """Within, what the library says of a table becomes an error with the table's name.
 
     Raises:
@@ -243,7 +243,7 @@ def _choose(table: DeltaTable, options: DeltaRead, name: str) -> None:
     moment = options.moment
     if options.version is None and moment is None:
         return
-    with _told(name):
+    with _translated_errors(name):
         wanted: Any = moment if options.version is None else options.version
         table.load_as_version(wanted)
         if moment is not None:

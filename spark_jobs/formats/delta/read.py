@@ -151,22 +151,22 @@ class DeltaReader(reader.FooterReader):
         if not files:
             return {"files": "none"}
         snapshot = files[0].table.snapshot
-        told = {"version": str(snapshot.version), "files": str(len(files))}
+        facts = {"version": str(snapshot.version), "files": str(len(files))}
         if snapshot.partition_by:
-            told["partitions"] = ", ".join(snapshot.partition_by)
+            facts["partitions"] = ", ".join(snapshot.partition_by)
         if passes:
             wanted = Reading(tuple(columns), passes=tuple(passes))
             matched = self._matched(files[0], [column.key for column in columns])
             skipped = sum(self._is_spared(file, matched, wanted) for file in files)
-            told["files"] += f", of which {skipped} are not opened"
-        return told
+            facts["files"] += f", of which {skipped} are not opened"
+        return facts
 
     def _matched(self, file: InputFile, declared: Sequence[str]) -> FileColumns:
         tracker = ColumnTracker(declared, OnUnmapped.DROP)
         return tracker.columns([name for name, _ in natural.leaves(file.table.snapshot.schema, self.declared)])
 
     def head(self, file: InputFile, declared: Sequence[str]) -> reader.TypedHead | None:
-        """The columns of the table: the log tells of them."""
+        """The columns of the table, from its log."""
         if not file.size:
             return None
         kinds = _leaves(file.table.snapshot.schema, self.declared)

@@ -118,7 +118,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
             if self.envelope().signs(head[:HEAD_BYTES])[0].terminator in segments.LINE_ENDS:
                 return None
         except Broken:
-            pass  # the header may be cut in two, which its lines tell
+            pass  # the header may be cut in two, which its lines show
         text = wrap.text(head[: _HEAD_LINES * HEAD_BYTES])
         try:
             signs, before = self.envelope().signs(text[:HEAD_BYTES])
@@ -149,8 +149,8 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
                     for warning in portion.warnings:
                         warned += 1
                         if warned <= _MOST_WARNINGS:
-                            told = self._told(warning, file_plan.data_start, how)
-                            outcome.warnings.append(f"{file_plan.file.name}: {told}; it is read on")
+                            message = self._located(warning, file_plan.data_start, how)
+                            outcome.warnings.append(f"{file_plan.file.name}: {message}; it is read on")
                     for header in portion.headers:
                         documents.check(header)
                     count = len(portion.which)
@@ -173,9 +173,9 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
                 outcome.warnings.append(f"{file_plan.file.name}: {others}")
 
     def _error(self, problem: BrokenFile, file: InputFile, text: _Text, start: int = 0) -> FormatError:
-        return FormatError(f"broken {self.title}: {self._told(problem, start, text)}", file.name)
+        return FormatError(f"broken {self.title}: {self._located(problem, start, text)}", file.name)
 
-    def _told(self, problem: BrokenFile, start: int, text: _Text) -> str:
+    def _located(self, problem: BrokenFile, start: int, text: _Text) -> str:
         """What is wrong with a segment, and where it is in a file whose text begins there."""
         unit, offset = "byte", problem.offset
         if not text.is_utf8:

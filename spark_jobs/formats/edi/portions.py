@@ -222,12 +222,12 @@ class InterchangeFile:
             count, problem = wrong
         which = np.flatnonzero(is_record[:count])
         owners = np.cumsum(found.codes[:count] == self._opening)[which]
-        told = None
+        broken = None
         if problem is not None:
             tag = "" if found.lengths[found.first[count]] == 0 else found.column(0, np.array([count]))[0].as_py()
-            told = self._at(found, count, "" if problem.startswith(_NO_TAG) else tag, problem)
-        told_of = [each for each in warnings if each.number <= self._number + count]
-        return Portion(found, which, owners, messages, headers, told_of), told, count
+            broken = self._at(found, count, "" if problem.startswith(_NO_TAG) else tag, problem)
+        reached = [each for each in warnings if each.number <= self._number + count]
+        return Portion(found, which, owners, messages, headers, reached), broken, count
 
     def _at(self, found: Segments, place: int, tag: str, problem: str) -> BrokenFile:
         return BrokenFile(problem, self._number + place + 1, tag, self._bytes.offset + int(found.starts[place]))

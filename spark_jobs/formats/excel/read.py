@@ -201,9 +201,9 @@ class _Shape:
         cell = pa.array([f" (cell {sheet.cell(field)}" for field in fields], pa.string()).take(reason)
         whole = pc.binary_join_element_wise(before, pc.fill_null(failing.values, ""), after, "")
         number = rows.take(pa.array(failing.rows - first)).cast(pa.string())
-        told = pc.binary_join_element_wise(pc.coalesce(details, whole, before), cell, number, ")", "")
+        texts = pc.binary_join_element_wise(pc.coalesce(details, whole, before), cell, number, ")", "")
         reasons = tuple(replace(each, before=None, after=None) for each in failing.reasons)
-        return replace(failing, reasons=reasons, details=told)
+        return replace(failing, reasons=reasons, details=texts)
 
 
 def _without(array: pa.Array, nulls: Sequence[str]) -> pa.StringArray:

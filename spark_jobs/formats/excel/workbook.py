@@ -44,8 +44,8 @@ class Sheet:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Within, what libraries say of bytes is the file's fault.
+def translated_errors() -> Iterator[None]:
+    """Within, errors of libraries about bytes become errors of the file.
 
     Raises:
         Refused: the file is broken.
@@ -100,7 +100,7 @@ class Workbook:
 
     def __init__(self, file: RemoteFile) -> None:
         _refuse_others(file)
-        with told():
+        with translated_errors():
             self._zip = zipfile.ZipFile(io.BufferedReader(file, _BUFFER_BYTES))
         self._parts = {name.lower(): name for name in self._zip.namelist()}
         self._main = self._main_part()
@@ -118,7 +118,7 @@ class Workbook:
         name = self._parts.get(part.lstrip("/").lower())
         if name is None:
             raise Refused(f"is a broken Excel workbook: it has no part '{part}'")
-        with told():
+        with translated_errors():
             return self._zip.open(name)
 
     def _main_part(self) -> str:
@@ -280,7 +280,7 @@ def parsed(reading: expat.XMLParserType, part: IO[bytes]) -> Iterator[None]:
     """
     with part:
         while True:
-            with told():
+            with translated_errors():
                 data = part.read(_READ_BYTES)
                 reading.Parse(data, not data)
             yield

@@ -82,25 +82,25 @@ class FixedWidthWriter:
         if not batch.num_rows:
             return format.Encoded(b"", 0)
         try:
-            lines, told = self._lines(batch)
+            lines, unwritable = self._lines(batch)
         except pa.ArrowCapacityError:
             # More than 2 GB of text: halves fit.
             half = batch.num_rows // 2
             first = self.encode(batch.slice(0, half), ends=ends)
             return format.concatenated(first, self.encode(batch.slice(half), ends=ends), half)
-        unfit = {row: failure for row, failure in told.unfit.items() if row not in told.failed}
-        gone = {*told.failed, *unfit}
+        unfit = {row: failure for row, failure in unwritable.unfit.items() if row not in unwritable.failed}
+        gone = {*unwritable.failed, *unfit}
         if gone:
             rows: Sequence[int] = [row for row in range(batch.num_rows) if row not in gone]
             lines = lines.take(pa.array(rows, pa.int64()))
         else:
             rows = range(batch.num_rows)
         found = self._encoding.encode_column(lines, ends=ends) if len(lines) else format.Encoded(b"", 0)
-        failed = told.failed | {rows[each.row]: each.failure for each in found.failures}
+        failed = unwritable.failed | {rows[each.row]: each.failure for each in found.failures}
         gone |= failed.keys()
         cuts = [
             replace(cut, values={row: value for row, value in cut.values.items() if row not in gone})
-            for cut in told.cuts
+            for cut in unwritable.cuts
         ]
         return format.Encoded(
             found.data,
@@ -113,24 +113,24 @@ class FixedWidthWriter:
 
     def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, _Unwritable]:
         """The records of a batch, and what is wrong with some of them."""
-        told = _Unwritable()
+        unwritable = _Unwritable()
         if self._kinds.tags is None:
-            return self._joined(self._kinds.kinds[0].fields, batch, told), told
+            return self._joined(self._kinds.kinds[0].fields, batch, unwritable), unwritable
         parts: list[pa.StringArray] = []
         order: list[np.ndarray] = []
-        kinds = self._kind(batch, told.failed)
+        kinds = self._kind(batch, unwritable.failed)
         for number, kind in enumerate(self._kinds.kinds):
             rows = np.flatnonzero(kinds == number)
             if len(rows):
                 mine = _Unwritable()
                 parts.append(self._joined(kind.fields, batch.take(pa.array(rows)), mine))
-                told.take(mine, rows)
+                unwritable.take(mine, rows)
                 order.append(rows)
         strange = np.flatnonzero(kinds < 0)
         parts.append(pa.nulls(len(strange), pa.string()))
         place = np.empty(batch.num_rows, dtype=np.int64)
         place[np.concatenate([*order, strange])] = np.arange(batch.num_rows)
-        return pa.concat_arrays(parts).take(pa.array(place)), told
+        return pa.concat_arrays(parts).take(pa.array(place)), unwritable
 
     def _kind(self, batch: pa.RecordBatch, failed: dict[int, Failure]) -> NDArray[np.int64]:
         """The number of each record's kind, by the column that has its tag; -1 where no kind has it."""
@@ -150,31 +150,31 @@ class FixedWidthWriter:
             failed[row] = Failure(detail, value=text, field=name)
         return found
 
-    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, told: _Unwritable) -> pa.StringArray:
+    def _joined(self, fields: Sequence[Field], batch: pa.RecordBatch, unwritable: _Unwritable) -> pa.StringArray:
         """Records of one kind, each with its line end."""
         if not fields:
             return pa.repeat(self._line_end, batch.num_rows)
-        cells = [self._filled(field, self._cell(field, batch, told)) for field in fields]
+        cells = [self._filled(field, self._cell(field, batch, unwritable)) for field in fields]
         joined: pa.StringArray = pc.binary_join_element_wise(*cells, self._line_end, "")
         return joined
 
-    def _cell(self, field: Field, batch: pa.RecordBatch, told: _Unwritable) -> pa.StringArray:
+    def _cell(self, field: Field, batch: pa.RecordBatch, unwritable: _Unwritable) -> pa.StringArray:
         """The texts of a field, none longer than it is."""
         if field.column not in self._places:
-            return self._fitting(field, pa.repeat(field.default or "", batch.num_rows), None, told)
+            return self._fitting(field, pa.repeat(field.default or "", batch.num_rows), None, unwritable)
         number, column = self._places[field.column]
-        text = self._texts(field, column, batch.column(number), told.failed)
+        text = self._texts(field, column, batch.column(number), unwritable.failed)
         if field.scale:
-            text = self._scaled(field, text, told.failed)
+            text = self._scaled(field, text, unwritable.failed)
         text = pc.fill_null(text, field.default or "")
         data = cell_text.characters(text)
         if self._line_end and (data.find(b"\n") >= 0 or data.find(b"\r") >= 0):
             for row in pc.indices_nonzero(pc.match_substring_regex(text, "[\r\n]")).to_pylist():
-                told.failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
-        return self._fitting(field, text, batch.column(number) if column.type.is_dynamic else None, told)
+                unwritable.failed.setdefault(row, Failure(f"column '{column.name}': a line end cannot stand in it"))
+        return self._fitting(field, text, batch.column(number) if column.type.is_dynamic else None, unwritable)
 
     def _fitting(
-        self, field: Field, text: pa.StringArray, dynamic: pa.Array | None, told: _Unwritable
+        self, field: Field, text: pa.StringArray, dynamic: pa.Array | None, unwritable: _Unwritable
     ) -> pa.StringArray:
         """Texts that fit: longer ones are cut, or their records are unfit. `dynamic` says of what kind they are."""
         sizes = self._widths.sizes(text)
@@ -189,14 +189,14 @@ class FixedWidthWriter:
                 message = f"field '{field.name}': value '{shown}' ({sizes[row]} bytes) exceeds width {field.width}"
                 help_text = f"; {_TIME_HELP}" if self._is_time(field) else ""
                 detail = f"{message} — truncation policy is 'error'{help_text}"
-                told.unfit.setdefault(row, Failure(detail, value=shown, field=field.name))
+                unwritable.unfit.setdefault(row, Failure(detail, value=shown, field=field.name))
                 texts[row] = ""
                 continue
             cut[row] = shown
             texts[row] = self._widths.cut(shown, field.width)
         if cut and field.truncation != "silent":
             width = "1 byte" if field.width == 1 else f"{field.width} bytes"
-            told.cuts.append(format.Cut(field.name, f"field '{field.name}': values cut to its {width}", cut))
+            unwritable.cuts.append(format.Cut(field.name, f"field '{field.name}': values cut to its {width}", cut))
         return pa.array(texts, pa.string())
 
     def _policy(self, field: Field, dynamic: pa.Array | None, row: int) -> str:

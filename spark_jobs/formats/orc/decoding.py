@@ -23,7 +23,7 @@ class Decoder:
 
     def __init__(self, file: RemoteFile, settings: dict[str, Any]) -> None:
         self._file = file
-        with _told():
+        with _translated_errors():
             opened = orc.ORCFile(pa.PythonFile(file, mode="r"))
             self.schema: pa.Schema | None = opened.schema
             self._tail = tail.Tail(opened.reader.serialized_file_tail())
@@ -38,7 +38,7 @@ class Decoder:
         """The records of some `stripes`: their `columns`, so many `rows` at a time, from the row number `skip` on."""
         part = _Part(self._file, self._tail.of(wanted["stripes"]))
         left = wanted["skip"]
-        with _told():
+        with _translated_errors():
             fragment = dataset.OrcFileFormat().make_fragment(pa.PythonFile(part, mode="r"))
             found = fragment.to_batches(
                 columns=wanted["columns"],
@@ -48,7 +48,7 @@ class Decoder:
                 fragment_readahead=0,
             )
         while True:
-            with _told():
+            with _translated_errors():
                 batch = next(found, None)
             if batch is None:
                 return
@@ -97,8 +97,8 @@ class _Part(io.RawIOBase):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Within, what Arrow says of bytes is the file's fault.
+def _translated_errors() -> Iterator[None]:
+    """Within, Arrow's errors about bytes become errors of the file.
 
     Raises:
         Refused: it is no ORC file.

@@ -236,14 +236,14 @@ def _columns(fields: _Fields, count: int) -> Iterator[Column]:
 
 def _extents(fields: _Fields, columns: list[Column]) -> Iterator[Extent]:
     """Those of the row group that begins here."""
-    is_told = False
+    has_columns = False
     for number, kind in fields.fields():
         if number != _COLUMNS:
             fields.pass_over(kind, _GROUP.get(number))
             continue
-        if is_told or fields.entries(kind, _Many(STRUCT)) != len(columns):
+        if has_columns or fields.entries(kind, _Many(STRUCT)) != len(columns):
             raise Unclear
-        is_told = True
+        has_columns = True
         for column in columns:
             about = fields.structure(_CHUNK)[3]
             if about[1] != column.kind:
@@ -253,7 +253,7 @@ def _extents(fields: _Fields, columns: list[Column]) -> Iterator[Extent]:
             if 0 < dictionary < start:
                 start = dictionary
             yield Extent(column, _count(about[4]), _count(about[5]), start, start + _count(about[7]))
-    if not is_told:
+    if not has_columns:
         raise Unclear
 
 

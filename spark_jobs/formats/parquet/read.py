@@ -1,4 +1,4 @@
-"""The Parquet files of a source: their columns told by their footers, row groups read in parallel.
+"""The Parquet files of a source: footers give their columns, row groups are read in parallel.
 
 A split has the row groups whose middle lies in its bytes. Only columns that somebody needs are read.
 """
@@ -37,8 +37,8 @@ _LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
 
 
 @contextmanager
-def _told(file: InputFile) -> Iterator[None]:
-    """To stand around what Arrow does with the bytes of a file, and nothing else: what it refuses is the file's fault.
+def _translated_errors(file: InputFile) -> Iterator[None]:
+    """Within, Arrow's errors become errors of the file: wrap only what Arrow does with the bytes of a file.
 
     Raises:
         FormatError: it is no Parquet file.
@@ -62,10 +62,10 @@ def _batches(
     """
     names, kinds = [field.name for field in fields], [field.type for field in fields]
     rows, count = rows_of(group), 0
-    with _told(file):
+    with _translated_errors(file):
         found = iter(opened.iter_batches(rows, [group], columns=names, use_threads=False))
     while True:
-        with _told(file):
+        with _translated_errors(file):
             batch = next(found, None)
             if batch is not None:
                 # Arrow takes texts as they are, and what is no text would break whatever reads it.
@@ -151,7 +151,7 @@ class OpenFile:
         self._file = file
         self._stream = stream
         self.declared = declared
-        with _told(file):
+        with _translated_errors(file):
             self._opened = parquet.ParquetFile(pa.PythonFile(stream, mode="r"), coerce_int96_timestamp_unit="us")
         promised, found = self._opened.metadata.num_rows, _rows(self._opened.metadata, range(self.pieces))
         if found != promised:

@@ -36,8 +36,8 @@ class Final(shuffle.ShuffleReader):
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
     #: What records of a group have in common beside the node's keys.
     beside: ClassVar[tuple[str, ...]] = ()
-    #: What tells groups apart that have all of these in common.
-    told_by: ClassVar[tuple[str, ...]] = ()
+    #: Further columns that distinguish groups with equal keys.
+    extra_keys: ClassVar[tuple[str, ...]] = ()
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
@@ -115,8 +115,8 @@ class Final(shuffle.ShuffleReader):
         return {value(path): pa.repeat(pa.scalar(total), count) for path, total in self.counted.items()}
 
     def row_keys(self, table: pa.Table) -> list[pa.Array]:
-        """What tells groups from one another."""
-        return [partial.array(table, name) for name in (*self.grouping.keys, *self.told_by)]
+        """The columns that distinguish groups, as arrays of the table's rows."""
+        return [partial.array(table, name) for name in (*self.grouping.keys, *self.extra_keys)]
 
     def _evaluate(self, table: pa.Table, first_row: int = 0) -> batches.Batch:
         """The result records: keys, overlaid with the emits."""

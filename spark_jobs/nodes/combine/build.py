@@ -92,13 +92,13 @@ class Store(operator.Operator):
     """
 
     step: CombineStep
-    tells: Rows | None = None
+    provides: Rows | None = None
     partitions: int = 1
 
     def open(self) -> None:
         """Compile the keys of this side."""
-        assert self.tells is not None
-        self.written, self.qualifier = self.tells, self.tells.input
+        assert self.provides is not None
+        self.written, self.qualifier = self.provides, self.provides.input
         self.equalities = [e for e in self.step.equalities if e.build_qualifier == self.qualifier]
         self.programs = [operator.compiled(equality.build) for equality in self.equalities]
         self.compared = [operator.compiled(each.build) for each in ranges_of(self.step, self.qualifier)]
@@ -174,8 +174,8 @@ class Store(operator.Operator):
 
 def combine_error(item: engine.RowFailure) -> engine.RowFailure:
     """A row's failure as the combine reports it."""
-    told = failure.restated(item.failure, item.failure.detail, failure.Category.COMBINE_ROW)
-    return engine.RowFailure(item.row, told)
+    restated = failure.restated(item.failure, item.failure.detail, failure.Category.COMBINE_ROW)
+    return engine.RowFailure(item.row, restated)
 
 
 def is_found(step: CombineStep) -> bool:

@@ -444,8 +444,8 @@ class Joining(operator.Operator):
             found = pairs if len(self.step.builds) == 1 else pairs.of(qualifier)
             taken, cut = collecting.first_matches(found.driver)
             if cut:
-                told = f"truncated at {collecting.LIMIT} matches for {cut} records"
-                self.log("warn", f'combine "{self.step.name}" match: collect {told}')
+                truncated = f"truncated at {collecting.LIMIT} matches for {cut} records"
+                self.log("warn", f'combine "{self.step.name}" match: collect {truncated}')
                 found = found.take(taken)
             records, columns = self.tables[qualifier].records, self.step.collected(qualifier)
             texts = collecting.texts(records, columns, pa.array(found.builds[qualifier]))

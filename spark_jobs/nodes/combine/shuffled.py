@@ -54,9 +54,9 @@ class Spread(shuffle.ShuffleWriter, Combine):
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 
     def finish(self) -> None:
-        """Send the rest, and tell where records come from: drivers may be few beside the partitions of a build side."""
+        """Send the rest, and broadcast where records come from: there may be more partitions than driver records."""
         super().finish()
-        self.tell_counts()
+        self.broadcast_counts()
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """The records of each partition, and guests where one would get too many."""

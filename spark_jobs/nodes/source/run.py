@@ -131,7 +131,7 @@ class Source(operator.Operator):
         return None if found is None else (list(self.reader.ruled(found[0], wanted)), found[1])
 
     def _read_split(self, place: SplitInput, pack: Pack, wanted: format.Reading, outcome: SplitOutcome) -> None:
-        """Push the records of a split; `outcome` tells about the split afterwards."""
+        """Push the records of a split; `outcome` describes the split afterwards."""
         base = pack.begin()
         if place.limit is not None:
             wanted = replace(wanted, passes=())
@@ -158,9 +158,9 @@ class Source(operator.Operator):
         if len(block.failures):
             self._fail(origin, block)
         if block.surplus is not None:
-            self._tell_of("records that lost surplus cells (`options.ragged`), empty ones aside", block.surplus, origin)
+            self._warn_of("records that lost surplus cells (`options.ragged`), empty ones aside", block.surplus, origin)
         if block.repaired is not None:
-            self._tell_of("records with quotes that were read as text (`quotes: repair`)", block.repaired, origin)
+            self._warn_of("records with quotes that were read as text (`quotes: repair`)", block.repaired, origin)
         first = origin.base + block.first_row
         if block.rows is None:
             rows = pa.array(np.arange(first, first + block.batch.num_rows))
@@ -188,7 +188,7 @@ class Source(operator.Operator):
         self.push(self._read(batches.Batch(data, rows, origin)))
         self.context.pause()
 
-    def _tell_of(self, what: str, affected: format.Affected, origin: SplitOrigin) -> None:
+    def _warn_of(self, what: str, affected: format.Affected, origin: SplitOrigin) -> None:
         """Have the run warn of records that were not read as they stand."""
         text = f"source '{self.step.name}': {what}"
         rows = pa.array(affected.rows + origin.base)

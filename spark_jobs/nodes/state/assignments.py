@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.state.step import Assignment
 
-#: The columns that tell files apart.
+#: The columns that distinguish files.
 FILE = ("source", "file")
 #: The column of what was evaluated.
 VALUE = "value"
@@ -51,14 +51,14 @@ class AssignmentState(Protocol):
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Records, with the file of each where values are of files, and what was evaluated for them."""
 
-    def told(self) -> Iterable[pa.Table]:
-        """What is kept, for where all of it is."""
+    def tables(self) -> Iterable[pa.Table]:
+        """The state as tables, to be sent to the operator that merges all of it."""
 
     def merge(self, table: pa.Table) -> None:
-        """What another has told."""
+        """Add the state of another task."""
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """The values, when all was told; what fails on the way is a dead letter of the operator."""
+        """The values, once all tasks are merged; what fails on the way is a dead letter of the operator."""
 
 
 class Tables:
@@ -71,17 +71,17 @@ class Tables:
         """One table in place of several."""
         raise NotImplementedError
 
-    def told(self) -> Sequence[pa.Table]:
+    def tables(self) -> Sequence[pa.Table]:
         """One table of all; none where nothing is kept."""
         if len(self._tables) > 1:
             self._tables = [self.one(self._tables)]
         return self._tables
 
     def merge(self, table: pa.Table) -> None:
-        """What another has told, or a further batch."""
+        """Add the state of another task, or of a further batch."""
         self._tables.append(table)
         if len(self._tables) >= _MOST_TABLES:
-            self.told()
+            self.tables()
 
 
 class Last(Tables):
@@ -109,7 +109,7 @@ class Last(Tables):
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """The last values of all."""
-        for table in self.told():
+        for table in self.tables():
             places = table.column(order.AT).to_pylist()
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
             yield from map(AssignedValue, files_of(table, self._by), places, found)
@@ -149,10 +149,10 @@ class Folded(Tables):
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """What becomes of the values that the node began with."""
-        for table in self.told():
+        for table in self.tables():
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
             for file, each in zip(files_of(table, self._by), found, strict=True):
-                before = given.settled.before(self._assignment.path, file)
+                before = given.final_values.before(self._assignment.path, file)
                 if self._fold.how is How.COUNTED and folds.may_overflow(
                     each * abs(self._fold.step), before, self._fold.start
                 ):

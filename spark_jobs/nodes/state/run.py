@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Says which assignment a table is about, in the metadata of its schema.
 _ABOUT = b"assignment"
-#: The paths of what tells files apart.
+#: The paths of the values that distinguish files.
 FILE_PATHS = ("source.name", "source.path")
 
 
@@ -129,24 +129,24 @@ class State(operator.Operator):
         return batch.take(rows)
 
     def finish(self) -> None:
-        """Tell what this task's records have set."""
+        """Send what this task's records have set."""
         if self.exchange is None:
             return
         for number, kept in enumerate(self.kept):
-            for table in kept.told():
+            for table in kept.tables():
                 tagged = table.replace_schema_metadata({_ABOUT: str(number).encode()})
                 self.context.exchanges.send(self.exchange, 0, 0, tagged)
 
 
 @dataclass
 class Final(operator.Operator):
-    """Has what all tasks told, and writes down the values of the run."""
+    """Merges the state of all tasks, and writes down the values of the run."""
 
     step: StateStep
-    tells: Need | None = None
+    provides: Need | None = None
 
     def open(self) -> None:
-        """Nothing has been told yet."""
+        """Begin with no state."""
         self.kept = keeping(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
@@ -166,7 +166,7 @@ def write_down(given: Any, kept: list[AssignmentState], found: Values) -> None:
     for number, each in enumerate(kept):
         for value in each.values(given):
             found.add(number, given.step.assignments[number].path, value)
-    if given.tells is not None:
+    if given.provides is not None:
         final_values.write(given.context, given.step.name, found.by_file())
 
 

@@ -58,7 +58,7 @@ class Running(shuffle.ShuffleReader):
     """Evaluates the records of a partition in their order."""
 
     step: StateStep
-    tells: Need | None = None
+    provides: Need | None = None
 
     def open(self) -> None:
         self.records = spill.Ordered(self.context, self.step.name)

@@ -56,7 +56,7 @@ class StateStep(node.Step):
         scope: that of its variables.
         assignments: what it sets.
         is_init: whether it runs before everything else.
-        is_unfolded: whether a pass has shown that folds cannot tell its values.
+        is_unfolded: whether a pass has shown that folds cannot compute its values.
     """
 
     kind: ClassVar[str] = "state"
@@ -107,15 +107,15 @@ class StateStep(node.Step):
         return sizes.partitions(self.name) if self.is_running and self.scope == SOURCE else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Records pass, and tasks tell what they have set; or they meet in their order."""
+        """Records pass, and tasks send what they have set to one task; or all records are shuffled into their order."""
         if self.scope == RECORD:
             return (shape.LocalPhase(self),)
-        kind, tells = shape.ExchangeKind.HASH, Values(self.name)
+        kind, provides = shape.ExchangeKind.HASH, Values(self.name)
         if not self.is_running:
-            told = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", tells=tells)
-            return (shape.LocalPhase(self, aside=told),)
+            stop = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", provides=provides)
+            return (shape.LocalPhase(self, side_output=stop),)
         by = "shuffled by file" if self.scope == SOURCE else "to one task"
         why = "records meet in their order: the node reads what it has set for earlier ones"
-        meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, tells=tells)
+        meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, provides=provides)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "state")
         return (shape.ShufflePhase(self, partitions, arrival, "departure", (meet, shape.restored_order("record"))),)

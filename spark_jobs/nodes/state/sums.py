@@ -71,11 +71,11 @@ class Summed(Tables):
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """What becomes of the values that the node began with."""
-        for table in self.told():
+        for table in self.tables():
             whole = self._joined(table, self._by)
             rows = whole.select([_NULLED, _TOTAL, _ADDED, _SIZE]).to_pylist()
             for file, row in zip(files_of(whole, self._by), rows, strict=True):
-                before = given.settled.before(self._assignment.path, file)
+                before = given.final_values.before(self._assignment.path, file)
                 start = self._fold.start
                 if folds.may_overflow(row[_SIZE], before, start):
                     given.context.unfold(given.step.name)

@@ -65,7 +65,7 @@ class Total(Tables):
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
         """The result of each group. One that fails is a single entry for the group, and sets nothing."""
-        for table in self.told():
+        for table in self.tables():
             yield from self._results(table, given)
 
     def _results(self, table: pa.Table, given: operator.Operator) -> Iterator[AssignedValue]:
@@ -103,8 +103,8 @@ class Total(Tables):
     @staticmethod
     def _refuse(given: operator.Operator, batch: batches.Batch, failing: list[engine.RowFailure]) -> None:
         given.become(0, len(failing))
-        told = [
+        failures = [
             engine.RowFailure(item.row, failure.restated(item.failure, item.failure.detail, failure.Category.AGGREGATE))
             for item in failing
         ]
-        given.fail(batch, sorted(told, key=lambda item: item.row))
+        given.fail(batch, sorted(failures, key=lambda item: item.row))

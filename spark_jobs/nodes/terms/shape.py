@@ -84,13 +84,13 @@ class LocalPhase:
         step: what runs.
         arrival: how records come to it.
         merge_paths: whether each input is a merge path of its own: true of a merge that keeps the order of its inputs.
-        aside: where it sends what it finds out beside passing its records on, to a single partition.
+        side_output: where it sends what it finds out while records pass, to a single partition.
     """
 
     step: Step
     arrival: Arrival = STAYS
     merge_paths: bool = False
-    aside: Stop | None = None
+    side_output: Stop | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Stop:
         moved: what goes through the exchange, in words of `explain`.
         by: by what it is brought together, in words of `explain`.
         alone: whether the exchange is there with a single partition too.
-        tells: what the operator writes down for later jobs.
+        provides: what the operator writes down for later jobs.
     """
 
     kind: ExchangeKind
@@ -113,7 +113,7 @@ class Stop:
     moved: str
     by: str
     alone: bool = True
-    tells: Values | None = None
+    provides: Values | None = None
 
 
 def restored_order(place: str = "first record") -> Stop:
@@ -153,7 +153,7 @@ Phase = LocalPhase | ShufflePhase
 
 
 class Sizes(Protocol):
-    """What a step is told of sizes when it says how many partitions it wants; never of cores."""
+    """The sizes that a step gets when it says how many partitions it wants; never the cores."""
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
         """How many partitions a node's records are worth; of `columns` columns where it needs no more.

@@ -41,7 +41,7 @@ class Logged(Protocol):
         """What it logs."""
 
 
-def tell(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
+def log(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
     """Give lines to the run's log, unless an earlier job has."""
     for line in lines:
         operator.log(*line)

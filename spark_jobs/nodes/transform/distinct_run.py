@@ -49,7 +49,7 @@ class Gather(shuffle.ShuffleWriter):
 
     def refused(self, batch: batches.Batch, failures: Sequence[engine.RowFailure]) -> None:
         """The lines about records that fail."""
-        directives.tell(self, directives.on_error(self, self.step, batch, failures, are_made=False))
+        directives.log(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Compute comparable keys; what has none goes to the dead letters."""

@@ -52,7 +52,7 @@ class Transform(operator.Operator):
         batch = self.take(batch)
         result = self.run(self.program, batch, self.state)
         self.drop(filtered=result.filtered, duplicates=result.duplicates)
-        directives.tell(self, directives.on_error(self, self.step, batch, result.failures, are_made=False))
+        directives.log(self, directives.on_error(self, self.step, batch, result.failures, are_made=False))
         at = None
         if self.checks and result.rows is not None:
             batch.at, at = self.stream.spread(batch, result.rows)
@@ -66,7 +66,7 @@ class Transform(operator.Operator):
             for check, program in self.checks:
                 output = self._validate(output, check, program)
             if self.step.log:
-                directives.tell(self, directives.per_record(self, self.step, output, self.seen))
+                directives.log(self, directives.per_record(self, self.step, output, self.seen))
                 self.seen += output.count
             self.push(output)
 
@@ -97,7 +97,7 @@ class Transform(operator.Operator):
             self._warn(batch, check, false.tolist())
         if not len(failing):
             return batch
-        directives.tell(self, directives.on_error(self, self.step, batch, failing, are_made=True))
+        directives.log(self, directives.on_error(self, self.step, batch, failing, are_made=True))
         self.fail(batch, failing, trigger=check.name)
         return batch.take(failure_columns.without(batch.count, failing))
 
@@ -108,9 +108,9 @@ def _refusal(detail: str) -> failure.Failure:
 
 def _check_error(found: failure.Failure) -> failure.Failure:
     """What a check computes is no field of the user's."""
-    told = failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
-    told.field = None
-    return told
+    restated = failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
+    restated.field = None
+    return restated
 
 
 def _false(verdicts: pa.Array, static: types.Type) -> failure_columns.Rows:

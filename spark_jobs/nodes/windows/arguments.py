@@ -73,8 +73,8 @@ def _numbers(call: Call, given: Arguments) -> Arguments:
     problems = [numbers.problem(f"$window.{call.function}", values.decode(each.as_py())) for each in others.dictionary]
     places = np.full(count, -1, dtype=np.int64)
     places[rows] = others.indices.to_numpy()
-    told = pa.array([failure.packed(each) for each in problems], pa.string())
-    found = told.take(pa.array(places, mask=places < 0))
+    packed = pa.array([failure.packed(each) for each in problems], pa.string())
+    found = packed.take(pa.array(places, mask=places < 0))
     kept = pc.if_else(pa.array(places < 0), given.values, pa.scalar(None, given.values.type))
     return Arguments(kept, found if given.failures is None else pc.coalesce(given.failures, found))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def check(bindings: Bindings) -> None:
     """E102 for columns of `produces` that the output port lacks, or has with another type; once for each file."""
-    told = set()
+    reported = set()
     for path, instance in bindings.expansion.instances.items():
         flows = bindings.flows.get(instance.gives[0]) if instance.gives else None
         if flows is None or instance.gives is None or instance.gives[1] not in flows:
@@ -22,13 +22,13 @@ def check(bindings: Bindings) -> None:
         for column, place in instance.composition.produces:
             given = row.get(column.name)
             what = f'composition "{"/".join(path)}" says that it produces column "{column.name}"'
-            if (instance.composition.path, column.name) in told:
+            if (instance.composition.path, column.name) in reported:
                 continue
             if given is None:
-                told.add((instance.composition.path, column.name))
+                reported.add((instance.composition.path, column.name))
                 hint = nearest.hint(column.name, [one.name for one in row.user_columns])
                 message = f"{what}, and its last node does not"
                 bindings.found.add(codes.E102.at(place, message, help=hint or "emit it, or leave it out here"))
             elif types.unify(column.type.non_null(), given.type.non_null()) is None:
-                told.add((instance.composition.path, column.name))
+                reported.add((instance.composition.path, column.name))
                 bindings.found.add(codes.E102.at(place, f"{what} as {column.type}, and it is {given.type}"))

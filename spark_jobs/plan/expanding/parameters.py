@@ -80,7 +80,7 @@ class Call:
             name: [*self._layers(name, blocks, written), *_default_layer(self.called, name, parameter)]
             for name, parameter in declared.items()
         }
-        return self._settled(declared, layers, "config", "parameter", "config parameter")
+        return self._resolved(declared, layers, "config", "parameter", "config parameter")
 
     def resources(self) -> dict[str, Parameter]:
         """The resources that the call hands over; a composition without `resources_schema` takes any."""
@@ -100,7 +100,7 @@ class Call:
         self._check_declared(written, declared, "resource", "resources")
         blocks = (self.channel.fixed_resources, self.channel.default_resources) if self.channel else ({}, {})
         layers = {name: self._layers(name, blocks, written) for name in declared}
-        return self._settled(declared, layers, "resources", "resource", "resource")
+        return self._resolved(declared, layers, "resources", "resource", "resource")
 
     def _check_declared(
         self, written: Mapping | None, declared: MappingType[str, ParameterConfig], word: str, words: str
@@ -129,7 +129,7 @@ class Call:
                 return [Layer(kind, reader.data(entry.value), entry.key)]
         return []
 
-    def _settled(
+    def _resolved(
         self,
         declared: MappingType[str, ParameterConfig],
         given: MappingType[str, list[Layer]],
@@ -137,7 +137,7 @@ class Call:
         word: str,
         title: str,
     ) -> dict[str, Parameter]:
-        settled: dict[str, Parameter] = {}
+        resolved: dict[str, Parameter] = {}
         for name, parameter in declared.items():
             layers, what = given[name], f'composition node "{self.node.name}": {word} "{name}"'
             if not layers and parameter.required:
@@ -145,8 +145,8 @@ class Call:
                 self.found.add(codes.E104.at(self.node.span, message, help=f"add `{block}: {{{name}: …}}`"))
             if parameter.type is ParameterType.PATH:
                 _check_paths(what, layers, self.refused, self.found)
-            settled[name] = _checked(what, parameter, layers, self.found)
-        return settled
+            resolved[name] = _checked(what, parameter, layers, self.found)
+        return resolved
 
 
 def _call_layer(written: Mapping | None, name: str) -> list[Layer]:

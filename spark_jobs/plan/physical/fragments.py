@@ -46,8 +46,8 @@ class Target:
 class PhysicalOperator:
     """An operator of a fragment.
 
-    `exchange` is what it sends to, `tells` what it writes down for a later job, `reads` what an earlier one wrote down
-    that it reads as a root.
+    `exchange` is what it sends to, `provides` what it writes down for a later job, and `reads` what it reads as a root
+    because an earlier job wrote it down.
     """
 
     id: str
@@ -57,7 +57,7 @@ class PhysicalOperator:
     silent: bool
     targets: tuple[Target, ...] = ()
     exchange: int | None = None
-    tells: Need | None = None
+    provides: Need | None = None
     reads: tuple[Rows, ...] = ()
     #: In how many partitions it sends or writes them.
     partitions: int = 1
@@ -154,7 +154,7 @@ class _Builder:
         #: The first job that can go on with what a node gives.
         self.depths: dict[str, int] = {}
         #: The job that writes an input down, or the values of a state node.
-        self.told: dict[Need, int] = {}
+        self.ready_in: dict[Need, int] = {}
         #: The nodes whose records the jobs so far have written down.
         self.kept: set[str] = set()
         #: The operator of each node that its records leave from, in the job that is being made.
@@ -172,12 +172,12 @@ class _Builder:
     def _place(self, planned: plans.PlannedNode, floor: int) -> None:
         """Find the job of a node and of what it needs; what it reads from was placed before."""
         setters = upstream.awaited(planned)
-        self.told |= {Values(setter): self.depths[setter] for setter in setters}
+        self.ready_in |= {Values(setter): self.depths[setter] for setter in setters}
         # Whatever is made of its inputs may read the values, keys of its build sides included.
         ready = max([floor, *(self.depths[setter] + 1 for setter in setters)])
         written = [(edge, need) for edge, need in upstream.inputs(planned) if need is not None]
-        self.told |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
-        built = [self.told[need] + 1 for _, need in written]
+        self.ready_in |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
+        built = [self.ready_in[need] + 1 for _, need in written]
         streamed = [self.depths[edge.node] for edge in upstream.piped(planned)]
         self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.laid)
 
@@ -222,7 +222,7 @@ class _Builder:
             return False
         if planned.name in self.laid:
             return True
-        return Values(planned.name) in self.told or (planned.is_init and not all(each.is_init for each in readers))
+        return Values(planned.name) in self.ready_in or (planned.is_init and not all(each.is_init for each in readers))
 
     def _keeps(self, members: set[str]) -> set[str]:
         """The nodes of a job that write down what they give: nodes behind them run later, with none kept between."""
@@ -245,16 +245,16 @@ class _Builder:
         return tuple(found)
 
     def _members(self, number: int) -> set[str]:
-        """The nodes that run in a job: what its ends need, and what it tells, up to what earlier jobs wrote down."""
+        """The nodes that run in a job: what its ends need and what it provides, up to what earlier jobs wrote down."""
         wanted = [name for name, job in self.ends.items() if job == number]
-        wanted += [need.node for need, job in self.told.items() if isinstance(need, Values) and job == number]
+        wanted += [need.node for need, job in self.ready_in.items() if isinstance(need, Values) and job == number]
         wanted += [edge.node for each in self.plan.nodes for edge in self._writes(each, number)]
         wanted += [name for name in self.laid if self.depths[name] == number + 1]
         return self._upstream(wanted)
 
     def _writes(self, planned: plans.PlannedNode, number: int) -> list[plans.Input]:
         """The inputs of a node that a job writes down."""
-        return [edge for edge, need in upstream.inputs(planned) if need is not None and self.told[need] == number]
+        return [edge for edge, need in upstream.inputs(planned) if need is not None and self.ready_in[need] == number]
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
         ops: dict[str, PhysicalOperator] = {}
@@ -319,7 +319,7 @@ class _Builder:
                 self._follow(ops, self.exits[whole.id], name)
             match phase:
                 case LocalPhase():
-                    ops[name] = self._beside(part, phase.aside, max(stages) + 1, ops, exchanges)
+                    ops[name] = self._side_output(part, phase.side_output, max(stages) + 1, ops, exchanges)
                     self.exits[whole.id] = name
                 case ShufflePhase():
                     stages = {self._shuffle(part, phase, max(stages), ops, exchanges)}
@@ -328,24 +328,24 @@ class _Builder:
                     assert_never(phase)
         return stages
 
-    def _beside(
+    def _side_output(
         self,
         op: PhysicalOperator,
-        aside: Stop | None,
+        side_output: Stop | None,
         stage: int,
         ops: dict[str, PhysicalOperator],
         exchanges: list[Exchange],
     ) -> PhysicalOperator:
-        """The operator of a local part; what it finds out goes to another, where somebody waits for it."""
-        if aside is None or op.silent or aside.tells not in self.told:
+        """The operator of a local part, with its side output if a later job needs what it finds out."""
+        if side_output is None or op.silent or side_output.provides not in self.ready_in:
             return op
-        name = f"{op.id}#{aside.role}"
-        title = f"{op.step.name} [{aside.title}]"
+        name = f"{op.id}#{side_output.role}"
+        title = f"{op.step.name} [{side_output.title}]"
         behind = replace(
-            op, id=name, role=aside.role, merge_paths=((),), reads=(), first=False, last=False, title=title
+            op, id=name, role=side_output.role, merge_paths=((),), reads=(), first=False, last=False, title=title
         )
-        ops[name] = replace(behind, tells=aside.tells)
-        exchanges.append(Exchange(len(exchanges), aside.kind, stage, 1, name, aside.moved, aside.by))
+        ops[name] = replace(behind, provides=side_output.provides)
+        exchanges.append(Exchange(len(exchanges), side_output.kind, stage, 1, name, side_output.moved, side_output.by))
         return replace(op, exchange=exchanges[-1].id)
 
     def _shuffle(
@@ -366,8 +366,8 @@ class _Builder:
             name = f"{op.id}#{stop.role}"
             exchanges.append(Exchange(len(exchanges), stop.kind, stage, phase.partitions, name, stop.moved, stop.by))
             arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
-            if stop.tells in self.told and not op.silent:
-                arrived = replace(arrived, tells=stop.tells)
+            if stop.provides in self.ready_in and not op.silent:
+                arrived = replace(arrived, provides=stop.provides)
             if stop is not stops[-1]:
                 arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
             ops[name] = arrived
@@ -386,7 +386,7 @@ class _Builder:
             if producer is None:
                 continue
             if written is not None:
-                if self.told[written] != number:
+                if self.ready_in[written] != number:
                     continue
                 target = str(written)
                 ops[target] = PhysicalOperator(
@@ -395,7 +395,7 @@ class _Builder:
                     Role.BUILD,
                     self.numbers[planned.name] - len(planned.inputs) + index,
                     silent=False,
-                    tells=written,
+                    provides=written,
                     partitions=self._partitions(written),
                     merge_paths=self._merge_paths(edge.node),
                 )
@@ -410,7 +410,7 @@ class _Builder:
         last = ops[self.exits[planned.name]]
         target = str(upstream.kept(planned.name))
         kept = PhysicalOperator(
-            target, last.step, Role.KEEP, last.number, silent=False, tells=upstream.kept(planned.name)
+            target, last.step, Role.KEEP, last.number, silent=False, provides=upstream.kept(planned.name)
         )
         ops[target] = replace(kept, merge_paths=self._merge_paths(planned.name))
         ops[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))

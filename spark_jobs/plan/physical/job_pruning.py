@@ -25,7 +25,7 @@ def without(job: Job, unwanted: Collection[str]) -> Job:
     def is_idle(name: str) -> bool:
         if name not in idle:
             op = job.ops[name]
-            is_local = op.role is Role.WHOLE and op.exchange is None and op.tells is None
+            is_local = op.role is Role.WHOLE and op.exchange is None and op.provides is None
             idle[name] = is_local and op.step.name in unwanted and all(is_idle(each.op) for each in op.targets)
         return idle[name]
 

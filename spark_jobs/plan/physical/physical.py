@@ -126,6 +126,6 @@ def _title(op: PhysicalOperator) -> str:
         return f"{op.step.name} [kept for later jobs]"
     if op.role is Role.KEPT:
         return f"{op.step.name} [kept by an earlier job]"
-    if isinstance(op.tells, Rows):
-        return f"{op.tells.node}.{op.tells.input} [{_KEPT[op.tells.go_on]}, kept for the next job]"
+    if isinstance(op.provides, Rows):
+        return f"{op.provides.node}.{op.provides.input} [{_KEPT[op.provides.go_on]}, kept for the next job]"
     return op.title or (f"{op.step.name} [replayed]" if op.silent else op.step.name)

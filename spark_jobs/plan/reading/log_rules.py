@@ -49,8 +49,8 @@ def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[
             if rules is None:
                 rules = _read(file, variables, problems)
                 for problem in problems:
-                    told = f"log rules: {problem.message}"
-                    found.add(problem.code.at(problem.span or file.place, told, help=problem.help))
+                    message = f"log rules: {problem.message}"
+                    found.add(problem.code.at(problem.span or file.place, message, help=problem.help))
             if entry.log_rule in rules:
                 _lay_over(node, index, rules[entry.log_rule], found)
             elif not problems.has_errors:

@@ -55,7 +55,7 @@ class _Place:
         return self.text[self.offset : self.offset + 1]
 
 
-def told(text: str, error: yaml.MarkedYAMLError) -> Mistake:
+def explain(text: str, error: yaml.MarkedYAMLError) -> Mistake:
     """The mistake behind an error of the parser."""
     mark = error.problem_mark or error.context_mark
     offset = min(mark.index, len(text)) if mark else 0

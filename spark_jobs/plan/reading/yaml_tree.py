@@ -353,7 +353,7 @@ def read(file: SourceFile, variables: MappingType[str, str], found: Diagnostics)
 
 def _syntax_error(file: SourceFile, error: yaml.YAMLError) -> Any:
     if isinstance(error, yaml.MarkedYAMLError):
-        found = yaml_mistakes.told(file.text, error)
+        found = yaml_mistakes.explain(file.text, error)
         return codes.E000.at(Span(file, found.start, found.end), found.message, help=found.help)
     position = getattr(error, "position", 0)
     reason = getattr(error, "reason", str(error))

@@ -29,9 +29,9 @@ def next_link(header: str) -> str | None:
 
 def _relations(header: str, at: int) -> tuple[list[str], int]:
     """The relations that an entry's parameters name, in lower case, and where its parameters end."""
-    told: str | None = None
+    rel: str | None = None
     while (parameter := _PARAMETER.match(header, at)) is not None:
         at = parameter.end()
-        if told is None and parameter[1].lower() == "rel":  # what comes after the first does not count
-            told = _ESCAPED.sub(r"\1", parameter[2]) if parameter[2] is not None else parameter[3] or ""
-    return (told or "").lower().split(), at
+        if rel is None and parameter[1].lower() == "rel":  # what comes after the first does not count
+            rel = _ESCAPED.sub(r"\1", parameter[2]) if parameter[2] is not None else parameter[3] or ""
+    return (rel or "").lower().split(), at

@@ -71,7 +71,7 @@ class SourceStaging:
     Args:
         settings: where, what and how.
         started: when the run began, UTC: copies that are younger were made for it as well.
-        say: is told, once per file, when the run has to wait for others.
+        say: gets a notice, once per file, when the run has to wait for others.
         copied_files: how many files it copied, `copied_bytes` their bytes.
         reused_files: how many it found staged.
     """
@@ -292,6 +292,6 @@ def _object_chunks(file: InputFile) -> Iterator[bytes]:
     Raises:
         FormatError: it cannot be read, or changed (E907).
     """
-    with files.told(file.name), files.open_input(file) as source:
+    with files.translated_errors(file.name), files.open_input(file) as source:
         while chunk := source.read(CHUNK_BYTES):
             yield chunk

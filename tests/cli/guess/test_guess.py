@@ -70,7 +70,7 @@ def test_an_export_of_excel_is_read(tmp_path: Path) -> None:
         "Preis": {"type": "float", "decimal_separator": ",", "thousands_separator": "."},
         "Bezahlt": {"type": "bool", "true_values": ["ja"], "false_values": ["nein"]},
     }
-    assert command.told(answer) == [
+    assert command.notes(answer) == [
         "column `Datum`: 1 record does not fit, conversion failed: cannot convert … to Date (row 4: `31.02.2026`)",
         "1 of 4 records would be dead letters",
         "column `Menge`: `n/a` is null (`null_values`)",
@@ -84,7 +84,7 @@ def test_errors_of_spreadsheets_are_no_nulls(tmp_path: Path) -> None:
     assert columns(answer)["b"] == {"type": "float", "null_values": ["-"]}
     assert answer.read is not None
     assert (answer.read.records, answer.read.bad) == (5, 2)
-    assert command.told(answer)[-2:] == [
+    assert command.notes(answer)[-2:] == [
         "column `b`: `-` is null (`null_values`)",
         "column `b`: `#DIV/0!`, `#REF!` are errors of a spreadsheet, and no null: their records become dead letters",
     ]
@@ -182,7 +182,7 @@ def test_signs_and_headers_are_found(text: str, options: dict[str, Any], names: 
 def test_records_that_lose_a_cell_are_never_cut(tmp_path: Path) -> None:
     answer = look(tmp_path, "a,b\n1,2\n3,4\n5,6,7\n8,9\n")
     assert "options" not in config(answer)
-    assert command.told(answer)[-2:] == [
+    assert command.notes(answer)[-2:] == [
         "1 of 4 records would be dead letters",
         "1 of 4 records have more than 2 cells (row 3): they become dead letters",
     ]
@@ -309,7 +309,7 @@ def test_numbers_in_quotes_among_numbers_are_numbers(tmp_path: Path) -> None:
     assert columns(answer) == {"id": {"type": "int"}, "amount": {"type": "float"}, "n": {"type": "any"}}
     assert answer.read is not None
     assert (answer.read.records, answer.read.bad) == (3, 0)
-    assert command.told(answer) == [
+    assert command.notes(answer) == [
         "decide: column `n`: values of several kinds: int, string",
         "column `amount`: texts such as `7.5` are read as numbers",
     ]
@@ -366,7 +366,7 @@ def test_a_large_file_is_looked_at_all_over(tmp_path: Path, monkeypatch: pytest.
     assert columns(answer)["amount"] == {"type": "float", "decimal_separator": ","}
     assert "from all over the file" in answer.guess.about
     assert answer.read is None
-    assert "the file is large" in command.told(answer)[0]
+    assert "the file is large" in command.notes(answer)[0]
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -426,7 +426,7 @@ def test_quotes_that_nobody_escaped_are_told(tmp_path: Path) -> None:
     assert answer.read.records == 4
     assert not answer.read.bad
     said = "3 quotes within quoted cells, or at the start of cells, are not doubled: they are text (`quotes: repair`)"
-    assert said in command.told(answer)
+    assert said in command.notes(answer)
 
 
 def test_quotes_that_are_doubled_need_no_repair(tmp_path: Path) -> None:
@@ -436,9 +436,9 @@ def test_quotes_that_are_doubled_need_no_repair(tmp_path: Path) -> None:
 
 def test_a_record_that_may_be_cut_is_told(tmp_path: Path) -> None:
     answer = look(tmp_path, "id;at\n1;01.02.2026 10:00\n2;02.02.2026 11:00\n3;03.02.2026 12:00\n4;04.02.2026 1")
-    assert "the file ends within a line: the last record may be cut, `04.02.2026 1`" in command.told(answer)
+    assert "the file ends within a line: the last record may be cut, `04.02.2026 1`" in command.notes(answer)
     whole = look(tmp_path, "id;at\n1;01.02.2026 10:00\n2;02.02.2026 11:00\n3;03.02.2026 12:00\n4;04.02.2026 13:00")
-    assert not [line for line in command.told(whole) if "cut" in line]
+    assert not [line for line in command.notes(whole) if "cut" in line]
 
 
 def test_a_cell_of_several_lines_with_quotes_is_repaired(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_workbook_is_read_where_its_table_is(tmp_path: Path) -> None:
     }
     assert answer.read is not None
     assert (answer.read.records, answer.read.bad) == (4, 0)
-    assert any("`Total 15 8.75 23`" in line for line in command.told(answer))
+    assert any("`Total 15 8.75 23`" in line for line in command.notes(answer))
 
 
 def test_a_plain_workbook_needs_no_options(tmp_path: Path) -> None:

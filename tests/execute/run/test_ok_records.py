@@ -98,13 +98,13 @@ def test_a_global_row_of_no_records_is_none(tmp_path: Path) -> None:
 def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any rows of any splits, in batches, told in reports and in files, joined here and by tasks."""
     chance = random.Random(seed)
-    monkeypatch.setattr(reached, "TOLD_BYTES", chance.choice([0, 300, 10**6]))
+    monkeypatch.setattr(reached, "INLINE_BYTES", chance.choice([0, 300, 10**6]))
     monkeypatch.setattr(reached, "_BLOCK", chance.choice([1, 2, 1024]))
     monkeypatch.setattr(ok_records, "DRIVER_RECORDS", chance.choice([0, 10**9]))
     monkeypatch.setattr(ok_records, "_TASKS", chance.choice([1, 3, 64]))
     monkeypatch.setattr(spread, "_answers", without_spark.answers)
     known: set[tuple[int, int]] = set()
-    told = []
+    data = []
     for task in range(8):
         marks = Reached()
         for _ in range(chance.randint(0, 5)):
@@ -112,9 +112,9 @@ def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch
             rows = sorted(chance.choice([chance.randrange(50), chance.randrange(300_000), 2**33]) for _ in range(40))
             known |= {(split, row) for row in rows}
             marks.add(pa.array([split] * 40 + [-1], pa.int32()), pa.array([*rows, -1], pa.int64()))
-        bits = marks.tell(str(tmp_path / f"{task}.arrow"))
-        told += [bits] if bits else []
-    assert ok_records.count(None, told, Scratch(str(tmp_path))) == len(known)  # type: ignore[arg-type]
+        bits = marks.encoded(str(tmp_path / f"{task}.arrow"))
+        data += [bits] if bits else []
+    assert ok_records.count(None, data, Scratch(str(tmp_path))) == len(known)  # type: ignore[arg-type]
 
 
 def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None:
@@ -124,14 +124,14 @@ def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None
         for start in range(0, len(rows), 65_536):
             some = rows[start : start + 65_536]
             marks.add(pa.array(np.full(len(some), number, np.int32)), pa.array(some))
-        bits = marks.tell(str(tmp_path / f"{number}"))
+        bits = marks.encoded(str(tmp_path / f"{number}"))
         assert bits is not None
         assert (bits.count, bits.splits) == (len(rows), (number, number))
-        assert len(bits.told) < 1000
+        assert len(bits.data) < 1000
     marks = Reached()
     chosen = np.flatnonzero(np.random.default_rng(1).random(500_000) < 0.5)
     marks.add(pa.array(np.zeros(len(chosen), np.int32)), pa.array(chosen))
-    bits = marks.tell(str(tmp_path / "random"))
+    bits = marks.encoded(str(tmp_path / "random"))
     assert bits is not None
-    assert bits.told == ""
+    assert bits.data == ""
     assert bits.path is not None

@@ -125,7 +125,7 @@ class Cluster:
 
 def run(spark: object, job: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(executors, "LOOK_EVERY_S", 0.05)
-    monkeypatch.setattr(executors, "TELL_AFTER_S", 0.1)
+    monkeypatch.setattr(executors, "NOTICE_AFTER_S", 0.1)
     monkeypatch.setattr(Patience.__init__, "__defaults__", (0.1,))
     monkeypatch.setattr(cancellation, "_PAUSE_S", 0.05)
     monkeypatch.setattr(cancellation, "_PATIENCE_S", 0.1)

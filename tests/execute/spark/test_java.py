@@ -22,6 +22,6 @@ def test_a_logging_configuration_of_the_user_stays(tmp_path: Path, monkeypatch: 
 def test_what_spark_logs_is_shown_where_it_is_asked_for() -> None:
     option = "-Dclinker.spark.level=error"
     assert option not in jvm.settings()["spark.driver.extraJavaOptions"]
-    assert option in jvm.settings(tells_errors=True)["spark.driver.extraJavaOptions"]
+    assert option in jvm.settings(logs_errors=True)["spark.driver.extraJavaOptions"]
     configuration = Path(jvm.__file__).with_name("log4j2.properties").read_text()
     assert "rootLogger.level = ${sys:clinker.spark.level:-off}\n" in configuration

@@ -92,7 +92,7 @@ def test_what_a_jvm_says_is_kept_for_its_end(
     with pytest.raises(launch.NotStartedError, match=r"^Invalid heap: 1q$"):
         begun.gateway()
     assert capfd.readouterr() == ("", "")
-    begun = launch.Launch(SETTINGS, str(tmp_path), is_heard=True)
+    begun = launch.Launch(SETTINGS, str(tmp_path), is_shown=True)
     with pytest.raises(launch.NotStartedError, match=r"^exit status 1$"):
         begun.gateway()
     assert "incubator" in "".join(capfd.readouterr())

@@ -40,10 +40,10 @@ def test_no_items_need_no_tasks() -> None:
 
 def test_what_is_told_is_raised_with_its_file_and_of_the_first_item(none: SparkSession) -> None:
     with pytest.raises(FileNotFoundError) as raised:
-        spread.spread(none, opened, ["/nowhere/b", "/nowhere/a"], told=(OSError,))
+        spread.spread(none, opened, ["/nowhere/b", "/nowhere/a"], reraised=(OSError,))
     assert raised.value.filename == "/nowhere/b"
 
 
 def test_what_is_not_told_is_left_to_the_task(none: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
-        spread.spread(none, partial(shared, 6), [2, 0], told=(OSError,))
+        spread.spread(none, partial(shared, 6), [2, 0], reraised=(OSError,))

@@ -211,13 +211,15 @@ def write(
     if sum(piece.size for piece in pieces) <= tuning.driver_output_bytes:
         made = [work(piece) for piece in pieces]
     else:
-        made = spread.spread(spark, work, [*pieces], told=(OSError, format.Unfit))
+        made = spread.spread(spark, work, [*pieces], reraised=(OSError, format.Unfit))
     files = tuple(each for some in made for each in some)
     from deltalake import Schema as DeltaSchema
 
     exported: Any = schema
-    told = DeltaSchema.from_arrow(exported).to_json()
-    known = Commit(run, table.options.mode, table.version, told, new, table.partition_by, files, uuid.uuid4().hex)
+    schema_json = DeltaSchema.from_arrow(exported).to_json()
+    known = Commit(
+        run, table.options.mode, table.version, schema_json, new, table.partition_by, files, uuid.uuid4().hex
+    )
     commit = TableCommit(table.place, known)
     try:
         table.refuse_nulls(files)

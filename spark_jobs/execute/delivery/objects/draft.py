@@ -149,7 +149,9 @@ class ObjectDraft:
         sendings = [each for target, content in contents.items() for each in _sendings(uploads[target], content)]
         batches = [*_batches(sendings)]
         send = partial(_send, self.part_store, self.store)
-        answers = spread.spread(spark, send, batches, told=(OSError,)) if spark else [send(each) for each in batches]
+        answers = (
+            spread.spread(spark, send, batches, reraised=(OSError,)) if spark else [send(each) for each in batches]
+        )
         tags = iter([tag for answer in answers for tag in answer])
         found: dict[Location, tuple[Upload, list[str]]] = {target: (upload, []) for target, upload in uploads.items()}
         for each in sendings:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Archives of other JDKs and Spark builds that are kept; each has some 150 MB.
 _KEPT = 2
 _LIMIT_S = 600.0
-#: How long a process that is told to end may take.
+#: How long a process may take that was asked to end.
 _LEAVE_S = 30.0
 
 
@@ -42,15 +42,15 @@ def make(archive: Path) -> bool:
             return False
         if archive.exists():
             return False
-        aside = archive.with_suffix(".partial")
-        aside.unlink(missing_ok=True)
+        partial = archive.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
         try:
-            _dump(aside)
-            if aside.exists():
-                aside.chmod(0o400)
-                aside.rename(archive)
+            _dump(partial)
+            if partial.exists():
+                partial.chmod(0o400)
+                partial.rename(archive)
         finally:
-            aside.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
         _forget(archive)
         return archive.exists()
 

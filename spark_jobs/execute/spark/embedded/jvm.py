@@ -13,26 +13,26 @@ from spark_jobs.execute.spark.embedded.java import executable
 _LEVEL = "clinker.spark.level"
 
 
-def settings(*, tells_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
+def settings(*, logs_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
     """Settings that shorten the start of an embedded session, and what it says.
 
-    The cheap compiler is enough, because the JVM only moves payloads. What ends a run is told by its own message;
+    The cheap compiler is enough, because the JVM only moves payloads. A run that ends has a message of its own;
     `tells_errors` shows what Spark logs of it as well. `temporary` is the JVM's temporary folder: it leaves there what
     it cannot remove when it is killed.
     """
     java = executable()
     archive = class_archive.options(java) if java else ""
     own = f"-Djava.io.tmpdir={temporary}" if temporary and " " not in temporary else ""
-    chosen = (class_archive.JVM_OPTIONS, _logging(tells_errors), own, archive)
+    chosen = (class_archive.JVM_OPTIONS, _logging(logs_errors), own, archive)
     return {"spark.driver.extraJavaOptions": " ".join(filter(None, chosen))}
 
 
-def _logging(tells_errors: bool) -> str:
+def _logging(logs_errors: bool) -> str:
     """What Spark has to say is not for the user of a pipeline; a configuration of theirs stays."""
     if is_configured():
         return ""
     configuration = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
-    return f"{configuration} -D{_LEVEL}=error" if tells_errors else configuration
+    return f"{configuration} -D{_LEVEL}=error" if logs_errors else configuration
 
 
 def is_configured() -> bool:

@@ -1,4 +1,4 @@
-"""What a JVM says and raises, and what of it is worth telling to somebody whose run has ended with it."""
+"""The output and errors of a JVM, reduced to the lines that explain why a run ended with it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def of_jvm(text: str) -> list[str]:
     ['Invalid maximum heap size: -Xmx1q']
     """
     lines = (line.strip() for line in text.splitlines())
-    told = [_IN_FRONT.sub("", line)[:_MOST_CHARACTERS] for line in lines if line and not _NOISE.match(line)]
-    told = [_CLASS.sub("", line) for line in told]
-    return list(dict.fromkeys(filter(None, told)))[:_MOST_LINES]
+    kept = [_IN_FRONT.sub("", line)[:_MOST_CHARACTERS] for line in lines if line and not _NOISE.match(line)]
+    kept = [_CLASS.sub("", line) for line in kept]
+    return list(dict.fromkeys(filter(None, kept)))[:_MOST_LINES]
 
 
 def is_of_options(text: str) -> bool:

@@ -37,7 +37,7 @@ _LOOK_EVERY_S = 0.005
 _LIMIT_S = 180.0
 #: So much of what a JVM said at last is looked at.
 _TAIL_BYTES = 1 << 16
-#: Where the JVMs of this process listen. PySpark hears of them by the variable that spark-submit sets, for a moment.
+#: Where the JVMs of this process listen. PySpark learns of them from the variable that spark-submit sets, for a moment.
 _own_ports: set[str] = set()
 
 
@@ -71,13 +71,13 @@ class Launch:
         settings: Spark's settings that a JVM has to have from its start.
         folder: for its user alone, where it says how to reach it, and where the driver's machine does the work, too;
             the system's temporary folder when None.
-        is_heard: whether what the JVM says is for people; else it is kept, to be told if it ends.
+        is_shown: whether the JVM's output is shown; else it is kept, and reported if the JVM ends.
 
     Raises:
         OSError: it cannot be started.
     """
 
-    def __init__(self, settings: Mapping[str, str], folder: str | None = None, *, is_heard: bool = False) -> None:
+    def __init__(self, settings: Mapping[str, str], folder: str | None = None, *, is_shown: bool = False) -> None:
         self.settings = dict(settings)
         home = str(class_archive.spark_home(os.environ))
         command = [_executable(os.path.join(home, "bin", "spark-submit"))]
@@ -90,8 +90,8 @@ class Launch:
             if key not in secret:
                 command += ["--conf", f"{key}={value}"]
         command += theirs
-        self._told = self._folder / "gateway"
-        self._words = None if is_heard else _nameless(self._folder)
+        self._information_file = self._folder / "gateway"
+        self._words = None if is_shown else _nameless(self._folder)
         environment = {
             **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
             **({prefork.VARIABLE: prefork.address(folder)} if folder else {}),
@@ -101,7 +101,7 @@ class Launch:
             "SPARK_CONNECT_MODE": "0",
             # Workers must not take modules from the folder that somebody happens to be in.
             **({"PYTHONSAFEPATH": "1"} if folder else {}),
-            internals.INFORMATION: str(self._told),
+            internals.INFORMATION: str(self._information_file),
         }
 
         try:
@@ -141,17 +141,17 @@ class Launch:
         """
         internals.load_ahead()
         deadline = time.monotonic() + _LIMIT_S
-        while self._process.poll() is None and not self._told.is_file():
+        while self._process.poll() is None and not self._information_file.is_file():
             if self._has_given_up() or time.monotonic() > deadline:
                 said = self.last_words() or f"it has not answered for {_LIMIT_S:.0f} s"
                 self.end()
                 raise NotStartedError(said)
             time.sleep(_LOOK_EVERY_S)
-        if not self._told.is_file():
+        if not self._information_file.is_file():
             self.end()
             raise NotStartedError(self.last_words() or f"exit status {self._process.returncode}")
         STARTED.append(self)
-        port, secret = internals.where(self._told.read_bytes())
+        port, secret = internals.where(self._information_file.read_bytes())
         _own_ports.add(port)
         gateway = internals.gateway(port, secret, self._process)
         _serving[:] = [self]
@@ -230,7 +230,7 @@ class Early:
         self._launch: Launch | None = None
 
     def begin(self, make: Callable[[], Launch | None]) -> None:
-        """Launch in a thread; what goes wrong is met again, and told, by those who ask for a session."""
+        """Launch in a thread; an error is raised again, and reported, when a session is asked for."""
         self._thread = threading.Thread(target=self._begin, args=(make,), daemon=True)
         self._thread.start()
 

@@ -46,7 +46,7 @@ def begin(folder: Path | str, settings: Mapping[str, str]) -> None:
     """Start a process that waits to be what workers are forked from; it ends with this one, or with Spark.
 
     Args:
-        folder: this user's alone; the JVM has been told of it by `VARIABLE`.
+        folder: this user's alone; the JVM knows it from `VARIABLE`.
         settings: those of the session.
     """
     if settings.get(shipping.DAEMON_SETTING) != shipping.DAEMON or os.environ.get("PYSPARK_PYTHON") != sys.executable:
@@ -91,7 +91,7 @@ def stand_in() -> bool:
         try:
             connection.connect(path)
             os.unlink(path)  # it is here for one
-            told = json.dumps(
+            request = json.dumps(
                 {
                     "environment": dict(os.environ),
                     "arguments": sys.argv,
@@ -100,8 +100,8 @@ def stand_in() -> bool:
                     "start": _start(),
                 }
             ).encode()
-            socket.send_fds(connection, [len(told).to_bytes(_LENGTH_BYTES)], [0, 1, 2])
-            connection.sendall(told)
+            socket.send_fds(connection, [len(request).to_bytes(_LENGTH_BYTES)], [0, 1, 2])
+            connection.sendall(request)
             if connection.recv(1) != _YES:
                 return False
         except OSError:
@@ -127,8 +127,8 @@ def take_over(listener: int) -> bool:
             return False
         connection, _ = waiting.accept()
     length, streams, _, _ = socket.recv_fds(connection, _LENGTH_BYTES, 3)
-    with connection.makefile("rb") as told:
-        given = json.loads(told.read(int.from_bytes(length)) or b'{"start": null}')
+    with connection.makefile("rb") as incoming:
+        given = json.loads(incoming.read(int.from_bytes(length)) or b'{"start": null}')
     if given["start"] != _start() or len(streams) != 3:
         return False
     for target, stream in enumerate(streams):

@@ -173,7 +173,7 @@ def reduced(
 class Final(windowed.Final):
     """Makes sessions of the pieces of a partition."""
 
-    told_by = (NUMBER,)
+    extra_keys = (NUMBER,)
 
     def open(self) -> None:
         super().open()
@@ -183,7 +183,7 @@ class Final(windowed.Final):
         self.groups = (
             Held(self.context, self.step.name, keys, self.merged, self.grouping.row_bytes, flow) if keys else flow()
         )
-        #: Pieces of the task that is heard that might be late: their keys and places.
+        #: Pieces of the task that sends now and that might be late: their keys and places.
         self.suspected: list[pa.Table] = []
         self.rank = -1
 
@@ -204,7 +204,7 @@ class Final(windowed.Final):
 
     def _passed(self, table: pa.Table) -> Numbers:
         """How far all sources had come before each piece."""
-        before = self.heard.before(self.rank)
+        before = self.received.before(self.rank)
         names = {name: int(name.removeprefix(_REACHED)) for name in table.schema.names if name.startswith(_REACHED)}
         reached = {
             source: np.maximum(table.column(name).to_numpy(), before.get(source, NEVER))

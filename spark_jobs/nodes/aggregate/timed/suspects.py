@@ -25,7 +25,7 @@ _WIDTHS = (np.int8, np.int16, np.int32)
 
 
 def packed(columns: Mapping[str, Numbers]) -> pa.Table:
-    """Whole numbers as differences from row to row; those that would all be the same are told once."""
+    """Whole numbers as differences from row to row; if all are the same, only the first is kept."""
     found, first = {}, {}
     for name, values in columns.items():
         first[name] = str(int(values[0]))
@@ -38,8 +38,10 @@ def packed(columns: Mapping[str, Numbers]) -> pa.Table:
 
 def unpacked(table: pa.Table) -> pa.Table:
     """What was packed."""
-    told = {name.decode(): int(value) for name, value in (table.schema.metadata or {}).items()}
-    columns = {name: np.cumsum(table.column(name).to_numpy().astype(np.int64)) + first for name, first in told.items()}
+    firsts = {name.decode(): int(value) for name, value in (table.schema.metadata or {}).items()}
+    columns = {
+        name: np.cumsum(table.column(name).to_numpy().astype(np.int64)) + first for name, first in firsts.items()
+    }
     return pa.table({name: pa.array(column).cast(_type_of(name)) for name, column in columns.items()})
 
 

@@ -4,7 +4,7 @@ A window is closed for a record when every source has passed its end before that
 *within the task* is known when the record is taken (`WatermarkTracker`). What came before the task's first record is
 not known, but it is the same for all records of the task. So records of a window for which the same sources had passed
 it are late together or not at all: they are grouped together, and the number of that set of sources travels with their
-partial group, in the column `PASSED`. Each task tells the maxima of its sources, by the rank of its places, to all
+partial group, in the column `PASSED`. Each task broadcasts the maxima of its sources, by the rank of its places, to all
 partitions where its groups go. There they are known before any group comes, and the groups come in the order of their
 ranks (`ReceivedWatermarks`).
 """
@@ -96,7 +96,7 @@ def message(watches: Mapping[int, WatermarkTracker], sets: Sets, sample: list[An
 
 
 class ReceivedWatermarks:
-    """What the tasks before an exchange told.
+    """The watermarks that the tasks before an exchange broadcast.
 
     Args:
         sources: from how many sources records come.
@@ -104,19 +104,19 @@ class ReceivedWatermarks:
 
     def __init__(self, sources: int) -> None:
         self._sources = sources
-        self._told: dict[int, tuple[dict[int, int], list[frozenset[int]]]] = {}
+        self._by_rank: dict[int, tuple[dict[int, int], list[frozenset[int]]]] = {}
         self._before: dict[int, int] = {}
         self._waiting: list[int] | None = None
         #: Samples of all tasks.
         self.sample: list[Any] = []
 
-    def hear(self, message: bytes) -> None:
+    def receive_message(self, message: bytes) -> None:
         """A task's message."""
-        told = json.loads(message)
-        sets = [frozenset(each) for each in told["sets"]]
-        for rank, maxima in told["maxima"].items():
-            self._told[int(rank)] = ({int(source): time for source, time in maxima.items()}, sets)
-        self.sample += told["sample"]
+        fields = json.loads(message)
+        sets = [frozenset(each) for each in fields["sets"]]
+        for rank, maxima in fields["maxima"].items():
+            self._by_rank[int(rank)] = ({int(source): time for source, time in maxima.items()}, sets)
+        self.sample += fields["sample"]
 
     def reached(self, rank: int, numbers: Numbers) -> Numbers:
         """The time that all sources had reached before records of a rank, beside those of a set; `NEVER` if none.
@@ -127,7 +127,7 @@ class ReceivedWatermarks:
             rank: that of the records' places.
             numbers: those of the records' sets.
         """
-        before, (_, sets) = self.before(rank), self._told[rank]
+        before, (_, sets) = self.before(rank), self._by_rank[rank]
         distinct, places = np.unique(numbers, return_inverse=True)
         times = np.array([self._least(before, sets[number]) for number in distinct.tolist()], dtype=np.int64)
         return times[places]
@@ -135,9 +135,9 @@ class ReceivedWatermarks:
     def before(self, rank: int) -> Mapping[int, int]:
         """How far each source had come before records of a rank."""
         if self._waiting is None:
-            self._waiting = sorted(self._told, reverse=True)
+            self._waiting = sorted(self._by_rank, reverse=True)
         while self._waiting and self._waiting[-1] < rank:
-            for source, time in self._told[self._waiting.pop()][0].items():
+            for source, time in self._by_rank[self._waiting.pop()][0].items():
                 self._before[source] = max(time, self._before.get(source, time))
         return self._before
 

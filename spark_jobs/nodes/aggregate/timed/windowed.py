@@ -33,7 +33,7 @@ NTH = WINDOW.of("nth")
 NUMBER = WINDOW.of("number")
 #: Groups come in this order.
 ORDERED_BY = (NUMBER, order.AT)
-#: So many groups of a task tell where its groups are; fewer where there are very many tasks.
+#: A task samples so many of its groups to show where they are; fewer where there are very many tasks.
 _SAMPLE, _SAMPLES = 32, 16_384
 
 
@@ -44,7 +44,7 @@ def _stage(step: AggregateStep) -> str:
 
 @dataclass
 class Partial(partial.Partial):
-    """Groups the records of a task that have an event time, and tells how far their sources have come."""
+    """Groups the records of a task that have an event time, and broadcasts how far their sources have come."""
 
     def open(self) -> None:
         super().open()
@@ -96,12 +96,12 @@ class Partial(partial.Partial):
         self.sample += zip(numbers.take(chosen).to_pylist(), places.take(chosen).to_pylist(), strict=True)
 
     def finish(self) -> None:
-        """Send the rest, and tell how far the sources have come."""
+        """Send the rest, and broadcast how far the sources have come."""
         super().finish()
         most = max(1, min(_SAMPLE, _SAMPLES // len(self.arrivals.numbers)))
         step = max(1, len(self.sample) // most)
         sample = sorted(self.sample)[step // 2 :: step] if self.partitions > 1 else []
-        self.context.exchanges.tell(self.exchange, watermarks.message(self.watches, self.sets, sample))
+        self.context.exchanges.broadcast(self.exchange, watermarks.message(self.watches, self.sets, sample))
 
 
 @dataclass
@@ -114,10 +114,10 @@ class Final(run.Final):
         super().open()
         assert self.step.time_window is not None
         self.window: TimeWindow = self.step.time_window
-        self.heard = watermarks.ReceivedWatermarks(self.window.sources)
+        self.received = watermarks.ReceivedWatermarks(self.window.sources)
 
-    def hear(self, message: bytes) -> None:
-        self.heard.hear(message)
+    def receive_message(self, message: bytes) -> None:
+        self.received.receive_message(message)
 
     def collect(self, records: pa.Table) -> None:
         """Say in which windows records are, where correlation asks; it keeps them apart until here then."""
@@ -144,7 +144,7 @@ class Final(run.Final):
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
         """Where each range partition begins but the first, as windows and places."""
-        sample = sorted(map(tuple, self.heard.sample))
+        sample = sorted(map(tuple, self.received.sample))
         places = (len(sample) * number // self.partitions for number in range(1, self.partitions))
         return [sample[place] for place in places] if sample else []
 

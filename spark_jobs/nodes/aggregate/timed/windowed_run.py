@@ -137,7 +137,7 @@ class Final(windowed.Final):
         """How far all sources had come before the groups or records of a task."""
         has_sets = PASSED in table.schema.names
         passed = table.column(PASSED).to_numpy() if has_sets else np.zeros(table.num_rows, dtype=np.int64)
-        return self.heard.reached(table.column(order.AT)[0].as_py() >> order.ROW_BITS, passed)
+        return self.received.reached(table.column(order.AT)[0].as_py() >> order.ROW_BITS, passed)
 
     def _judge(self, places: pa.Table) -> None:
         """Records that are late in all their windows are dead letters."""

@@ -49,11 +49,11 @@ class ByRow(Function):
         items = values.from_arrow(given.values.slice(0, batch.count), self.call.argument_type)
         found: list[Any] = []
         problems: list[str | None] = []
-        for value, starts, told in zip(items, batch.starts.tolist(), wanted.tolist(), strict=False):
+        for value, starts, is_wanted in zip(items, batch.starts.tolist(), wanted.tolist(), strict=False):
             if starts or self._state is None:
                 self._state = self._window.meaning()
             self._state.step(value)
-            if not told:
+            if not is_wanted:
                 continue
             try:
                 found.append(self._state.finish())

@@ -351,7 +351,7 @@ def test_more_reasons_than_there_is_room_for_are_counted(
     kept: int, shown: int, run: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reasons, "MOST_KEPT", kept)
-    monkeypatch.setattr(reasons, "MOST_TOLD", shown)
+    monkeypatch.setattr(reasons, "MOST_SHOWN", shown)
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "100")
     assert run(FILED, "--work-dir", "work") == 2
     found = record(tmp_path)

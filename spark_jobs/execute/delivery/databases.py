@@ -295,7 +295,7 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
             staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
             pieces = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
             fill = partial(_fill, connection, staging, writer, part_store)
-            counts = spread.spread(spark, fill, [*enumerate(pieces)], told=(FormatError, OSError))
+            counts = spread.spread(spark, fill, [*enumerate(pieces)], reraised=(FormatError, OSError))
             staging = replace(staging, rows=sum(counts))
             with putting.opened(connection, staging.target) as found:
                 putting.note(found, staging)

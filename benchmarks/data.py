@@ -32,7 +32,7 @@ BAD_EVERY = {"route_dlq": 1000, "dead_letters": 2, "correlated": 1000, "correlat
 FORM = 1
 #: The orders of a small file, which has some 500 bytes.
 SMALL_ROWS = 7
-_CHUNK_ROWS = 500_000
+CHUNK_ROWS = 500_000
 _DAYS = 730
 #: Users of the events, how many events there are in a second, and how many seconds they come in disorder.
 USERS, _EVENTS_A_SECOND, _DISORDER = 10_000, 333, 60
@@ -47,8 +47,8 @@ def orders(folder: Path, rows: int, *, bad_every: int = 0) -> Path:
         bad_every: one amount in this many is `n/a`; 0 for none.
     """
     path = folder / f"orders-{FORM}-{rows}{f'-bad-{bad_every}' if bad_every else ''}.csv"
-    starts = range(0, rows, _CHUNK_ROWS)
-    return _made(path, ORDER_COLUMNS, (_orders(start, min(_CHUNK_ROWS, rows - start), bad_every) for start in starts))
+    starts = range(0, rows, CHUNK_ROWS)
+    return made(path, ORDER_COLUMNS, (_orders(start, min(CHUNK_ROWS, rows - start), bad_every) for start in starts))
 
 
 def small_orders(folder: Path, rows: int) -> Path:
@@ -69,28 +69,28 @@ def small_orders(folder: Path, rows: int) -> Path:
 def order_lines(folder: Path, rows: int) -> Path:
     """The same orders as NDJSON."""
     path = folder / f"orders-{FORM}-{rows}.ndjson"
-    starts = range(0, rows, _CHUNK_ROWS)
-    return _made(path, (), (_objects(start, min(_CHUNK_ROWS, rows - start)) for start in starts))
+    starts = range(0, rows, CHUNK_ROWS)
+    return made(path, (), (_objects(start, min(CHUNK_ROWS, rows - start)) for start in starts))
 
 
 def events(folder: Path, rows: int) -> Path:
     """A CSV file of events, about in the order of their times."""
     path = folder / f"events-{FORM}-{rows}.csv"
-    starts = range(0, rows, _CHUNK_ROWS)
-    return _made(path, EVENT_COLUMNS, (_events(start, min(_CHUNK_ROWS, rows - start)) for start in starts))
+    starts = range(0, rows, CHUNK_ROWS)
+    return made(path, EVENT_COLUMNS, (_events(start, min(CHUNK_ROWS, rows - start)) for start in starts))
 
 
 def skewed_orders(folder: Path, rows: int) -> Path:
     """The same orders, nine of ten of one customer."""
-    starts = range(0, rows, _CHUNK_ROWS)
-    chunks = (_lines(*_skewed(_order_columns(start, min(_CHUNK_ROWS, rows - start), 0))) for start in starts)
-    return _made(folder / f"orders-{FORM}-{rows}-skewed.csv", ORDER_COLUMNS, chunks)
+    starts = range(0, rows, CHUNK_ROWS)
+    chunks = (csv_lines(*_skewed(_order_columns(start, min(CHUNK_ROWS, rows - start), 0))) for start in starts)
+    return made(folder / f"orders-{FORM}-{rows}-skewed.csv", ORDER_COLUMNS, chunks)
 
 
 def _skewed(columns: tuple[pa.StringArray, ...]) -> tuple[pa.StringArray, ...]:
     ids, names, *others = columns
     is_other = pc.equal(pc.utf8_slice_codeunits(ids, -1), "7")
-    return ids, pc.if_else(is_other, names, _customer_names(np.zeros(1, dtype=np.uint64))[0]), *others
+    return ids, pc.if_else(is_other, names, customer_names(np.zeros(1, dtype=np.uint64))[0]), *others
 
 
 def intervals(folder: Path, rows: int, count: int = INTERVALS) -> Path:
@@ -99,17 +99,17 @@ def intervals(folder: Path, rows: int, count: int = INTERVALS) -> Path:
     low, high = (
         each * np.uint64(rows) // np.uint64(count) + np.uint64(1) for each in (numbers, numbers + np.uint64(1))
     )
-    labels = pc.binary_join_element_wise("interval", _text(numbers), " ")
+    labels = pc.binary_join_element_wise("interval", number_texts(numbers), " ")
     path = folder / f"intervals-{FORM}-{rows}-{count}.csv"
-    return _made(path, INTERVAL_COLUMNS, [_lines(_text(low), _text(high), labels)])
+    return made(path, INTERVAL_COLUMNS, [csv_lines(number_texts(low), number_texts(high), labels)])
 
 
 def customers(folder: Path, count: int = CUSTOMERS) -> Path:
     """A CSV file with a row for each customer, in another order than the orders name them."""
-    return _made(folder / f"customers-{FORM}-{count}.csv", CUSTOMER_COLUMNS, [_customers(count)])
+    return made(folder / f"customers-{FORM}-{count}.csv", CUSTOMER_COLUMNS, [_customers(count)])
 
 
-def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) -> Path:
+def made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) -> Path:
     """The file with these lines; written aside, so that a file with this name is complete."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def _made(path: Path, columns: Sequence[str], chunks: Iterable[pa.StringArray]) 
 
 
 def _orders(start: int, count: int, bad_every: int) -> pa.StringArray:
-    return _lines(*_order_columns(start, count, bad_every))
+    return csv_lines(*_order_columns(start, count, bad_every))
 
 
 def _objects(start: int, count: int) -> pa.StringArray:
@@ -139,45 +139,45 @@ def _objects(start: int, count: int) -> pa.StringArray:
 
 def _order_columns(start: int, count: int, bad_every: int) -> tuple[pa.StringArray, ...]:
     ids = np.arange(start, start + count, dtype=np.uint64)
-    amounts = _amounts(_draw(ids, 1) % np.uint64(100_000))
+    amounts = amount_texts(draw(ids, 1) % np.uint64(100_000))
     if bad_every:
-        amounts = pc.if_else(pa.array(_draw(ids, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
+        amounts = pc.if_else(pa.array(draw(ids, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
     return (
-        _text(ids + np.uint64(1)),
-        _customer_names(_draw(ids, 3) % np.uint64(CUSTOMERS)),
-        _chosen(REGIONS, _draw(ids, 4)),
-        _chosen(STATUSES, _draw(ids, 5)),
+        number_texts(ids + np.uint64(1)),
+        customer_names(draw(ids, 3) % np.uint64(CUSTOMERS)),
+        chosen(REGIONS, draw(ids, 4)),
+        chosen(STATUSES, draw(ids, 5)),
         amounts,
-        _text(_draw(ids, 6) % np.uint64(20) + np.uint64(1)),
-        _days(_draw(ids, 7)),
-        pc.binary_join_element_wise("order note", _text(_draw(ids, 8) % np.uint64(10_000)), " "),
+        number_texts(draw(ids, 6) % np.uint64(20) + np.uint64(1)),
+        day_texts(draw(ids, 7)),
+        pc.binary_join_element_wise("order note", number_texts(draw(ids, 8) % np.uint64(10_000)), " "),
     )
 
 
 def _events(start: int, count: int) -> pa.StringArray:
     ids = np.arange(start, start + count, dtype=np.uint64)
-    seconds = ids // np.uint64(_EVENTS_A_SECOND) + _draw(ids, 11) % np.uint64(_DISORDER)
+    seconds = ids // np.uint64(_EVENTS_A_SECOND) + draw(ids, 11) % np.uint64(_DISORDER)
     times = np.datetime64("2024-01-01T00:00:00", "s") + seconds.astype(np.int64)
-    return _lines(
-        _text(ids + np.uint64(1)),
-        pc.binary_join_element_wise("u", _text(_draw(ids, 12) % np.uint64(USERS)), ""),
+    return csv_lines(
+        number_texts(ids + np.uint64(1)),
+        pc.binary_join_element_wise("u", number_texts(draw(ids, 12) % np.uint64(USERS)), ""),
         pc.strftime(pa.array(times), "%Y-%m-%dT%H:%M:%S"),
-        _amounts(_draw(ids, 1) % np.uint64(100_000)),
+        amount_texts(draw(ids, 1) % np.uint64(100_000)),
     )
 
 
 def _customers(count: int) -> pa.StringArray:
     # A stride without a common factor visits every number once.
     numbers = (np.arange(count, dtype=np.uint64) * np.uint64(104_729)) % np.uint64(count)
-    return _lines(
-        _customer_names(numbers),
-        pc.binary_join_element_wise("Customer number", _text(numbers), " "),
-        _chosen(SEGMENTS, _draw(numbers, 9)),
-        pc.binary_join_element_wise("0", pc.utf8_lpad(_text(_draw(numbers, 10) % np.uint64(30)), 2, "0"), "."),
+    return csv_lines(
+        customer_names(numbers),
+        pc.binary_join_element_wise("Customer number", number_texts(numbers), " "),
+        chosen(SEGMENTS, draw(numbers, 9)),
+        pc.binary_join_element_wise("0", pc.utf8_lpad(number_texts(draw(numbers, 10) % np.uint64(30)), 2, "0"), "."),
     )
 
 
-def _draw(numbers: np.ndarray, stream: int) -> np.ndarray:
+def draw(numbers: np.ndarray, stream: int) -> np.ndarray:
     """A well mixed number for each number; streams are independent (the finalizer of splitmix64)."""
     mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(stream * 0xD1B54A32D192ED03 % 2**64)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -185,29 +185,29 @@ def _draw(numbers: np.ndarray, stream: int) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _text(numbers: np.ndarray) -> pa.StringArray:
+def number_texts(numbers: np.ndarray) -> pa.StringArray:
     return pc.cast(pa.array(numbers.astype(np.int64)), pa.string())
 
 
-def _customer_names(numbers: np.ndarray) -> pa.StringArray:
-    return pc.binary_join_element_wise("c", pc.utf8_lpad(_text(numbers), 6, "0"), "")
+def customer_names(numbers: np.ndarray) -> pa.StringArray:
+    return pc.binary_join_element_wise("c", pc.utf8_lpad(number_texts(numbers), 6, "0"), "")
 
 
-def _amounts(cents: np.ndarray) -> pa.StringArray:
+def amount_texts(cents: np.ndarray) -> pa.StringArray:
     """Cents as amounts with two decimals."""
     return pc.binary_join_element_wise(
-        _text(cents // np.uint64(100)), pc.utf8_lpad(_text(cents % np.uint64(100)), 2, "0"), "."
+        number_texts(cents // np.uint64(100)), pc.utf8_lpad(number_texts(cents % np.uint64(100)), 2, "0"), "."
     )
 
 
-def _days(draws: np.ndarray) -> pa.StringArray:
+def day_texts(draws: np.ndarray) -> pa.StringArray:
     first = np.datetime64("2024-01-01", "D")
     return pc.cast(pa.array(first + (draws % np.uint64(_DAYS)).astype(np.int64)), pa.string())
 
 
-def _chosen(texts: tuple[str, ...], draws: np.ndarray) -> pa.StringArray:
+def chosen(texts: tuple[str, ...], draws: np.ndarray) -> pa.StringArray:
     return pa.array(texts).take(pa.array((draws % np.uint64(len(texts))).astype(np.int64)))
 
 
-def _lines(*columns: pa.StringArray) -> pa.StringArray:
+def csv_lines(*columns: pa.StringArray) -> pa.StringArray:
     return pc.binary_join_element_wise(pc.binary_join_element_wise(*columns, ","), "", "\n")

@@ -94,6 +94,10 @@ def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int
     """The number of rows, and the sum of a hash of each."""
     whole = folder / f"{name}.csv"
     pattern = str(whole if whole.exists() else folder / name / "part-*")
+    if not columns and not any(
+        path.stat().st_size for path in [whole, *folder.glob(f"{name}/part-*")] if path.exists()
+    ):
+        return 0, 0  # without rejected rows there is no file
     if not columns:
         return _first(
             f"SELECT count(*) FROM read_csv('{pattern}', header = true, all_varchar = true, null_padding = true)"

@@ -2,10 +2,11 @@
 
     python benchmarks/run.py --rows 5000000 --rows 20000000 --runs 3
     python benchmarks/run.py --workload startup --cluster
+    python benchmarks/run.py --shape 1 --shape 2 --runs 1
 
 The files are made once and kept in the folder `--data`. Each round runs every program once, so that a machine that
-slows down slows all of them; the first round of each workload at its smallest size also compares the results. See
-docs/performance.md.
+slows down slows all of them; the first round of each workload at its smallest size also compares the results. With
+`--shape` the inputs have the shapes of some seeds (`shapes.py`), and the worst of them counts. See docs/performance.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -32,7 +34,7 @@ if __name__ == "__main__":
     # This file is run as a script: its package is found from here.
     sys.path.insert(0, str(_REPOSITORY))
 
-from benchmarks import data, equality, measure  # noqa: E402 - after the path
+from benchmarks import data, equality, measure, shapes  # noqa: E402 - after the path
 from spark_jobs.execute.spark import cores  # noqa: E402
 from spark_jobs.execute.spark.embedded import class_archive, java  # noqa: E402
 
@@ -57,10 +59,11 @@ _ARCHIVE_S = 180.0
 
 @dataclass
 class Result:
-    """The measurements of one workload at one size, by program."""
+    """The measurements of one workload at one size, by program; with the seed of its shape if it has one."""
 
     workload: str
     rows: int
+    seed: int | None = None
     runs: dict[str, list[measure.Measurement]] = field(default_factory=dict)
 
     def seconds(self, program: str) -> float:
@@ -87,7 +90,10 @@ class Result:
 
 def main() -> int:
     """Measure what the command line asks for; exit status 1 when results differ."""
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.shape and (unshaped := [name for name in arguments.workload or () if name not in shapes.WORKLOADS]):
+        parser.error(f"--shape: {', '.join(unshaped)} has inputs of one shape only")
     programs = tuple(arguments.program or PROGRAMS)
     results: list[Result] = []
     folder = tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch)
@@ -95,11 +101,12 @@ def main() -> int:
         given = stack.enter_context(_cluster(Path(scratch))) if arguments.cluster else {}
         os.environ.update(given)
         _warm_up(programs, arguments, Path(scratch))
-        for workload in arguments.workload or GOALS:
+        for workload in arguments.workload or (shapes.WORKLOADS if arguments.shape else GOALS):
             fixed = _FIXED_ROWS.get(workload)
             sizes = [fixed] if fixed else sorted(arguments.rows or [5_000_000])
-            for size in sizes:
-                result = _measure(workload, size, programs, arguments, Path(scratch), compare=size == sizes[0])
+            for size, seed in itertools.product(sizes, arguments.shape or [None]):
+                result = Result(workload, size, seed)
+                _measure(result, programs, arguments, Path(scratch), compare=size == sizes[0])
                 results.append(result)
                 _tell(result, sys.stderr)
     sys.stdout.write(_report(results))
@@ -112,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Measure Clinker beside hand-written PySpark and DuckDB.")
     parser.add_argument("--rows", type=int, action="append", help="orders to read; may be repeated (default 5000000)")
     parser.add_argument("--workload", choices=GOALS, action="append", help="may be repeated (default all)")
+    parser.add_argument("--shape", type=int, action="append", metavar="SEED", help="shape of inputs; may be repeated")
     parser.add_argument("--program", choices=PROGRAMS, action="append", help="may be repeated (default all)")
     parser.add_argument("--runs", type=int, default=3, help="rounds of each workload (default 3)")
     default = Path(tempfile.gettempdir()) / "clinker-bench-data"
@@ -147,13 +155,11 @@ def _warm_up(programs: tuple[str, ...], arguments: argparse.Namespace, scratch: 
 
 
 def _measure(
-    workload: str, rows: int, programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path, *, compare: bool
-) -> Result:
+    result: Result, programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path, *, compare: bool
+) -> None:
     """All rounds of a workload; the results of the first are compared."""
-    result = Result(workload, rows)
     _rounds(result, 1, programs, arguments.data, scratch, compare=compare)
     _rounds(result, arguments.runs - 1, programs, arguments.data, scratch)
-    return result
 
 
 def _rounds(
@@ -161,11 +167,7 @@ def _rounds(
 ) -> None:
     """Run each program once in each round."""
     given = {
-        "BENCH_ORDERS": str(_orders(result, inputs)),
-        "BENCH_ORDER_LINES": str(data.order_lines(inputs, result.rows)) if "ndjson" in result.workload else "",
-        "BENCH_CUSTOMERS": str(data.customers(inputs)),
-        "BENCH_EVENTS": str(data.events(inputs, result.rows)) if result.workload in ("tumbling", "session") else "",
-        "BENCH_INTERVALS": str(data.intervals(inputs, result.rows)) if result.workload == "ranges" else "",
+        **_inputs(result, inputs),
         "PYTHONPATH": str(_REPOSITORY),
         # An environment may forbid to keep compiled modules; every start of every program would compile them anew.
         "PYTHONDONTWRITEBYTECODE": "",
@@ -182,6 +184,19 @@ def _rounds(
             _compare(result.workload, outputs)
         for output in outputs.values():
             shutil.rmtree(output)
+
+
+def _inputs(result: Result, folder: Path) -> dict[str, str]:
+    """The variables that name a workload's inputs, which are made where they are not there yet."""
+    if result.seed is not None:
+        return shapes.Shape.of(result.seed).inputs(folder, result.workload, result.rows)
+    return {
+        "BENCH_ORDERS": str(_orders(result, folder)),
+        "BENCH_ORDER_LINES": str(data.order_lines(folder, result.rows)) if "ndjson" in result.workload else "",
+        "BENCH_CUSTOMERS": str(data.customers(folder)),
+        "BENCH_EVENTS": str(data.events(folder, result.rows)) if result.workload in ("tumbling", "session") else "",
+        "BENCH_INTERVALS": str(data.intervals(folder, result.rows)) if result.workload == "ranges" else "",
+    }
 
 
 def _orders(result: Result, inputs: Path) -> Path:
@@ -213,28 +228,45 @@ def _tell(result: Result, stream: TextIO) -> None:
         f"{program} {result.seconds(program):.1f} s ({result.cpu_seconds(program):.1f} s of processor)"
         for program in result.runs
     )
-    stream.write(f"# {result.workload} {result.rows}: {times}\n")
+    shape = "" if result.seed is None else f" of {shapes.Shape.of(result.seed)} (seed {result.seed})"
+    stream.write(f"# {result.workload} {result.rows}{shape}: {times}\n")
 
 
 def _report(results: list[Result]) -> str:
     """The table."""
     heads = ("/ PySpark", "processor", "/ DuckDB", "processor")
     lines = [
-        f"{'workload':<14} {'rows':>9} {'goal':>5}" + "".join(f" {head:>9}" for head in heads) + "   peak memory, MiB"
+        f"{'workload':<20} {'rows':>9} {'goal':>5}" + "".join(f" {head:>9}" for head in heads) + "   peak memory, MiB"
     ]
     for result in results:
         peaks = ", ".join(f"{program} {result.peak(program) >> 20}" for program in result.runs)
         ratios = [ratio(program) for program in ("spark", "duckdb") for ratio in (result.ratio, result.cpu_ratio)]
         shown = "".join(f" {ratio:>9.2f}" if ratio is not None else f" {'-':>9}" for ratio in ratios)
-        lines.append(f"{result.workload:<14} {result.rows:>9} {GOALS[result.workload]:>5}{shown}   {peaks}")
-    return "\n".join(lines + _growth(results)) + "\n"
+        name = result.workload if result.seed is None else f"{result.workload} @{result.seed}"
+        lines.append(f"{name:<20} {result.rows:>9} {GOALS[result.workload]:>5}{shown}   {peaks}")
+    return "\n".join(lines + _growth(results) + _worst(results)) + "\n"
+
+
+def _worst(results: list[Result]) -> list[str]:
+    """The worst ratio of each workload among its shapes, and the seed that has it."""
+    lines = []
+    for workload in dict.fromkeys(result.workload for result in results):
+        found = [
+            (ratio, result)
+            for result in results
+            if result.workload == workload and result.seed is not None and (ratio := result.ratio("spark")) is not None
+        ]
+        if found:
+            ratio, result = max(found, key=lambda each: each[0])
+            lines.append(f"{workload:<20} {ratio:.2f} / PySpark at worst (goal {GOALS[workload]}), seed {result.seed}")
+    return lines
 
 
 def _growth(results: list[Result]) -> list[str]:
     """How time and memory grow between the smallest and the largest size of each workload."""
     lines = []
     for workload in dict.fromkeys(result.workload for result in results):
-        sizes = [result for result in results if result.workload == workload and "clinker" in result.runs]
+        sizes = [each for each in results if each.workload == workload and "clinker" in each.runs and each.seed is None]
         if len(sizes) > 1:
             small, large = sizes[0], sizes[-1]
             time = large.seconds("clinker") / small.seconds("clinker")
@@ -251,7 +283,7 @@ def _growth(results: list[Result]) -> list[str]:
 
 def _record(result: Result) -> dict[str, object]:
     runs = {program: [dataclasses.asdict(run) for run in runs] for program, runs in result.runs.items()}
-    return {"workload": result.workload, "rows": result.rows, "runs": runs}
+    return {"workload": result.workload, "rows": result.rows, "seed": result.seed, "runs": runs}
 
 
 if __name__ == "__main__":

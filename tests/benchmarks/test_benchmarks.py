@@ -33,7 +33,7 @@ def test_customers_are_the_same_bytes_everywhere(tmp_path):
 
 def test_orders_do_not_depend_on_the_chunks_they_are_made_in(tmp_path, monkeypatch):
     whole = data.orders(tmp_path / "whole", 1000, bad_every=1000).read_bytes()
-    monkeypatch.setattr(data, "_CHUNK_ROWS", 300)
+    monkeypatch.setattr(data, "CHUNK_ROWS", 300)
     assert data.orders(tmp_path / "chunks", 1000, bad_every=1000).read_bytes() == whole
 
 

@@ -27,8 +27,9 @@ def texts(array: pa.Array, texts_of: Texts) -> pa.Array | None:
         array: lists, maps or structures.
         texts_of: for what is inside.
     """
-    kind = _plain(array.type)
-    if kind != array.type:
+    kind = array.type
+    if _has_untyped(kind):
+        kind = _plain(kind)
         array = array.cast(kind)
     if pa.types.is_struct(kind):
         found = _structures(array, texts_of)
@@ -40,6 +41,13 @@ def texts(array: pa.Array, texts_of: Texts) -> pa.Array | None:
     else:
         found = _joined(array, texts_of(array.flatten()), "[]")
     return pc.if_else(array.is_valid(), found, None) if array.null_count else found
+
+
+def _has_untyped(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return False
+    inside = [kind.field(i).type for i in range(kind.num_fields)]
+    return pa.types.is_null(kind) or any(map(_has_untyped, inside))
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -102,6 +102,15 @@ def test_values_are_put_together_by_columns(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+def test_texts_from_a_dictionary_that_has_none_are_null() -> None:
+    """The member of a null structure has the number of a text that is not there."""
+    within = pa.struct([("a", pa.dictionary(pa.int32(), pa.string()))])
+    found, _ = natural.natural(pa.array([None, {"a": None}], within))
+    assert found.to_pylist() == [None, '{"a":null}']
+    found, _ = natural.natural(pa.array([[None], [{"a": None}]], pa.list_(within)))
+    assert found.to_pylist() == ["[null]", '[{"a":null}]']
+
+
 def test_of_entries_with_one_key_the_last_one_counts() -> None:
     array = pa.array([[("k", 1), ("l", 2), ("k", 3)]], pa.map_(pa.string(), pa.int64()))
     assert nested.texts(array, lambda part: pa.repeat("x", len(part))) is None

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import engine
+from spark_jobs.formats.typed import record_sizes
 from spark_jobs.nodes import operator, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
@@ -50,7 +51,7 @@ class Across(operator.Operator):
             self.push(replace(piece, data=found))
 
     def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
-        """The records in pieces for whose arrays there is room."""
+        """The records in pieces for whose arrays and texts there is room."""
         for piece in self.portions(batch):
             if self._array_bytes is None:
                 yield piece
@@ -61,10 +62,15 @@ class Across(operator.Operator):
 
     @cached_property
     def _array_bytes(self) -> np.ndarray | None:
-        """What the arrays of each group take, and behind them of none; None where no function gives any."""
-        giving = [call for call in self.step.calls if call.gathers]
+        """What arrays and texts of each group take, and behind them of none; None where no function gives any."""
         found: np.ndarray | None = None
-        for call in giving:
+        for call in self.step.calls:
+            if not call.gathers:
+                if not call.own and running.is_wide(call.type):
+                    column = self._results.column(call.column)
+                    wide = record_sizes.of([column], len(column))
+                    found = wide if found is None else found + wide
+                continue
             if call.own:
                 # Each record has its own values of all rows of its group.
                 sizes = np.append(np.diff(self._groups.bounds), 0) * running.LEAST_BYTES

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import values
+from spark_jobs.formats.typed import record_sizes
 from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import pairs
@@ -17,6 +19,7 @@ from spark_jobs.nodes.windows.kernels.positions import Reach
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.cxl import types
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call
     from spark_jobs.nodes.windows.kernels.function import Function, Results
@@ -31,9 +34,9 @@ LEAST_BYTES = float(_PLACES_BYTES + 8)
 _LENGTHS = {True: pc.list_value_length, False: pc.binary_length}
 
 
-def value_bytes(values: pa.Array) -> float:
+def value_bytes(column: pa.Array) -> float:
     """What a value of some takes while an array of them is put together."""
-    return _PLACES_BYTES + values.nbytes / max(len(values), 1)
+    return _PLACES_BYTES + column.nbytes / max(len(column), 1)
 
 
 def array_bytes(arrays: pa.Array) -> np.ndarray:
@@ -73,6 +76,12 @@ def check(call: Call, size: float, share: int, node: str) -> None:
         )
 
 
+def is_wide(column: types.Type) -> bool:
+    """Whether values of a type may be of any length."""
+    kind = values.arrow_type(column)
+    return pa.types.is_string(kind) or pa.types.is_list(kind) or pa.types.is_struct(kind)
+
+
 class Running:
     """The frame of each row goes from the first of its partition to the row itself.
 
@@ -91,17 +100,32 @@ class Running:
         self._node = node
         self._share = share
         self._giving = [(call, each) for call, each in self._functions if each is not None and call.gathers]
+        self._repeating = [
+            (call, each)
+            for call, each in self._functions
+            if each is not None and not call.gathers and is_wide(call.type)
+        ]
         self._is_whole = any(call.needs_partition for call in calls)
         self._ahead = max((call.ahead for call in calls), default=0)
 
     def all_columns(self, batch: SortedBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch with what the calls gave, as many at a time as there is room for their arrays."""
-        if not self._giving:
+        """The rows of a batch with what the calls gave, as many at a time as there is room for.
+
+        Raises:
+            Exhausted: there is no room for what has to be there at once (E310).
+        """
+        widths = self._widths(batch)
+        if not self._giving and sum(float(each.sum()) for _, each in widths) <= memory.record_bytes(self._share):
             yield self.columns(batch)
             return
         # Where partitions have to be whole, they are what is given on at once.
         firsts = np.flatnonzero(batch.starts[: batch.count]) if self._is_whole else batch.places
         sizes = np.zeros(len(firsts))
+        for call, each in widths:
+            found = np.add.reduceat(each, firsts)
+            if self._is_whole:
+                self._check_values(call, float(found.max()))
+            sizes += found
         for call, function in self._giving:
             found = np.add.reduceat(self._sizes(call, function, batch), firsts)
             check(call, float(found.max()), self._share, self._node)
@@ -110,6 +134,35 @@ class Running:
         for start, count in runs(sizes, self._share):
             first, end = int(ends[start]), int(ends[start + count])
             yield self.columns(batch.part(first, end - first, self._ahead))
+
+    def _widths(self, batch: SortedBatch) -> list[tuple[Call, np.ndarray]]:
+        """How many bytes each row of a batch gets from calls that give a value to many rows."""
+        found: list[tuple[Call, np.ndarray]] = []
+        here = batch.rows.slice(0, batch.count)
+        for call, function in self._repeating:
+            if call.reads_results:
+                # It gives one of the values that others give.
+                largest = max((int(each.max(initial=0)) for _, each in found), default=0)
+                found.append((call, np.full(batch.count, largest)))
+                continue
+            given = self._evaluator.given(call, batch.rows if call.ahead else here)
+            offsets = None
+            if isinstance(function, Reach):
+                assert not isinstance(call.offset, int)
+                offsets = self._evaluator.value(call.offset, here)
+            sizes = record_sizes.of([given.values], len(given.values))[: batch.count]
+            if (widths := function.widths(batch, sizes, offsets)) is not None:
+                found.append((call, widths))
+        return found
+
+    def _check_values(self, call: Call, size: float) -> None:
+        if size > memory.record_bytes(self._share):
+            raise spill.Exhausted(
+                "E310",
+                f"what `{call.text}` gives to the rows of a partition needs {int(size)} bytes at once, memory.limit "
+                f"leaves {self._share} to each task; raise memory.limit, use fewer threads, or group by more fields",
+                self._node,
+            )
 
     def _sizes(self, call: Call, function: Function, batch: SortedBatch) -> np.ndarray:
         """What the arrays of a call take for each row of a batch."""

@@ -10,7 +10,14 @@ import pyarrow as pa
 from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Failure, packed
-from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, combined_failures
+from spark_jobs.nodes.windows.kernels.function import (
+    Arguments,
+    FailingFrames,
+    Function,
+    Results,
+    combined_failures,
+    largest_so_far,
+)
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
@@ -25,6 +32,8 @@ class ByRow(Function):
         self._failing = FailingFrames()
         self._window = declare.windows()[call.function]
         self._state: Any = None
+        #: The bytes of the largest value of the partition that goes on.
+        self._largest = 0
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
         """As many as there are values so far; texts that differ may be one value."""
@@ -36,6 +45,12 @@ class ByRow(Function):
             taken[np.unique(pairs, return_index=True)[1]] = True
         known = len(self._state.items) if batch.head and self._state is not None else 0
         return batch.running(taken.astype(np.int64), known)
+
+    def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
+        """Whichever value a row is given, it is no larger than the largest so far."""
+        found = largest_so_far(batch, sizes, self._largest)
+        self._largest = int(found[-1]) if len(found) else self._largest
+        return found
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The values, one after the other."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.formats.typed import record_sizes
 from spark_jobs.nodes.windows import codes
-from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results
+from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, largest_so_far
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Call
@@ -26,6 +27,11 @@ class Max(Function):
         self._failing = FailingFrames()
         #: The winner of the partition that goes on.
         self._carried: pa.Array | None = None
+
+    def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
+        """The winner is no larger than the largest value so far."""
+        carried = 0 if self._carried is None else int(record_sizes.of([self._carried], 1)[0])
+        return largest_so_far(batch, sizes, carried)
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The winners; what won in earlier batches takes part as a row before the first."""

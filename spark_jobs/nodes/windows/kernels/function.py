@@ -48,11 +48,32 @@ class Function:
         """How many values the array of each row of a batch has at most; `given` is None where it is not known yet."""
         raise NotImplementedError
 
+    def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray | None:
+        """How many bytes the result of each row of a batch takes at most; None where no value is there more than once.
+
+        Args:
+            batch: what the results will be asked for next.
+            sizes: the bytes of each row's value.
+            offsets: what each row says of the row whose value it wants, where rows do.
+        """
+        return None
+
     def ended(self, batch: SortedBatch, given: Arguments, rows: np.ndarray) -> Results:
         """The results for some rows alone: the last ones of partitions, from which these are seen as a whole."""
         result, wanted = self.results(batch, given), pa.array(rows)
         failures = None if result.failures is None else result.failures.take(wanted)
         return Results(result.values.take(wanted), failures)
+
+
+def largest_so_far(batch: SortedBatch, sizes: np.ndarray, carried: int) -> np.ndarray:
+    """The largest size in each row's partition up to the row; `carried` is that of earlier batches."""
+    known = sizes[: batch.count].copy()
+    if batch.head:
+        known[0] = max(int(known[0]), carried)
+    # Each partition's numbers are above all of those before it, so that one running maximum serves them all.
+    floor = batch.partitions * (int(known.max(initial=0)) + 1)
+    found: np.ndarray = np.maximum.accumulate(floor + known) - floor
+    return found
 
 
 class FailingFrames:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.formats.typed import record_sizes
 from spark_jobs.nodes.windows.kernels.function import Arguments, Function, Results
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class First(Function):
     def __init__(self, call: Call) -> None:
         super().__init__(call)
         self._carried: tuple[pa.Array, pa.Array] | None = None
+
+    def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
+        """Every row of a partition has the value of its first."""
+        found: np.ndarray = sizes[batch.begins]
+        if batch.head and self._carried is not None:
+            found[: batch.head] = record_sizes.of([self._carried[0]], 1)[0]
+        return found
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """What the first row has, for all of its partition."""
@@ -139,6 +147,12 @@ def lead_of(call: Call) -> Lead | Reach:
 
 class Reach(Function):
     """`lag` and `lead` by what each record says; all rows of a partition are at hand."""
+
+    def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray:
+        """All rows may want the same value."""
+        assert offsets is not None
+        found = self.reached(batch, Arguments(pa.array(sizes)), offsets).values
+        return pc.fill_null(found, 0).to_numpy(zero_copy_only=False)
 
     def reached(self, batch: SortedBatch, given: Arguments, offsets: Arguments) -> Results:
         """The value of the row that each record asks for; less than 0 is the record's own row, null is the next one."""

@@ -31,7 +31,7 @@ COMPONENTS = ("api-server", "dag-processor", "scheduler", "triggerer")
 #: Who may log in, by their role; nobody's password is a secret here.
 USERS = {"ann": "admin", "vic": "viewer", "nora": ""}
 #: What a machine with other work may need for anything.
-PATIENCE_S = 300.0
+PATIENCE_S = 900.0
 _ENDED = ("success", "failed")
 
 

@@ -30,6 +30,8 @@ ADDED = {
 }
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")
+#: A block that is a file of its page: its name becomes the block's title.
+_NAMED_FENCE = re.compile(r"^(```\w+) file=(\S+)$", re.MULTILINE)
 _FENCE = re.compile(r"^(?:```.*?^```|~~~.*?^~~~)", re.MULTILINE | re.DOTALL)
 
 
@@ -71,4 +73,4 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         relative = posixpath.relpath(inside, posixpath.dirname(place) or ".")
         return f"[{found['text']}]({relative}{hash_sign}{anchor})"
 
-    return _LINK.sub(linked, markdown)
+    return _NAMED_FENCE.sub(r'\1 title="\2"', _LINK.sub(linked, markdown))

@@ -11,6 +11,7 @@ WRITTEN = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/recipes").glob("*.md")),
     *sorted((ROOT / "docs/semantics").glob("*.md")),
 ]
 PAGES = [*WRITTEN, *sorted((ROOT / "docs/reference").glob("*.md")), *sorted((ROOT / "examples").glob("**/*.md"))]

@@ -214,22 +214,53 @@ def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.Mon
             check_console(text)
 
 
-def test_the_page_of_recipes_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+RECIPES = sorted((ROOT / "docs/recipes").glob("*.md"))
+
+
+def _write(name: str, text: str) -> None:
+    """Write a file of a page; `budget.xlsx/January` is a sheet of a workbook."""
+    path = Path(name)
+    if path.parent.suffix != ".xlsx":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return
+    book = openpyxl.load_workbook(path.parent) if path.parent.exists() else openpyxl.Workbook()
+    sheet = book.create_sheet(path.name)
+    for cells in csv.reader(text.splitlines()):
+        sheet.append([float(cell) if re.fullmatch(r"[\d.]+", cell) else cell for cell in cells])
+    book.save(path.parent)
+
+
+@pytest.mark.parametrize("page", RECIPES, ids=shown)
+def test_the_recipes_are_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)
-    wanted: dict[str, str] = {}
-    pipelines: list[str] = []
-    for language, name, text in FENCE.findall((ROOT / "docs/recipes.md").read_text("utf-8")):
-        if name.startswith("out/"):
-            wanted[name] = text
-            continue
-        Path(name).write_text(text, encoding="utf-8")
-        if language == "yaml":
-            pipelines.append(name)
-    assert len(pipelines) == len(wanted) == 5
-    for name in pipelines:
-        assert clinker.main(["run", name, "--quiet"]) == 0
-    assert {name: Path(name).read_text("utf-8") for name in wanted} == wanted
+    for section in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE):
+        wanted = next((int(code) for code in re.findall(r"exits with (\d)", section)), 0)
+        title = section.partition("\n")[0]
+        for language, name, text in FENCE.findall(section):
+            if language == "console":
+                check_console(text)
+            elif name.startswith("out/"):
+                assert Path(name).read_text("utf-8") == text, f"{title}: {name}"
+            elif name:
+                _write(name, text)
+            if name.endswith(".yaml"):
+                assert clinker.main(["run", name, "--quiet"]) == wanted, title
+
+
+def test_each_recipe_is_listed_and_shows_what_comes_out() -> None:
+    listed = re.findall(r"^- \[(.*)\]\((.*)\.md#", (ROOT / "docs/recipes.md").read_text("utf-8"), re.MULTILINE)
+    found, shows = [], 0
+    for page in RECIPES:
+        for section in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)[1:]:
+            found.append((section.partition("\n")[0], f"recipes/{page.stem}"))
+            names = [name for _, name, _ in FENCE.findall(section)]
+            has_output = any(name.startswith("out/") for name in names) or "exits with 3" in section
+            assert has_output or not any(name.endswith(".yaml") for name in names), found[-1]
+            shows += has_output
+    assert sorted(listed) == sorted(found)
+    assert shows >= 40
 
 
 def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

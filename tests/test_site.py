@@ -58,3 +58,9 @@ def test_words_can_be_searched(site: Path) -> None:
         entry["location"].partition("#")[0] for entry in index["docs"] if "correlation" in entry["text"].casefold()
     }
     assert {"correlation.html", "semantics/correlation.html"} <= found
+
+
+def test_blocks_that_are_files_show_their_names(site: Path) -> None:
+    text = (site / "recipes" / "history.html").read_text(encoding="utf-8")
+    assert '<span class="filename">out/addresses.csv</span>' in text
+    assert "```" not in text

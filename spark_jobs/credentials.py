@@ -169,7 +169,7 @@ def is_value(value: str) -> bool:
 
 
 def within(value: str) -> Iterator[str]:
-    """The secrets that a text has in it, whatever name it stands under: in URLs, headers, connection strings, options.
+    """The secrets inside a text, under any name: in URLs, headers, connection strings and options.
 
     >>> sorted(within("postgres://ada:pa55word@db/x?api_key=k3y1"))
     ['k3y1', 'pa55word']
@@ -216,7 +216,7 @@ def of_arguments(arguments: Sequence[object]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Secrets:
-    """Values that nobody may see, in all their spellings; longest first, so that one within another cuts none."""
+    """Secret values in all their spellings, longest first, so that a secret inside another one does not cut it."""
 
     values: tuple[str, ...] = ()
 
@@ -228,7 +228,7 @@ class Secrets:
         return cls(tuple(sorted(long, key=lambda value: (-len(value), value))))
 
     def masked(self, text: str) -> str:
-        """A text without them, and without what has the form of a secret.
+        """A text in which these secrets, and everything in the form of a secret, are masked.
 
         >>> Secrets.of(["s3cr3t"]).masked("s3cr3t is refused by https://ada:pw@host/x?api_key=k")
         '*** is refused by https://***@host/x?api_key=***'
@@ -254,7 +254,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def redacted(text: str) -> str:
-    """A text without what is a secret by its form alone, however it came to be there.
+    """A text in which everything in the form of a secret is masked.
 
     Only forms that nothing else has: text of other programs stays readable.
 

@@ -33,7 +33,7 @@ class NotOwnError(PermissionError):
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and nobody else may write it."""
+    """Whether a file or folder belongs to this user, and no other user may write it."""
     return found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
 
 
@@ -54,7 +54,7 @@ def check(descriptor: int, path: str | Path) -> None:
 
 @contextmanager
 def placed(folder: int | None) -> Iterator[None]:
-    """Within, errors about a name in an open folder have its whole path, where the system tells where the folder is."""
+    """Within, errors about a name in an open folder get its whole path, where the system knows it."""
     try:
         yield
     except OSError as error:
@@ -113,7 +113,7 @@ def read(name: str, folder: int, most: int) -> bytes:
 
 
 def is_own_place(folder: Path) -> bool:
-    """Whether a folder is one's own and stays at its path: nobody else can put another one there.
+    """Whether a folder belongs to this user and stays at its path: no other user can replace it.
 
     For what is opened by its path, by others' code. Folders above may be root's, or sticky as `/tmp` is.
     """

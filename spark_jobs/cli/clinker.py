@@ -1,4 +1,4 @@
-"""The `clinker` command: its arguments, and who does the work.
+"""The `clinker` command: its arguments, and the module that does the work of each subcommand.
 
 Start-up matters: only what a command needs is imported, when it runs. `main` may be called any number of times in a
 process; it writes to the current `sys.stdout` and `sys.stderr` and takes the working directory as it is. A wrong
@@ -35,7 +35,7 @@ _LONGEST_ID_BYTES = 200
 
 
 def run() -> NoReturn:
-    """The console script."""
+    """Entry point of the console script `clinker`."""
     end_with(sys.argv[1:])
 
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str], *, to_the_end: bool = False) -> int:
 
 
 def run_options(argv: Sequence[str]) -> RunOptions:
-    """The options of `clinker run` with these arguments, without running anything, for those who build a command line.
+    """Parse the arguments of `clinker run` into its options without running anything, for builders of command lines.
 
     Raises:
         WrongCommandLine: when `main` would refuse it.

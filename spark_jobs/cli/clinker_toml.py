@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stores() -> StoreSettings:
-    """How stores are reached, with what the environment adds."""
+    """The settings of object stores, from the file and the environment."""
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.reading import workspace
 

@@ -25,7 +25,7 @@ _CODE = re.compile(r"[EW][A-Z-]*[0-9][A-Z0-9]*", re.IGNORECASE)
 def main(
     subject: Path | None, options: PlanOptions, *, diagnostics: str, code: str | None, field: str | None, form: str
 ) -> int:
-    """Explain what was asked for.
+    """Explain a code, a field of a pipeline, or its plan.
 
     Args:
         subject: the pipeline file, or a code of a diagnostic.

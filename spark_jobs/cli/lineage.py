@@ -1,4 +1,4 @@
-"""`clinker lineage`: the source columns behind each output column."""
+"""`clinker lineage`: the source columns that each output column comes from."""
 
 from __future__ import annotations
 

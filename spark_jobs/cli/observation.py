@@ -71,7 +71,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Observation:
-    """The records of some nodes, and what they were made from."""
+    """The records of some nodes, and the counts of source records that they were made from."""
 
     nodes: list[Node]
     notes: list[str]

@@ -122,7 +122,7 @@ def _run(path: Path, options: RunOptions, reporter: report.Reporter) -> int:
 
 
 def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
-    """Print a plan."""
+    """Print a plan in the chosen format."""
     from spark_jobs.cli import source_probe
     from spark_jobs.plan.explain import explain
 
@@ -131,7 +131,7 @@ def show(plan: Plan, form: str, *, allow_outside: bool) -> int:
 
 
 def discovery(plan: Plan, options: PlanOptions) -> Callable[[], Mapping[str, Discovered]]:
-    """What gives the files of a plan's sources; looked for once, when somebody asks."""
+    """A function that finds the files of a plan's sources; it looks once, when it is first called."""
     from spark_jobs.plan.physical import inputs
 
     return cache(lambda: inputs.discover(plan, allow_outside=options.allow_absolute_paths))
@@ -148,7 +148,7 @@ def storage(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> lis
 
 
 def unfit(plan: Plan, discover: Callable[[], Mapping[str, Discovered]]) -> list[Diagnostic]:
-    """Why a valid plan cannot run: folders, input files, and what does not run yet."""
+    """The reasons why a valid plan cannot run: folders, input files, unsupported features."""
     from spark_jobs.plan import pending
 
     return storage(plan, discover) + _missing(plan, discover) + pending.pending(plan, discover)

@@ -1,4 +1,4 @@
-"""`clinker profile`: what the columns of a file, or of a node of a pipeline, have in them."""
+"""`clinker profile`: summarises the columns of a file, or of a node of a pipeline."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Profile:
 def main(
     path: Path, planning: PlanOptions, wanted: observation.Observed, *, diagnostics: str, form: str, quiet: bool
 ) -> int:
-    """Profile the nodes of a pipeline, or a file of data whose source is guessed.
+    """Profile the nodes of a pipeline, or a data file with a guessed source.
 
     Args:
         path: a pipeline's file, or a file of data.

@@ -1,4 +1,4 @@
-"""The page of a run: what it read and wrote, why records died, where the time went. One file without scripts."""
+"""The HTML page of a run: records read and written, reasons of dead letters, times. One file without scripts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _MIB = 1 << 20
 
 
 def page(document: Mapping[str, Any], plan: Plan | None = None, masked: Callable[[str], str] = str) -> str:
-    """The page.
+    """The page of a run as HTML.
 
     Args:
         document: what the metrics file of the run says.

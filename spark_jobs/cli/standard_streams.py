@@ -28,7 +28,7 @@ def ensure() -> None:
 
 
 def prepare() -> None:
-    """Write UTF-8, whatever the system's settings are; what it cannot hold is escaped."""
+    """Write UTF-8 whatever the system's settings are; characters that do not fit are escaped."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
@@ -53,7 +53,7 @@ def completed(name: str, command: Callable[[], int], failed: int) -> int:
 
 @contextmanager
 def given_up(name: str, stream: TextIO) -> Iterator[None]:
-    """Within, what a stream does not take is given up: what was done stands, and so does the exit status."""
+    """Within, errors of a closed stream are ignored: the work is done and the exit status stands."""
     try:
         yield
         stream.flush()
@@ -64,7 +64,7 @@ def given_up(name: str, stream: TextIO) -> Iterator[None]:
 
 
 def discard(stream: TextIO) -> None:
-    """Throw away what is still to be written: Python would try it again when it ends, and complain."""
+    """Discard unwritten output: at exit Python would try to write it again, and complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

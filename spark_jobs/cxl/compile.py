@@ -52,7 +52,7 @@ class Compiled:
 
 
 def compile_program(text: Text, scope: Scope, where: str) -> Compiled:
-    """Compile a program.
+    """Parse and check a program; returns the typed program, or the findings.
 
     Args:
         text: the program and where it stands in its file.

@@ -1,4 +1,4 @@
-"""Kernels on arrays whose elements are known at run time only: on their tagged texts (`values.encode`), as bytes.
+"""Kernels on arrays of dynamic values, as bytes of their tagged texts (`values.encode`).
 
 pyarrow and NumPy are imported on first use.
 """

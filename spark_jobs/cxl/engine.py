@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Surroundings:
-    """The values behind `$...` for a record or a batch, by path without the dollar sign (`source.row`).
+    """The values of `$...` members for a record or a batch, by path without the dollar sign (`source.row`).
 
     For a record all values are Python values. For a batch a value is a Python value that holds for every row, or a
     `pa.Array` with one value per row. A path that is missing is null.

@@ -32,7 +32,7 @@ class Category(StrEnum):
 
 
 class Failure(Exception):
-    """One record failed.
+    """The failure of one record: its message, category, value and field.
 
     Args:
         detail: the kind of error as messages name it, without row or field.
@@ -70,7 +70,7 @@ def packed(found: Failure) -> str:
 
 
 def unpacked(text: str) -> Failure:
-    """The failure that a text stands for."""
+    """Decode a failure from its text; see `packed`."""
     detail, category, value = json.loads(text)
     return Failure(detail, Category(category), value)
 

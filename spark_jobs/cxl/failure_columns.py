@@ -48,7 +48,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Failures:
-    """Failing rows, ascending.
+    """Failing rows as columns, in ascending order of the rows.
 
     Args:
         rows: their indices in a batch, or their places in a split.
@@ -93,14 +93,14 @@ class Failures:
         return Failures(self.rows[indices], self.reasons, self.reason[indices], self.values.take(chosen), details)
 
     def slice(self, start: int, count: int) -> Failures:
-        """Some of them that stand together; nothing is copied."""
+        """A range of consecutive failures, without copying."""
         details = None if self.details is None else self.details.slice(start, count)
         part = slice(start, start + count)
         return Failures(self.rows[part], self.reasons, self.reason[part], self.values.slice(start, count), details)
 
 
 def none() -> Failures:
-    """No failing row."""
+    """Failures without any row."""
     empty = np.empty(0, dtype=np.int64)
     return Failures(empty, (), empty, pa.array([], pa.string()))
 
@@ -134,7 +134,7 @@ def of(items: Sequence[RowFailure] | Failures) -> Failures:
 
 
 def remarked(failing: Failures, remarks: pa.StringArray | None) -> Failures:
-    """The same with a remark behind the details of those rows that have one."""
+    """The failures with a remark appended to the details of those rows that have one."""
     if remarks is None:
         return failing
     whole = pc.binary_join_element_wise(details(failing), pc.fill_null(remarks, ""), "")
@@ -183,7 +183,7 @@ def joined(parts: Sequence[Failures]) -> Failures:
 
 
 def hints_of(texts: pa.StringArray, hints: tuple[Hint, ...], kind: Kind) -> Iterator[tuple[pa.Array, str]]:
-    """Failing texts by what is said of them: masks that do not overlap, and the words, empty for most texts."""
+    """Group failing texts by their hint: disjoint masks with the words, which are empty for most texts."""
     known = of_kind(hints, kind)
     # One search for all: there are many hints, and most texts fit none.
     any_hint = "|".join(f"(?:{hint.pattern})" for hint in known)

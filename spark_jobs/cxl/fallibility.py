@@ -1,4 +1,4 @@
-"""Which expressions can fail: what cannot need not be evaluated where nobody reads it."""
+"""Decides which expressions can fail: one that cannot need not be evaluated if nothing reads it."""
 
 from __future__ import annotations
 

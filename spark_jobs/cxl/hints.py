@@ -16,7 +16,7 @@ _TIMES = (Kind.DATE, Kind.DATETIME)
 
 @dataclass(frozen=True)
 class Hint:
-    """What texts of a form get told, under some kinds."""
+    """The hint for texts of a form under some types."""
 
     kinds: tuple[Kind, ...]
     pattern: str

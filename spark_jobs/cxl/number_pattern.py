@@ -34,7 +34,7 @@ _OTHERS = {
 
 @dataclass(frozen=True)
 class Pattern:
-    """A compiled pattern.
+    """A compiled number pattern.
 
     Args:
         before: what stands before a number that is not negative, and before a negative one.

@@ -23,7 +23,7 @@ def _names(kind: Hashable) -> tuple[str, ...]:
 
 
 def rows(roots: tuple[Any, ...], kinds: tuple[type, ...]) -> list[Row]:
-    """The nodes below these, children first, and a last row with the roots; a node that is shared stands once.
+    """The nodes below some roots, children first, then a row with the roots; a shared node has one row.
 
     Args:
         roots: nodes, dataclasses whose fields may hold nodes or tuples of them.

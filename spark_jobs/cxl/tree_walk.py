@@ -1,4 +1,4 @@
-"""Walks over typed trees: what is inside a node, what it reads, how deep it goes."""
+"""Walks over typed trees: their nodes, what they read, how deep they are."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def slots_of(node: object) -> dict[int, types.Type]:
 
 
 def reads_clock(node: object) -> bool:
-    """Whether `now` stands in a tree."""
+    """Whether `now` occurs in a tree."""
     return any(isinstance(part, typed.Now) for part in walk(node))
 
 

@@ -1,4 +1,4 @@
-"""The typed tree: what the checker gives to both engines.
+"""The typed tree, which the checker makes for both engines.
 
 Few node kinds, each frozen, picklable, with its type. Every name is bound: a `Local` is a numbered slot (lets, emitted
 values, closure parameters and `emit each` bindings alike), a `Column` is an input column. Int operands that meet Floats
@@ -299,7 +299,7 @@ class Evaluate(Statement):
 
 @dataclass(frozen=True)
 class TextPlaces:
-    """Where a program's text stands in its file: the file's name, and for some offsets their lines and columns.
+    """Places of a program's text in its file: the file's name, and the lines and columns of some offsets.
 
     From each of these offsets on, until the next, characters stand one after another.
     """
@@ -316,7 +316,7 @@ class TextPlaces:
 
 @dataclass(frozen=True)
 class Program:
-    """A checked program.
+    """A checked program: its statements, their slots, and the columns and values that it reads.
 
     `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
     read, `system` the surroundings read. `text` is the source, for messages and `explain`, and `places` its place where

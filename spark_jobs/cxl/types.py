@@ -29,7 +29,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Type:
-    """A kind, whether null belongs to it, and what is known of a container's contents.
+    """A static type: its kind, whether it includes null, and the known contents of a container.
 
     `element` is an Array's element type (None: unknown). `fields` are a Map's declared keys with their types, in order
     (None: undeclared).

@@ -1,4 +1,4 @@
-"""The values of CXL: what stands for them in Python and in Arrow, their texts, and when two are the same.
+"""The values of CXL: their representations in Python and in Arrow, their texts, and their equality.
 
 A value is None, bool, int (64 bits), float, str, `datetime.date`, `datetime.datetime` (microseconds, no zone), list
 or dict with string keys. This module runs on executors; pyarrow is imported on first use, so that planning starts
@@ -156,7 +156,7 @@ def comparable(left: Any, right: Any) -> bool:
 
 
 def key_of(value: Any) -> Hashable:
-    """A hashable stand-in: equal exactly when two values are the same key.
+    """A hashable key: two values are the same key exactly if these are equal.
 
     Null equals null, 1 equals 1.0, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`.
     """
@@ -261,7 +261,7 @@ _decode_plain = json.JSONDecoder().decode
 
 
 def decode(text: str | None) -> Any:
-    """The value that a tagged text stands for."""
+    """Decode a tagged text into its value."""
     if text is None:
         return None
     return _decode_tagged(text) if _TAG in text else _decode_plain(text)

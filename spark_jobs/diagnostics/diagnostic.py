@@ -1,4 +1,4 @@
-"""A diagnostic: what is wrong, where, and how to mend it."""
+"""A diagnostic: a problem, its place, and how to mend it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Label:
-    """A second place that belongs to a diagnostic, with what it shows; or words beside the diagnostic's own place."""
+    """A second place of a diagnostic with a text, or a text at the diagnostic's own place."""
 
     span: Span
     text: str
@@ -81,7 +81,7 @@ class Diagnostics:
         self._items.setdefault(diagnostic)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Note several problems."""
+        """Add several problems."""
         for diagnostic in diagnostics:
             self.add(diagnostic)
 

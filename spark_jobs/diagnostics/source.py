@@ -1,4 +1,4 @@
-"""Places in source files: offsets, lines and columns, and texts that stand inside other texts.
+"""Places in source files: offsets, lines and columns, also of texts inside other texts.
 
 A CXL program usually stands in a YAML scalar. `Text` carries such a program together with the places its
 characters have in the file, so that a message about the program points into the file the user has open.
@@ -27,12 +27,12 @@ class SourceFile:
     _hidden: list[tuple[int, int]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def hide(self, start: int, end: int) -> None:
-        """Show this range to nobody."""
+        """Never show this range in messages: it holds a secret."""
         if start < end:
             self._hidden.append((start, end))
 
     def is_hidden(self, start: int, end: int) -> bool:
-        """Whether a part of this stretch is shown to nobody."""
+        """Whether a part of this range is hidden."""
         return any(first < end and start < last for first, last in self._hidden)
 
     @cached_property
@@ -76,7 +76,7 @@ class Span:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether a part of it is shown to nobody."""
+        """Whether a part of the span is hidden."""
         return self.file.is_hidden(self.start, self.end)
 
     @property
@@ -96,7 +96,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Text:
-    """A text and where its characters stand in a file.
+    """A text and the places of its characters in a file.
 
     `segments` maps ranges: each `(value offset, file offset)` says that from this character of `value` on, until the
     next segment, characters stand one after another in the file from that offset. A plain text has one segment.
@@ -117,7 +117,7 @@ class Text:
         return min(file_offset + offset - value_offset, len(self.file.text))
 
     def lines(self) -> Iterator[tuple[int, int, int]]:
-        """The offset of each line of `value`, with the line and column where it stands in the file."""
+        """The offset of each line of `value`, with its line and column in the file."""
         offset = 0
         for line in self.value.splitlines(keepends=True) or [""]:
             yield offset, *self.file.position(self._file_offset(offset))

@@ -1,4 +1,4 @@
-"""Local disks: what they are, what they refuse, and what several processes may do on them.
+"""Local disks: volumes, locks between processes, durable writes, errors of the system.
 
 Here: locks, volumes, making files last, folders of a run's own.
 Not here: what stands in files.

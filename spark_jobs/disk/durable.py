@@ -1,4 +1,4 @@
-"""Making files last: what was written is on the disk before anything counts on it."""
+"""Durable writes: data is on the disk before anything depends on it."""
 
 from __future__ import annotations
 

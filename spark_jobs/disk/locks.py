@@ -84,7 +84,7 @@ class FileLock:
         return has_name(self._descriptor, self.path)
 
     def close(self) -> None:
-        """Let go."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 

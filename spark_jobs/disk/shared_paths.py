@@ -32,7 +32,7 @@ class NotShared:
 
     @classmethod
     def of(cls, error: OSError, path: str | None = None, *, is_new: bool = False) -> NotShared | None:
-        """What an error of the system tells; None where it is about something else, or about no local path.
+        """The local path that an error of the system is about; None for any other error.
 
         Args:
             error: what the system said.

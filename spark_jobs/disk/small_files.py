@@ -1,4 +1,4 @@
-"""Reads small files that people wrote: regular ones alone, up to a size, and nothing that waits for somebody."""
+"""Reads small files that people write: regular ones only, up to a size, never waiting for another process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class NotRegular(OSError):
-    """A folder, a pipe, a device, or what a system shows as a file, such as those below `/proc`."""
+    """A folder, a pipe, a device, or a generated file such as those below `/proc`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(None, "it is not a regular file", str(path))

@@ -72,7 +72,7 @@ class SpillFolder:
         return cls(path, tuple(problems), replace(lock, path=path / LOCK))
 
     def close(self) -> None:
-        """Remove the folder with all that is in it; what cannot be removed is left to the next run."""
+        """Remove the folder with its content; anything that cannot be removed is left to the next run."""
         # Removed under its lock: no other run takes it for a dead one's. Tasks that are being stopped may still write.
         deadline = time.monotonic() + _WRITERS_S
         shutil.rmtree(self.path, ignore_errors=True)

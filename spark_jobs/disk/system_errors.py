@@ -28,5 +28,5 @@ def is_system_wide(error: BaseException | None) -> bool:
 
 
 def remedy(error: OSError) -> str:
-    """What to do, to stand behind the system's words; empty where they say enough."""
+    """A remedy to append to the system's message; empty where the message is enough."""
     return {**_OF_NO_FILE, **_OF_VOLUMES, **_OF_RIGHTS}.get(error.errno or 0, "")

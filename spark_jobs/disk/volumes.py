@@ -1,4 +1,4 @@
-"""What kind of volume a folder is on, which device that is, how much room it has, and who can reach it.
+"""Volumes: the kind of file system of a folder, its device, its free space, and who can reach it.
 
 The kind comes from the kernel's list of mounts, and is unknown on systems that have none.
 """
@@ -35,7 +35,7 @@ class Kind(StrEnum):
 
 
 def kind(path: str, mountinfo: str | None = None) -> Kind | None:
-    """The kind of the volume that holds a path; None where the system does not tell.
+    """The kind of volume that holds a path; None where the system does not report it.
 
     Args:
         path: a file or folder; symbolic links are followed.
@@ -65,7 +65,7 @@ def _mountinfo() -> str | None:
 
 
 def file_system(path: str, mountinfo: str) -> str | None:
-    """The type of the file system that a canonical path is on: that of the longest mount point above it.
+    """The type of the file system of a canonical path, from its longest mount point.
 
     Of several mounts on one point the last counts, for it hides the others.
     """

@@ -42,7 +42,7 @@ class Series:
     _own: int = field(default_factory=lambda: int.from_bytes(os.urandom(5), "big") >> 6)
 
     def take(self, count: int) -> pa.StringArray:
-        """The next ones."""
+        """The next so many ids."""
         place = np.arange(self._next, self._next + count, dtype=np.uint64)
         self._next += count
         # Of the 74 bits behind the moment 8 are the series, 32 the counter, 34 the writer's own.
@@ -66,7 +66,7 @@ class Identity:
 
     @classmethod
     def new(cls, execution_id: str | None, batch_id: str | None) -> Identity:
-        """An identity with what was asked for and new ids for the rest.
+        """An identity with the given ids, and new ids for the rest.
 
         Metrics call a run by its batch where no execution id was asked for.
         """

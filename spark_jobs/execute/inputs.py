@@ -61,11 +61,11 @@ class Inputs:
 
     @property
     def on_network(self) -> dict[str, SourceStep]:
-        """The sources whose records are on a network."""
+        """The sources whose records come from a network."""
         return {name: step for name, step in self.steps.items() if step.endpoint is not None}
 
     def file_name(self, split: int, source: int) -> str:
-        """The name of the file that a split belongs to; `<merged>` for what comes of no record at all."""
+        """The name of the file of a split; `<merged>` for a row without a record."""
         if split < 0:
             return MERGED if source < 0 else f"<source:{self.source_name(source)}>"
         return self.by_number[split][1].file_plan.file.name
@@ -100,7 +100,7 @@ class Inputs:
         return tuple(dict.fromkeys(name for step in self.steps.values() for name in step.correlation_key))
 
     def bytes_of(self, names: Sequence[str]) -> int:
-        """The size of some sources' files, about what is in them where they are compressed."""
+        """The size of some sources' files; of compressed ones an estimate of their content."""
         return sum(plan.file.plain_size for name in names for plan in self.scans[name].files)
 
     def with_exact(self, wrong: set[int]) -> Inputs:
@@ -305,7 +305,7 @@ def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPl
 
 @contextmanager
 def as_run_errors(plan: plans.Plan, name: str) -> Iterator[None]:
-    """Within, a source whose files cannot be read ends the run."""
+    """Within, errors about the files of a source become the error that ends the run."""
     try:
         yield
     except FormatError as error:
@@ -332,7 +332,7 @@ def widened_type(found: Inputs) -> types.Type:
 
 
 def asked_for(plan: plans.Plan) -> frozenset[str]:
-    """The nodes whose undeclared columns somebody downstream writes or reads."""
+    """The nodes whose undeclared columns a node downstream writes or reads."""
     asked: set[str] = set()
     for planned in reversed(plan.nodes):
         step = upstream.step(planned)

@@ -42,7 +42,7 @@ def raised(*, to_the_end: bool = False) -> Iterator[None]:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if a signal has come: Python drops what is raised in the middle of a finalizer."""
+    """Raise KeyboardInterrupt if a signal has come: Python drops an exception that is raised in a finalizer."""
     if _seen:
         raise KeyboardInterrupt
 

@@ -96,7 +96,7 @@ class _Round:
 def replay(
     plan: plans.Plan, found: WorkList, wanted: work_list.EntryFilter, options: RunOptions, into: Path | None
 ) -> Replayed:
-    """Replay the wanted entries of a file; with `into` outputs go there, otherwise what they have stays before it.
+    """Replay the chosen entries of a file; with `into`, outputs go there, otherwise records are added to the outputs.
 
     Raises:
         Refused: it cannot be done.

@@ -68,7 +68,7 @@ class Scratch:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder, whose files are mapped."""
+        """Whether it is a folder, whose files can be mapped."""
         return self.store is None
 
     @property
@@ -121,7 +121,7 @@ def opened(path: str) -> IO[bytes]:
 
 
 def arrow(path: str) -> pa.NativeFile:
-    """A file of Arrow batches of which some are read: mapped where it is local, else read by ranges."""
+    """Open a file of Arrow batches for reading some of them: mapped if it is local, else by ranges."""
     return _store(path).arrow(path)
 
 

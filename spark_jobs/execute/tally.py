@@ -24,7 +24,7 @@ class Stage:
     payload_bytes: int = 0
 
     def add(self, report: TaskReport) -> None:
-        """Add one."""
+        """Add one dead letter."""
         self.tasks += 1
         self.seconds += report.seconds
         self.payload_bytes += report.payload_bytes
@@ -96,7 +96,7 @@ class Tally:
         ]  # fmt: skip
 
     def recount(self, dlq: Iterable[DlqReport]) -> None:
-        """Take these dead letters for those that the tasks told."""
+        """Replace the dead letters that the tasks reported by these."""
         self.dead, self.dead_per_source, self.dead_per_category, self.dead_per_stage = 0, {}, {}, {}
         self.reasons = Reasons()
         for each in dlq:
@@ -113,6 +113,6 @@ class Tally:
             self.dead_per_stage[stage] = self.dead_per_stage.get(stage, 0) + count
 
     def unbalanced(self) -> list[str]:
-        """Nodes whose counters do not add up: records were lost or made from nothing, which is a bug."""
+        """Nodes whose counters do not add up: records were lost or invented, which is a bug."""
         found = {name: counters.imbalance for name, counters in self.counters.items()}
         return [f"{name}: {wrong}" for name, wrong in found.items() if wrong]

@@ -115,7 +115,7 @@ class Section:
 
 
 def forms(column: SourceColumn, date_formats: tuple[str, ...]) -> tuple[str, ...]:
-    """The formats that a column's dates and date-times may have beside the built-in ones."""
+    """The further formats of a column's dates and date-times, beside the built-in ones."""
     found = (*column.formats, *date_formats)
     return found if column.zone is None else date_forms.zoned(column.zone, found)
 
@@ -153,7 +153,7 @@ class Reading:
     null_values: tuple[str, ...] = ()
 
     def forms(self, column: SourceColumn) -> tuple[str, ...]:
-        """The formats that a column's dates and date-times may have beside the built-in ones."""
+        """The further formats of a column's dates and date-times, beside the built-in ones."""
         return forms(column, self.date_formats)
 
     def carries(self, name: str) -> bool:
@@ -184,13 +184,13 @@ def _no_failures() -> Failures:
 
 @dataclass
 class Affected:
-    """Records of which something has to be told, by their places in the split, and what is shown of the first."""
+    """Records that a warning is about: their positions in the split, and an example text of the first."""
 
     rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     first: str
 
     def until(self, row: int) -> Affected | None:
-        """Those that stand before a place."""
+        """The affected records before a position."""
         rows = self.rows[self.rows < row]
         return replace(self, rows=rows) if len(rows) else None
 
@@ -228,7 +228,7 @@ class Block:
     repaired: Affected | None = None
 
     def until(self, row: int) -> Block:
-        """The records that stand before a place in the split."""
+        """The records before a position in the split."""
         if self.first_row + self.count <= row:
             return self
         count = max(row - self.first_row, 0)
@@ -437,7 +437,7 @@ class Format:
         return putting
 
     def reader(self, options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> Reader:
-        """What reads the files of a source; see `Reader` for what it is made of."""
+        """The class that reads the files of a source; see `Reader` for its arguments."""
         reader: Reader = importlib.import_module(self._module("read")).open_reader(options, arrays, layout)
         return reader
 
@@ -466,7 +466,7 @@ class Format:
         return writer
 
     def frame(self, options: Any) -> Frame | None:
-        """What stands around the records of an output's files; None where nothing depends on them."""
+        """The frame around the records of an output's files; None where it does not depend on them."""
         if not self.is_framed:
             return None
         frame: Frame = importlib.import_module(self._module("write")).open_frame(options)

@@ -1,4 +1,4 @@
-"""What stands around the records of a file where that depends on them: headers, groups of records, counts."""
+"""Frames: the text of a file around its records where it depends on them, such as headers, groups and counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Joined:
-    """What stands around the parts of a file.
+    """The text around the parts of a file.
 
     Args:
         start: what stands before all of them.
@@ -27,7 +27,7 @@ class Joined:
 
 
 class Frame(Protocol):
-    """What stands around the records of a format whose files are more than records: headers, groups of them, counts.
+    """The frame of a format whose files are more than records: headers, groups of records, counts.
 
     A task frames what it writes as far as that can be known from its part alone, and notes the rest; where the parts of
     a file are joined, their notes say it. So no part is read again. A frame travels pickled.
@@ -37,7 +37,7 @@ class Frame(Protocol):
     marks: ClassVar[pa.DataType]
 
     def around(self, records: pa.Array, marks: pa.Array, note: str) -> tuple[memoryview, str]:
-        """The bytes of records that come next in a part, with what stands between them.
+        """The bytes of the next records of a part, with the text between them.
 
         Args:
             records: their bytes, one value each.
@@ -49,7 +49,7 @@ class Frame(Protocol):
         """
 
     def joined(self, notes: Sequence[str]) -> Joined:
-        """What stands around parts that have records, by what was noted of them.
+        """The text around parts that have records, from the notes of these parts.
 
         Raises:
             Unfit: the file cannot be written.

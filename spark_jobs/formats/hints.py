@@ -146,7 +146,7 @@ _NUMBERS, _DATES = _numbers(), _dates()
 
 
 def of_column(column: SourceColumn) -> tuple[Hint, ...]:
-    """What there is to say of some texts of a column that do not convert; the first hint whose pattern fits counts."""
+    """The hint for texts of a column that do not convert: the first one whose pattern fits."""
     return _of(column.type.kind, column.formats, column.zone is not None, column.spelling)
 
 
@@ -168,7 +168,7 @@ def _of(kind: Kind, formats: tuple[str, ...], has_zone: bool, spelling: Spelling
 
 
 def hint_for(text: str, static: Type, column: SourceColumn | None = None) -> str | None:
-    """What would read a text that does not convert to a type, or None where nothing tells.
+    """The setting that would read a text that does not convert to a type; None if there is none.
 
     Args:
         text: the text.

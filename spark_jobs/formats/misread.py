@@ -49,7 +49,7 @@ def shown(header: str) -> str:
 
 
 def of_bytes(head: bytes) -> str | None:
-    """What is wrong with a file by its first bytes that has no text at all; None where nothing tells."""
+    """The problem of a file whose first bytes are no text of the format; None where they show nothing."""
     if head.startswith(_OLE):
         return _WORKBOOK
     if head.startswith(_ZIP):

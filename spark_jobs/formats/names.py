@@ -1,4 +1,4 @@
-"""The names of undeclared columns that only records tell: searched part by part, in this process or by tasks."""
+"""Finds names of undeclared columns that only records show, part by part, on the driver or in tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a file whose names are looked for.
+    """A part of a file that is searched for names.
 
     Args:
         split: where it is.
@@ -44,7 +44,7 @@ class Search(Protocol):
         """Within, the beginnings of those files that are objects are fetched before a reader looks at them."""
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
-        """The parts that are looked at now, at most one of each file, where reading records will tell of other names.
+        """The parts that are searched now, at most one of each file, where reading will report other names.
 
         None where all have to be looked at before.
         """

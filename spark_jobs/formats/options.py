@@ -1,4 +1,4 @@
-"""How a format says what its `options:` are, and what is wrong with their texts.
+"""How a format declares its `options:`, and checks their texts.
 
 Options are frozen dataclasses: plans hold them, and they travel to executors pickled, where there is no pydantic. The
 models that check what users write are made of them (`nodes/formats.py`): the type of a field is what may be written
@@ -39,7 +39,7 @@ class NotEmpty:
 
 @dataclass(frozen=True)
 class OneOrMore:
-    """Marks texts of which a single one may be written without a list."""
+    """Marks an option that is a list of texts or a single one."""
 
 
 class OnUnwritable(StrEnum):
@@ -51,7 +51,7 @@ class OnUnwritable(StrEnum):
 
 @dataclass(frozen=True)
 class Words:
-    """Marks an enumeration of which some words may be written, or which has further spellings, by the words they mean.
+    """Marks an enumeration that accepts only some words, or further spellings of them.
 
     Args:
         among: the words; None allows all.
@@ -107,11 +107,11 @@ class Options:
 
     @property
     def no_appending(self) -> str | None:
-        """Why records cannot be written behind those of a finished file; None where they can."""
+        """The reason why records cannot be appended to a finished file; None where they can."""
         return "is in a format whose files cannot be appended to"
 
     def heading_bytes(self, start: bytes, *, include_header: bool) -> int:
-        """The bytes that stand before the records of a file which can be appended to, by how it begins."""
+        """The number of bytes before the records of a file that can be appended to, from its beginning."""
         return 0
 
     def problems(self) -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ class Options:
 
 
 class SpelledOptions(Options):
-    """Options of a format whose values are texts, which have the fields of a `Spelling`."""
+    """Options of formats whose values are texts; they have the fields of a `Spelling`."""
 
     @property
     def spelling(self) -> Spelling:
@@ -210,6 +210,6 @@ def character_problem(text: str) -> str | None:
 
 
 def no_lines(charset: str) -> str | None:
-    """Why lines of an encoding cannot be written behind one another; None where they can."""
+    """The reason why lines of an encoding cannot be appended to one another; None where they can."""
     is_wide = charset.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     return "is in an encoding whose files begin with a mark" if is_wide else None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a reader looks for what it reads, where that is not chosen among files by their names.
+    """The location that a reader searches, for formats whose files are not chosen by their names.
 
     Args:
         base: the folder that relative paths start at.
@@ -75,15 +75,15 @@ class Reader(ABC):
 
     @property
     def notices_names(self) -> bool:
-        """Whether reading records tells of undeclared names that the plan of the file does not know."""
+        """Whether reading records reports undeclared names that the file plan does not have."""
         return False
 
     def knowing(self, declared: Sequence[SourceColumn]) -> Reader:
-        """The reader that knows what the declared columns hold, where undeclared names depend on it."""
+        """The reader with the types of the declared columns, where undeclared names depend on them."""
         return self
 
     def found(self, place: Place) -> tuple[InputFile, ...]:
-        """What is read, in formats whose files are not found by their names.
+        """The inputs of a source, for formats whose files are not found by their names.
 
         Raises:
             FormatError: it is not there, or cannot be reached.
@@ -93,7 +93,7 @@ class Reader(ABC):
     def about(
         self, files: Sequence[InputFile], columns: Sequence[SourceColumn], passes: Sequence[Test]
     ) -> Mapping[str, str]:
-        """What plans show of what was found, by its name.
+        """Facts about the inputs for plans, by name.
 
         Args:
             files: what was found.
@@ -103,7 +103,7 @@ class Reader(ABC):
         return {}
 
     def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
-        """What is read of an incremental source, where `found` finds what is read; and the mark once it was read.
+        """The new inputs of an incremental source, for formats that find their inputs; and the mark once they are read.
 
         The mark is None where it stays as it is.
 
@@ -117,7 +117,7 @@ class Reader(ABC):
         raise AssertionError("new files are found by their names")
 
     def release(self) -> None:  # noqa: B027  # most hold nothing
-        """End what the driver holds open for tasks; the run is over."""
+        """Release what the driver holds open for tasks, at the end of the run."""
 
     def plan(
         self,
@@ -147,7 +147,7 @@ class Reader(ABC):
     def look(
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
     ) -> tuple[list[FilePlan], list[str]]:
-        """Look into the files of a source, and tell the tracker of their columns.
+        """Look into the files of a source, and give their columns to the tracker.
 
         Returns:
             a plan for each file that has something to read, and the names of the others.
@@ -159,7 +159,7 @@ class Reader(ABC):
     def note_undeclared(
         self, tracker: ColumnTracker, plans: list[FilePlan], declared: Sequence[str], search: Search
     ) -> list[FilePlan]:
-        """Tell the tracker of the names that only records tell; gives the plans that know of them.
+        """Give the tracker the names that only records show; returns the plans with them.
 
         Raises:
             FormatError: see `names_of`; or one of them is rejected.
@@ -167,7 +167,7 @@ class Reader(ABC):
         return plans
 
     def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
-        """The plan of a compressed file whose bytes are now in a plain one.
+        """The plan of a compressed file whose bytes have been unpacked into another file.
 
         Raises:
             FormatError: the plain file is broken.
@@ -274,7 +274,7 @@ class Reader(ABC):
         return None
 
     def groups(self, parts: Sequence[Part]) -> list[list[Part]]:
-        """The parts whose names are looked for, in their order; those together that are looked at together."""
+        """The parts to search for names, in order; parts that are searched together are one group."""
         return [[part] for part in parts]
 
     def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
@@ -311,7 +311,7 @@ AnyHead = TypeVar("AnyHead", bound=Head)
 
 @dataclass(frozen=True)
 class HeadReader(Reader, Generic[AnyHead]):
-    """Reads files whose heads name their fields. A format gives the heads."""
+    """A reader of files whose heads name their fields. A format implements the heads."""
 
     @abstractmethod
     def head(self, file: InputFile, declared: Sequence[str]) -> AnyHead | None:
@@ -326,7 +326,7 @@ class HeadReader(Reader, Generic[AnyHead]):
         return ((file, self.head(file, declared)) for file in inputs)
 
     def file_plan(self, head: AnyHead, columns: FileColumns) -> FilePlan:
-        """The plan of a file whose columns are matched, once the heads of all files were seen.
+        """The plan of a file with matched columns, once the heads of all files were seen.
 
         Raises:
             FormatError: one of the columns cannot be read.

@@ -1,4 +1,4 @@
-"""What readers of all formats need for a split of a file: its bytes, and what reading them told."""
+"""What readers of all formats need for a split of a file: its bytes, and the outcome of reading them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK_BYTES = format.BLOCK_BYTES
 
 @dataclass
 class SplitOutcome:
-    """What reading a split told, complete once all blocks were taken.
+    """The outcome of reading a split, complete once all blocks were taken.
 
     Args:
         start: where reading began, in bytes.

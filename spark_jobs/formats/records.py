@@ -1,4 +1,4 @@
-"""Text fields of records to columns: conversion, empty cells, absent values, for the formats whose fields are texts."""
+"""Converts text fields of records into columns, for formats whose fields are texts: empty and absent cells included."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringAr
 
 
 def malformed(detail: str, raw: str | bytes) -> Failure:
-    """The failure of a record whose structure is broken, with the beginning of its text."""
+    """The failure of a record with a broken structure, with the beginning of its text."""
     head = raw[: format.RAW_TEXT_LIMIT * 4]
     text = head if isinstance(head, str) else head.decode("utf-8", "replace")
     return Failure(_malformed(detail), Category.MALFORMED, text[: format.RAW_TEXT_LIMIT].rstrip("\r\n"))

@@ -1,4 +1,4 @@
-"""The formats, found by their place: packages beside this module that have an `options.py` with their `FORMAT`."""
+"""Finds the formats: packages beside this module whose `options.py` has a `FORMAT`."""
 
 from __future__ import annotations
 

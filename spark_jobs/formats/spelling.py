@@ -60,7 +60,7 @@ class Spelling:
 
     @cached_property
     def number(self) -> str:
-        """The pattern of a number, for Python and RE2 alike; what is no number in it, such as `nan`, is as usual."""
+        """The pattern of a number, for Python and RE2 alike; other words such as `nan` are as usual."""
         digits = "[0-9]+"
         if self.grouping:
             mark = f"[{re.escape(self.grouping)}]"

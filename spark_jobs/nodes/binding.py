@@ -1,4 +1,4 @@
-"""What a node type tells the planner, and what the planner gives it for binding.
+"""The interface between node types and the planner for binding: scopes, inputs, flows.
 
 A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it reads.
 The planner supplies the surroundings as a `BindScope`; nodes never see YAML.
@@ -90,7 +90,7 @@ class Flow:
         )
 
     def merged(self, others: Iterable[Flow], row: Schema, merge: str) -> Flow:
-        """The records of this and of other flows behind a merge; sections have the fields of all that have them."""
+        """The flow downstream of a merge of this and other flows; sections have the fields of all."""
         flows = (self, *others)
         documents: dict[str, dict[str, types.Type]] = {}
         for flow in flows:
@@ -113,7 +113,7 @@ class Flow:
         )
 
     def combined(self, flows: Iterable[Flow], row: Schema, combine: str) -> Flow:
-        """What a combine of the name makes of its inputs `flows`, of which this one drives."""
+        """The flow downstream of a combine of `flows`, which this one drives."""
         return replace(self, schema=row, emitted=None, sources=_sources(flows), joined=combine, ordered_by=())
 
     @property
@@ -143,7 +143,7 @@ def _sources(flows: Iterable[Flow]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Feed:
-    """An input as its consumer sees it; `span` is where the consumer names it, `written` what it calls the node."""
+    """An input as its consumer sees it; `span` is where the consumer names it, `written` the name that it uses."""
 
     node: str
     port: str
@@ -204,7 +204,7 @@ class BindScope(Protocol):
         """`pipeline.include_provenance`."""
 
     def span(self, *path: str | int) -> Span:
-        """The place of a value, or of what is nearest to it when it is not written."""
+        """The place of a value, or of the nearest key if it is not written."""
 
     def key_span(self, *path: str | int) -> Span:
         """The place of a key."""
@@ -213,7 +213,7 @@ class BindScope(Protocol):
         """A scalar's text with the places of its characters."""
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Note a problem."""
+        """Report a problem."""
 
     def compile(self, *path: str | int, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
         """The checked CXL program at a path, or None when it does not compile (which is noted).

@@ -31,7 +31,7 @@ _BETWEEN = "\0"
 
 
 def write(context: operator.Context, setter: str, found: Mapping[File, Mapping[str, Any]]) -> None:
-    """Write down what a state node has set, by file and the variable's path."""
+    """Write the values that a state node has set, by file and the variable's path."""
     rows = [(*file, path, values.encode(value)) for file, given in found.items() for path, value in given.items()]
     writer = context.files.materialize(Values(setter), (), _SCHEMA)
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]

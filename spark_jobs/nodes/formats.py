@@ -109,7 +109,7 @@ def _says_encoding(options: type[declared.Options], written: BaseModel | None, l
 
 
 def check(options: type[declared.Options], scope: BindScope, layout_key: str) -> None:
-    """Report what is wrong with the options of a source or an output.
+    """Report problems of the options of a source or an output.
 
     Args:
         options: what the format has.
@@ -263,7 +263,7 @@ class Layout(Config):
 
 
 def filled(layout: Layout) -> Layout:
-    """A format schema whose fields have what they inherit of its templates."""
+    """A format schema whose fields have inherited the keys of their templates."""
     templates = layout.defs or {}
     if layout.records is None:
         fields = [_filled(one, templates) for one in layout.fields_ or ()]
@@ -286,7 +286,7 @@ def _filled(one: LayoutField, templates: Mapping[str, LayoutField]) -> LayoutFie
 
 
 def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> None:
-    """Report what a format schema asks for that its format does not have.
+    """Report keys of a format schema that its format does not support.
 
     Places and fillers say nothing in files whose fields have names: one format schema may serve both.
 
@@ -323,7 +323,7 @@ def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> 
 
 
 def check_rules(layout: Layout, format: Format, kinds: Mapping[str, types.Type], scope: BindScope, key: str) -> None:
-    """Report what a format schema asks of values that the types of their columns, in `kinds`, cannot have."""
+    """Report keys of a format schema that the types of their columns, in `kinds`, do not allow."""
     for field in layout.all_fields:
         if (kind := kinds.get(field.name)) is None:
             continue

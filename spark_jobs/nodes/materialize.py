@@ -88,7 +88,7 @@ class Materialize(operator.Operator):
 
 @dataclass
 class ReadMaterialized(operator.Operator):
-    """The root of a fragment that begins with what a node gave in an earlier job, which has counted it."""
+    """The root of a fragment that reads records materialized in an earlier job, which has counted them."""
 
     number_of_partition: int = 0
     reads: tuple[Rows, ...] = ()

@@ -31,7 +31,7 @@ _HASHED_BYTES, _STATE_BYTES = 64, 44
 
 
 def grouping_bytes(states: int) -> int:
-    """What grouping rows into as many groups allocates for each of them, beside copies of their columns.
+    """The bytes that grouping allocates per row for so many groups, beside copies of their columns.
 
     Args:
         states: columns that are computed for each group.
@@ -93,14 +93,14 @@ class Reservation:
         return self._release is not None and not self._is_busy and self.bytes > 0
 
     def release(self) -> None:
-        """Free what can be freed."""
+        """Release memory, as far as possible."""
         assert self._release is not None
         with self.busy():
             self._release()
 
     @property
     def room(self) -> int:
-        """The bytes that may be allocated for work, beside what all reservations hold."""
+        """The bytes that work may allocate, beside all reservations."""
         return self._pool.room
 
 
@@ -139,7 +139,7 @@ class MemoryPool:
 
     @property
     def room(self) -> int:
-        """The bytes that are left for work: the share without what is held and what is being read."""
+        """The bytes that are left for work: the share without reservations and the data being read."""
         reading = _FORMS * block_bytes(self.share)
         return max(self.share - self._kept - self.held - reading, self.share // _STEP)
 

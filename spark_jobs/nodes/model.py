@@ -34,7 +34,7 @@ class Config(BaseModel):
 
 
 class NodeConfig(Config):
-    """The `config:` of a node, and what has to be known of it before any node is bound."""
+    """The `config:` of a node, with facts that are needed before any node is bound."""
 
     @property
     def is_init(self) -> bool:

@@ -68,7 +68,7 @@ class Step:
         return False
 
     def pruned(self, required: Requirements) -> Step:
-        """The step, when it is known what others read of what it gives."""
+        """The step, once the requirements of steps downstream are known."""
         return self
 
     def unfolded(self) -> Step:

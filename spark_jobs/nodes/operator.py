@@ -74,7 +74,7 @@ class Files(Protocol):
         """
 
     def materialize(self, need: Need, merge_path: order.MergePath, schema: pa.Schema) -> Any:
-        """A new file of what a later job needs. The task closes it and reports it."""
+        """Open a new file for the records of a need. The task closes it and reports it."""
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
         """What an earlier job wrote down, in order; of one partition when they have such."""
@@ -104,7 +104,7 @@ class Context(Protocol):
 
     @property
     def exchanges(self) -> Exchanges:
-        """What goes to later stages, and what has come from earlier ones."""
+        """The exchanges to later stages and from earlier ones."""
 
     @property
     def files(self) -> Files:
@@ -254,7 +254,7 @@ class Operator:
 
     @property
     def guard(self) -> guarded.Guard:
-        """Which of its values nobody may see."""
+        """The values of the operator that must not be shown."""
         return self.context.guards.get(self.step.name, guarded.OPEN)
 
     def open(self) -> None:

@@ -26,10 +26,10 @@ MOST_RUNS = 32
 
 
 class Spilled(Protocol):
-    """Rows on disk."""
+    """Rows of a table on disk."""
 
     def read(self) -> pa.Table:
-        """The rows."""
+        """Read the rows back."""
 
 
 class SpillContext(Protocol):
@@ -69,7 +69,7 @@ class Holding(Protocol):
 
 
 class Ordered:
-    """Rows that come back in order: that of their places, unless other numbers come before them.
+    """An external sort: rows come back in the order of their places, unless other columns come first.
 
     Args:
         room: the task.

@@ -315,7 +315,7 @@ def _same_place(left: Diagnostic, right: Diagnostic) -> bool:
 
 
 def bind(bindings: Bindings) -> None:
-    """Bind every node of the graph; what cannot be bound is noted, and its consumers are left out silently."""
+    """Bind every node of the graph; nodes that cannot be bound are reported, and their consumers skipped."""
     graph = bindings.graph
     sources = [name for name in graph.order if graph.nodes[name].is_source]
     others = [name for name in graph.order if not graph.nodes[name].is_source]

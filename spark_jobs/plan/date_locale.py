@@ -13,7 +13,7 @@ from spark_jobs.cxl.dates import calendar
 
 @cache
 def header(locale: str) -> str:
-    """What stands in front of formats in this language (`date_names.header`).
+    """The prefix of formats in this language (`date_names.header`).
 
     Raises:
         ValueError: there is no such language.

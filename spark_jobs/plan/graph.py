@@ -25,7 +25,7 @@ class Graph:
     order: list[str] = field(default_factory=list)
 
     def ancestors(self, name: str) -> set[str]:
-        """All nodes whose records or state can reach this one."""
+        """All nodes whose records or state reach this one."""
         found: set[str] = set()
         stack = [name]
         while stack:

@@ -1,4 +1,4 @@
-"""What a command line (or the Airflow operator) may ask for beside the pipeline file."""
+"""Options of the command line and the Airflow operator, beside the pipeline file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What planning depends on beside the pipeline's text.
+    """The options that planning depends on, beside the pipeline's text.
 
     Args:
         base_dir: what relative paths resolve against; None is the pipeline file's folder.

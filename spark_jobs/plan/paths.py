@@ -1,4 +1,4 @@
-"""Paths of a pipeline: what they may be, which folder they start from, and the tokens of output paths."""
+"""Paths of a pipeline: which ones are allowed, their base folder, and the tokens of output paths."""
 
 from __future__ import annotations
 
@@ -121,13 +121,13 @@ def is_remote(path: str) -> bool:
 
 
 def is_inside(path: str | Path, folder: Path) -> bool:
-    """Whether a path is a folder or below it, behind all links."""
+    """Whether a path is a folder or below it, with all links resolved."""
     real, root = os.path.realpath(path), os.path.realpath(folder)
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def value_problem(value: str) -> str | None:
-    """Why a text cannot stand for a token of a path, None when it can: it stays a part of one name."""
+    """The reason why a text cannot replace a token of a path; None when it can: it stays a part of one name."""
     shown = value if len(value) <= 200 else value[:200] + "…"
     if not value.strip("."):
         return f"`{shown}` is not a name" if value else "it is empty"
@@ -239,7 +239,7 @@ def needs_channel(template: str) -> bool:
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """The path that a template stands for; tokens without a value are left out."""
+    """The path of a template; tokens without a value are left out."""
     return "".join(part for part in parse(fill(template, values)) if isinstance(part, str))
 
 

@@ -113,7 +113,7 @@ def _run_taken(number: int) -> tuple[list[Difference], Ran | None, float]:
 
 @dataclass(frozen=True)
 class Options:
-    """Which cases are run, and what becomes of their results.
+    """Which cases are run, and how their results are used.
 
     Args:
         paths: files of cases, or folders with some; none: the working directory.

@@ -1,4 +1,4 @@
-"""What a case expects beside what came, as differences that people can read."""
+"""Compares what a case expects with what came, as differences that people can read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_LETTERS = ("source", "row", "stage", "field", "value", "category", "detail")
 
 @dataclass(frozen=True)
 class Difference:
-    """An assertion that does not hold: where it stands, and in what."""
+    """An assertion that does not hold: its place in the case, and how the records differ."""
 
     span: Span
     message: str

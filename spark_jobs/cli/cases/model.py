@@ -39,7 +39,7 @@ Expects = Annotated[Expected, BeforeValidator(_rows, json_schema_input_type=list
 
 
 class Case(_Model):
-    """One case: what sources give, and what comes of it."""
+    """One case: the records of its sources, and the expected results."""
 
     name: str = Field(description="What the case shows, as a sentence.")
     given: dict[str, Gives] = Field(

@@ -25,7 +25,7 @@ class CaseFile(pytest.File):
     """A file of cases."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Its cases."""
+        """Collect an item for each case of the file."""
         from spark_jobs.cli.cases import reading
         from spark_jobs.diagnostics import render
         from spark_jobs.diagnostics.diagnostic import Diagnostics
@@ -42,14 +42,14 @@ class Failed(Exception):
 
 
 class CaseItem(pytest.Item):
-    """A case."""
+    """A case as an item of pytest."""
 
     def __init__(self, *, case: Case, **more: Any) -> None:
         super().__init__(**more)
         self.case = case
 
     def runtest(self) -> None:
-        """Run it."""
+        """Run the case; a difference fails the test."""
         from spark_jobs.cli.cases import command
 
         result = command.run(self.case)
@@ -61,5 +61,5 @@ class CaseItem(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, Failed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it stands."""
+        """The file, line and title of the case, for reports of pytest."""
         return self.path, self.case.span.line - 1, self.name

@@ -40,16 +40,16 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What it shows."""
+        """The name of the case: a sentence about what it shows."""
         return self.config.name
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """The place of the case in its file."""
         return reader.value_span(self.tree, ("name",))
 
     def place(self, *path: str | int) -> Span:
-        """Where something of it stands."""
+        """The place of one of its keys in the file."""
         _, place, depth = reader.locate(self.tree, path)
         return place if depth else self.span
 
@@ -77,7 +77,7 @@ def files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read(path: Path, found: Diagnostics) -> list[Case]:
-    """The cases of a file; what is wrong with it goes to `found`."""
+    """Read the cases of a file; problems of the file are added to `found`."""
     file = document.open_text(path, found)
     tree = yaml_tree.read(file, dict(os.environ), found) if file else None
     if file is None or tree is None:

@@ -1,4 +1,4 @@
-"""A case made from what a pipeline reads: the first records of its sources, or records that died."""
+"""Makes a case from real records: the first ones of a pipeline's sources, or dead letters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotRecorded(Exception):
 
 
 def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
-    """Add a case to the file of cases beside a pipeline; gives that file's path.
+    """Add a case to the file of cases beside a pipeline; returns the path of that file.
 
     Args:
         pipeline: the pipeline's file.

@@ -100,7 +100,7 @@ class Unknown(ValueError):
 
 
 def run(setup: Setup) -> Ran:
-    """Run a case.
+    """Run a case without Spark, and return its results.
 
     Raises:
         Unknown: it names a source or a node that the pipeline does not have.

@@ -1,4 +1,4 @@
-"""Cases as YAML: what a file of cases gets when cases are updated or recorded."""
+"""Writes cases as YAML, when cases are updated or recorded."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def _key(text: str) -> str:
 
 
 def rows(found: Sequence[Row], indent: int) -> str:
-    """A list of rows, each on a line of its own, which begins where the first stands."""
+    """A list of rows as YAML, one row per line, indented like its first line."""
     if not found:
         return "[]"
     return f"\n{' ' * indent}".join(f"- {flow(dict(row))}" for row in found)
 
 
 def updated(text: str, cases: Sequence[tuple[Case, Ran]]) -> str:
-    """The text of a file of cases with what came in place of what was expected."""
+    """The text of a file of cases with the actual results in place of the expected ones."""
     edits: list[tuple[int, int, str]] = []
     for case, ran in cases:
         if ran.error is not None or not ran.is_planned:

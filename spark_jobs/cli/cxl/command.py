@@ -32,7 +32,7 @@ INLINE = "<inline>"
 
 
 def run() -> NoReturn:
-    """The console script."""
+    """Entry point of the console script `cxl`."""
     sys.exit(main(sys.argv[1:]))
 
 
@@ -116,7 +116,7 @@ def _say(text: str) -> None:
 
 @dataclass(frozen=True)
 class Program:
-    """A program and what it reads.
+    """A program and the schema that it reads.
 
     Args:
         file: its file, `-` is standard input; None where it is given in `lines`.
@@ -190,7 +190,7 @@ def _repl(arguments: argparse.Namespace) -> int:
 
 
 def check(program: Program) -> int:
-    """`cxl check`: what is wrong with a program."""
+    """`cxl check`: report the problems of a program."""
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.cxl.checking.scope import Mode, Scope, WindowScope

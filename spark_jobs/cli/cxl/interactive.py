@@ -94,7 +94,7 @@ class Repl(cmd.Cmd):
         self._prompt()
 
     def say(self, text: str) -> None:
-        """Print a line."""
+        """Write a line to the terminal."""
         self.stdout.write(text + "\n")
 
     def _prompt(self) -> None:

@@ -1,4 +1,4 @@
-"""What the subcommands of `cxl` share: exit statuses, reading programs, telling what was found."""
+"""Shared by the subcommands of `cxl`: exit statuses, reading programs, reporting findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_program(file: str) -> Text:
 
 
 def say_findings(findings: Sequence[Finding], text: Text) -> None:
-    """Print what was found, each with stage, place and help."""
+    """Print findings, each with its stage, place and help."""
     for finding in findings:
         span = (finding.text or text).span(*finding.place)
         severity = "error" if finding.is_error else "warning"

@@ -1,4 +1,4 @@
-"""`clinker dlq discard`: entries that nobody is going to mend leave their file, with a reason in the ledger."""
+"""`clinker dlq discard`: removes entries from their file, with a reason in the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clinker dlq replay`: mended records go through the pipeline that they came from, and the file keeps what is left."""
+"""`clinker dlq replay`: runs mended records through their pipeline; entries that fail again stay in the file."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def guess(head: bytes, pieces: tuple[bytes, ...] = ()) -> Charset:
 
 
 def decoded(data: bytes, charset: str) -> str:
-    """Bytes as text, without a byte order mark; what is no text is U+FFFD."""
+    """Decode bytes without a byte order mark; bytes that are no text become U+FFFD."""
     return data.decode(charset, errors="replace").removeprefix("\ufeff")
 
 

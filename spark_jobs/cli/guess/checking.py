@@ -1,4 +1,4 @@
-"""Files read with the source that was guessed, by the readers that runs have: what does not fit, with its rows."""
+"""Checks a guess: reads the file with the guessed source, by the readers of runs, and lists misfits with their rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Misfit:
 
 @dataclass
 class Read:
-    """What reading gave.
+    """The result of reading a file with a guessed source.
 
     Args:
         records: how many records there are, good and bad.
@@ -89,7 +89,7 @@ def read(guess: Guess, paths: list[Path]) -> Read:
 
 
 def bound(guess: Guess) -> SourceStep | str:
-    """The bound source, or what is wrong with it."""
+    """Bind the guessed source; returns its problems if that fails."""
     found = Diagnostics()
     plan = None
     made = document.read(SourceFile("guess.yaml", pipeline(guess)), {}, found)

@@ -38,7 +38,7 @@ _TYPED = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"ORC": "ORC"}
 
 
 class NotGuessed(Exception):
-    """A file is nothing that a source could be guessed for; the message says what it is."""
+    """No source can be guessed for a file; the message says what the file is."""
 
 
 def main(files: Sequence[Path], *, as_text: bool) -> int:
@@ -200,7 +200,7 @@ def _about(sample: Sample, encoding: Charset, count: int) -> str:
 
 
 def notes(answer: Answer) -> list[str]:
-    """What a person should know of a source that was guessed; see `together.notes`."""
+    """The notes for a person about a guessed source; see `together.notes`."""
     return together.notes(answer)
 
 

@@ -59,7 +59,7 @@ class Signs:
 
 @dataclass(frozen=True)
 class Row:
-    """A record as it stands in a text: its cells, and in which of the text's lines it begins and ends, from 0."""
+    """A record of a text: its cells, and the numbers of its first and last line, from 0."""
 
     cells: tuple[str, ...]
     first: int

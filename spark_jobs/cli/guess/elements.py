@@ -1,4 +1,4 @@
-"""The source that would read XML: which elements are records, and the types of what is in them."""
+"""Guesses the source of an XML file: which elements are records, and the types of their values."""
 
 from __future__ import annotations
 

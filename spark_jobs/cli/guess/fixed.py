@@ -1,4 +1,4 @@
-"""The source that would read lines of one length, whose fields stand at the same places in each."""
+"""Guesses the source of a file of equally long lines, whose fields have the same positions in each."""
 
 from __future__ import annotations
 

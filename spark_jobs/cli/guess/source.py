@@ -1,4 +1,4 @@
-"""A guess as the YAML of a source, and as what a person has to know of it."""
+"""Writes a guess: the YAML of the source, and the notes for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of one kind become one source; and what a person should know of a source."""
+"""Combines files of one kind into one source, and collects the notes about it."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _spelling(column: values.Column) -> dict[str, object]:
 
 
 def notes(answer: Answer) -> list[str]:
-    """What a person should know of a source that was guessed: doubts first, then what does not fit, then the rest."""
+    """The notes on a guessed source, a line each: doubts first, then misfits, then the rest."""
     lines = [f"decide: {doubt}" for doubt in answer.guess.doubts]
     if answer.read is not None:
         lines += _misfits(answer.read)

@@ -82,7 +82,7 @@ class Column:
 
 @dataclass
 class Evidence:
-    """What columns whose spelling is certain say about the others.
+    """How columns with certain spellings decide the others.
 
     Args:
         decimals: the separators of fractions that are certain.

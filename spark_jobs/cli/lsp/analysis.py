@@ -1,4 +1,4 @@
-"""One state of a pipeline's text: its problems, and what is at a place in it.
+"""One state of a pipeline's text: its problems, and the meaning of each place in it.
 
 Places are character offsets into the text. What cannot be known of a text that does not parse is empty here; whoever
 asks keeps the last state that could be read.
@@ -351,7 +351,7 @@ class Analysis:
             yield node, node.tree.span, node.span
 
     def remedies(self, diagnostic: Diagnostic) -> list[Remedy]:
-        """What a diagnostic proposes to write instead of what it points at."""
+        """The replacements that a diagnostic proposes for its range."""
         if diagnostic.span is None:
             return []
         said = f"{diagnostic.message}\n{diagnostic.help or ''}"

@@ -46,7 +46,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Settings:
-    """Whether a driver stays, and for how long nobody may come until it ends."""
+    """Whether a driver stays warm, and after how long without work it ends."""
 
     keeps: bool = False
     idle_minutes: float = IDLE_MINUTES
@@ -197,7 +197,7 @@ def _pass_on(connection: socket.socket, number: int) -> None:
 
 
 def stop(folder: Path) -> bool:
-    """Ask a driver to end, behind the command that it is running; tells whether it has heard."""
+    """Ask a driver to end after its current command; returns whether it received the request."""
     connection = drivers.connect(folder)
     if connection is None:
         return False

@@ -25,7 +25,7 @@ def status() -> int:
 
 
 def start(idle_minutes: float) -> int:
-    """Start a driver for this environment, which ends when nobody has come for so long."""
+    """Start a driver for this environment; it ends after so long without work."""
     folder = drivers.folder()
     if folder is None:
         return _failed(

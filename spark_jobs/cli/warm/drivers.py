@@ -1,4 +1,4 @@
-"""Where a warm driver listens, and what it is bound to. Standard library only: every start of the command loads it."""
+"""Finds warm drivers: their sockets and environments. Standard library only, because every command loads it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def where() -> Path:
 
 
 def root() -> Path | None:
-    """The same, made if it is missing; None where nobody else could be kept out of it."""
+    """The folder of all drivers, created if missing; None if other users could reach it."""
     folder = where()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -151,7 +151,7 @@ def _files() -> list[int]:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Within, nobody else starts a driver in a folder; False where somebody else does."""
+    """Within, no other process starts a driver in a folder; yields False if one does."""
     with open(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,7 +162,7 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def listen(folder: Path) -> socket.socket:
-    """Listen where clients look; what a driver that was killed left there goes.
+    """Listen where clients look; removes the socket that a killed driver left there.
 
     Raises:
         OSError: it cannot be listened there.
@@ -202,14 +202,14 @@ def is_of_this_user(connection: socket.socket) -> bool:
 
 
 def note(folder: Path, state: State) -> None:
-    """Write what a driver says of itself."""
+    """Write the state of a driver into its folder."""
     beside = folder / f"{_STATE}.new"
     beside.write_text(json.dumps(asdict(state)), encoding="utf-8")
     beside.replace(folder / _STATE)
 
 
 def is_listening(folder: Path, identity: int) -> bool:
-    """Whether the socket in a folder is that of this driver, which has this inode."""
+    """Whether the socket in a folder belongs to this driver, by its inode."""
     try:
         return (folder / _SOCKET).stat().st_ino == identity
     except OSError:
@@ -222,7 +222,7 @@ def identity(folder: Path) -> int:
 
 
 def remove(folder: Path, identity: int) -> None:
-    """Take away what is in the folder of a driver that ends, but its log, and what another driver has put there."""
+    """Remove the files of a driver that ends, except its log and the files of another driver."""
     if is_listening(folder, identity):
         for name in (_SOCKET, _STATE):
             (folder / name).unlink(missing_ok=True)

@@ -72,7 +72,7 @@ def receive_request(connection: socket.socket) -> tuple[Request, list[int]]:
 
 
 def close(descriptors: list[int]) -> None:
-    """Close what came with a request."""
+    """Close the descriptors of a request."""
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -104,7 +104,7 @@ class Sum:
         self.total.absorb(other.total)
 
     def finish(self) -> Any:
-        """The sum."""
+        """The sum; null without values."""
         if not self.total.terms:
             return None
         if self.total.has_floats:
@@ -134,7 +134,7 @@ class Count:
         self.number += other.number
 
     def finish(self) -> int:
-        """The number."""
+        """The number of records, or of values that are not null."""
         return self.number
 
 
@@ -160,7 +160,7 @@ class Avg:
         self.total.absorb(other.total)
 
     def finish(self) -> float | None:
-        """The mean."""
+        """The mean; null without values."""
         return self.total.divided(self.total.terms) if self.total.terms else None
 
 
@@ -259,7 +259,7 @@ class Collect:
         self.items.extend(other.items)
 
     def finish(self) -> list[Any]:
-        """The array."""
+        """The array of the values."""
         return self.items
 
 
@@ -300,7 +300,7 @@ class WeightedAvg:
         self.special = [mine + its for mine, its in zip(self.special, other.special, strict=True)]
 
     def finish(self) -> float | None:
-        """The average."""
+        """The weighted mean; null without values."""
         products, weights = self.special
         if not self.weights and weights == 0.0:
             return None

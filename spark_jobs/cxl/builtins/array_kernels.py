@@ -88,7 +88,7 @@ def by_value(body: Callable[[Any], Any], array: pa.Array, static: types.Type) ->
 
 
 def has_byte(text: pa.Array, wanted: bytes) -> bool:
-    """Whether one of some bytes stands in an array's texts: a search at memory speed, for what is hardly ever there."""
+    """Whether any of some bytes occurs in the texts of an array: a search at memory speed, for rare bytes."""
     import numpy as np
 
     _, offsets, data = text.buffers()

@@ -1,4 +1,4 @@
-"""Conversions: `to_*` fail on what they cannot convert, `try_*` give null."""
+"""Conversions: `to_*` fail on unconvertible values, `try_*` give null."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Converter = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Strict:
-    """A kernel whose unconvertible rows are failures; its mask has them all, and no others."""
+    """A kernel that reports unconvertible rows as failures: its mask has exactly these rows."""
 
     convert: Converter
 
@@ -34,12 +34,12 @@ class Strict:
 
 
 def strict(convert: Converter) -> Any:
-    """A kernel whose unconvertible rows are failures."""
+    """A kernel that reports unconvertible rows as failures."""
     return Strict(convert)
 
 
 def lenient(convert: Converter) -> Any:
-    """A kernel whose unconvertible rows are null."""
+    """A kernel that gives null for unconvertible rows."""
 
     def kernel(pc: Any, *arguments: Any) -> Any:
         converted, bad = convert(pc, *arguments)

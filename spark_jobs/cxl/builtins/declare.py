@@ -99,12 +99,12 @@ class Parameter:
         return self.type is None
 
     def accepts(self, argument: types.Type) -> bool:
-        """Whether an argument of this static type may stand here; what is dynamic is judged at run time."""
+        """Whether an argument of this static type is allowed; dynamic types are checked at run time."""
         return self.type is not None and any(accepts(wanted, argument) for wanted in (self.type, *self.others))
 
 
 def accepts(wanted: types.Type, given: types.Type) -> bool:
-    """Whether a value of the type `given` may stand where `wanted` is declared; null always may."""
+    """Whether a value of the type `given` fits a parameter of the type `wanted`; null always does."""
     if types.Kind.ANY in (wanted.kind, given.kind) or given.kind is types.Kind.NULL or wanted.kind is given.kind:
         return True
     if types.Kind.NUMERIC in (wanted.kind, given.kind):

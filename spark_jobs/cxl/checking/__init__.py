@@ -1,4 +1,4 @@
-"""Syntax trees to typed trees: every name bound, every type known, every mistake told.
+"""Checks syntax trees: binds every name, types every expression, and returns typed trees or findings.
 
 Here: the checker, what it knows of a program's surroundings, and modules that programs use.
 Not here: values of records; nothing is evaluated.

@@ -55,7 +55,7 @@ def method(
     place: Place,
     name_place: Place,
 ) -> typed.Expression:
-    """`receiver.name(arguments)`."""
+    """Check `receiver.name(arguments)`."""
     known = overloads(name)
     if not known:
         return _unknown(session, name, arguments, place, name_place)

@@ -93,7 +93,7 @@ class Statements:
             inlining.use(self.session, statement)
 
     def statement(self, statement: ast.Statement) -> typed.Statement | None:
-        """One statement."""
+        """Check one statement."""
         match statement:
             case ast.Let():
                 return self.let(statement)
@@ -153,7 +153,7 @@ class Statements:
         return typed.Emit(statement.place, slot, statement.name, value)
 
     def emit_meta(self, statement: ast.EmitMeta) -> typed.EmitMeta:
-        """`emit meta`."""
+        """Check `emit meta`."""
         value = self.session.check(statement.value)
         slot = self.environment.new_slot()
         self.environment.write_meta(Binding(statement.key, value.type, statement.name_place, slot))
@@ -166,7 +166,7 @@ class Statements:
         self.session.check(statement.value)
 
     def filter(self, statement: ast.Filter) -> typed.Filter:
-        """`filter`: a nullable Bool will do; a record whose predicate is null is dropped."""
+        """Check `filter`: a nullable Bool is allowed; a record with a null predicate is dropped."""
         with no_aggregates(self.session, PREDICATE_REASON):
             predicate = self.session.check(statement.predicate)
         kind = predicate.type.kind
@@ -219,7 +219,7 @@ class Statements:
 
 
 def system_refusal(statement: ast.EmitSystem) -> tuple[str, str]:
-    """Why a program cannot write a system value, and what can."""
+    """Why a program cannot write a system value, and which construct can."""
     space, key = statement.namespace, statement.keys[-1]
     path = ".".join((space, *statement.keys))
     if space == "meta":

@@ -65,7 +65,7 @@ class Environment:
         return self.slots - 1
 
     def enter(self, *, closed: bool = False) -> None:
-        """Open a block."""
+        """Open a block scope."""
         self.blocks.append(_Block(closed=closed))
 
     def leave(self) -> None:

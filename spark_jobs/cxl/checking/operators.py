@@ -1,4 +1,4 @@
-"""The types of operators, and of expressions whose branches have different types.
+"""Types of operators, and of expressions whose branches have different types.
 
 Operands that can never go together are errors. Int and Float branches meet in Float, others in `any`.
 """
@@ -40,7 +40,7 @@ def widened(value: typed.Expression) -> typed.Expression:
 
 
 def meet(values: Sequence[typed.Expression]) -> tuple[list[typed.Expression], Type]:
-    """Values of which one is chosen, with the type that holds them all: `Any` where they have nothing in common."""
+    """Unify alternative values: returns them with their common type, `Any` if there is none."""
     result = values[0].type
     for value in values[1:]:
         result = types.unify(result, value.type) or types.ANY
@@ -169,7 +169,7 @@ def negate(session: Session, operand: typed.Expression, place: Place) -> typed.E
 
 
 def invert(session: Session, operand: typed.Expression, place: Place) -> typed.Expression:
-    """`not`."""
+    """Check `not`."""
     kind = operand.type.kind
     if kind not in (Kind.BOOL, *_UNKNOWN):
         return session.mistyped(f"cannot apply 'not' to {kind}", place, "write a comparison")

@@ -100,7 +100,7 @@ Partial = Namespace | Qualifier | Dotted | This | Alias | Unknown
 
 
 def complete(session: Session, value: typed.Expression | Partial) -> typed.Expression:
-    """The value, or a complaint about a namespace that stands alone."""
+    """The value of a path; reports a namespace without a member."""
     match value:
         case typed.Expression():
             return windows.completed(session, value)
@@ -243,7 +243,7 @@ def _path_step(session: Session, base: typed.Expression, node: ast.Member) -> ty
 
 
 def method(session: Session, node: ast.Method, base: typed.Expression | Partial) -> typed.Expression | Partial:
-    """`base.name(arguments)`."""
+    """Check `base.name(arguments)`."""
     match base:
         case Namespace(namespace="window", keys=()):
             return windows.call(session, node.name, node.arguments, node.place, node.name_place)
@@ -260,7 +260,7 @@ def method(session: Session, node: ast.Method, base: typed.Expression | Partial)
 
 
 def namespace(session: Session, node: ast.Dollar) -> typed.Expression | Partial:
-    """`$namespace`."""
+    """Check `$namespace`."""
     if node.namespace not in NAMESPACES:
         near = nearest.nearest(node.namespace, NAMESPACES)
         help_text = f"did you mean '${near}'?" if near else "the namespaces are $" + ", $".join(NAMESPACES)

@@ -1,4 +1,4 @@
-"""Checks programs: the typed program is the result, with what was found on the way.
+"""Checks programs: the result is the typed program, with the findings.
 
 Aggregates are taken apart by `aggregates.py`; all others are statements, or one expression.
 """
@@ -28,7 +28,7 @@ _CONSTANTS = {bool: types.BOOL, int: types.INT, float: types.FLOAT, str: types.S
 
 
 def check(tree: ast.Program, scope: Scope, text: str) -> tuple[typed.Program | typed.AggregateProgram, Session]:
-    """The typed program of a tree without syntax errors, and the session with what was found."""
+    """Check a tree without syntax errors; returns the typed program and the session with the findings."""
     session = Session(scope, expressions)
     if scope.mode is Mode.AGGREGATE:
         return aggregates.check(session, tree, text), session

@@ -122,7 +122,7 @@ def of_this(session: Session, name: str, place: Place) -> typed.Expression | Dot
 
 
 def step(session: Session, base: Dotted, name: str, place: Place) -> typed.Expression | Dotted | None:
-    """The next step of a declared name; None where it is a step into the value of what stands before."""
+    """The next step of a declared path; None where it goes into the value of the step before."""
     path = f"{base.path}.{name}"
     if base.qualifier is not None:
         schema = session.scope.inputs[base.qualifier]
@@ -161,7 +161,7 @@ def _declared(session: Session, base: Dotted, wanted: str) -> str:
 
 
 def qualified(session: Session, qualifier: str, found: str, place: Place) -> typed.Expression | Dotted:
-    """`qualifier.field`."""
+    """Check `qualifier.field`."""
     schema = session.scope.inputs[qualifier]
     column = schema.get(found)
     full = f"{qualifier}.{found}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """Where a program stands, which decides what statements it may have."""
+    """The context of a program, which decides which statements are allowed."""
 
     TRANSFORM = "transform"
     AGGREGATE = "aggregate"

@@ -1,4 +1,4 @@
-"""The state of one check: what is in scope, what was found, and what the program turned out to read."""
+"""The state of one check: the scope, the findings, and what the program reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Expressions(Protocol):
 
 @dataclass
 class Session:
-    """One program's check.
+    """The state of one program's check.
 
     Args:
         scope: what the program may name.
@@ -93,11 +93,11 @@ class Session:
 
     @property
     def imports(self) -> dict[str, Module]:
-        """The modules in sight: those of the program, or of the module whose member is being checked."""
+        """The modules in scope: those of the program, or of the module whose member is being checked."""
         return self.module.imports if self.module else self.modules
 
     def adopt(self, findings: Iterable[Finding]) -> None:
-        """Report what was found elsewhere."""
+        """Report findings of another check."""
         for finding in findings:
             if finding not in self._seen:
                 self._seen.add(finding)
@@ -134,7 +134,7 @@ class Session:
         return self.error(Stage.TYPECHECK, message, place, help_text, code, label)
 
     def warn(self, code: Code, message: str, place: Place, help_text: str | None = None) -> None:
-        """Report something suspicious."""
+        """Report a warning at a place."""
         self._add(Finding(Stage.TYPECHECK, message, place, help_text, code, self.text))
 
     def suggest(self, name: str, candidates: Callable[[], Iterable[str]]) -> str | None:

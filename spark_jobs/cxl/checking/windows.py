@@ -28,7 +28,7 @@ def is_positional(name: str) -> bool:
 def call(
     session: Session, name: str, arguments: Sequence[ast.Expression], place: Place, name_place: Place
 ) -> typed.Expression:
-    """`$window.name(arguments)`."""
+    """Check `$window.name(arguments)`."""
     window = session.scope.window
     if window is None and session.scope.is_alone:
         return session.unresolved(
@@ -129,7 +129,7 @@ def _is_column(session: Session, name: str) -> bool:
 
 
 def field(session: Session, base: typed.WindowCall, node: ast.Member) -> typed.Expression:
-    """`$window.lag(1).name`."""
+    """Check the field behind a call, as in `$window.lag(1).name`."""
     return _field_named(session, base, node.name, node.name_place, node.place)
 
 

@@ -64,7 +64,7 @@ ENGLISH = Names(
 
 
 def header(names: Names) -> str:
-    """What stands in front of formats that use these names."""
+    """The prefix of formats that use these names."""
     return f"{_MARK}{json.dumps(astuple(names), ensure_ascii=False)}{_MARK}"
 
 

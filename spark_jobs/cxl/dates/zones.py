@@ -1,4 +1,4 @@
-"""Time zones of texts: what a text with an offset is in the local time of a zone.
+"""Time zones of texts: converts a text with an offset to the local time of a zone.
 
 A DateTime has no zone. A zone travels in front of a date format with all it needs, so that every place that takes a
 format takes it too, and executors need no time zone data: `zoned(zone("Europe/Berlin"), "%Y-%m-%dT%H:%M:%S%z")`.

@@ -1,4 +1,4 @@
-"""What the kernel compiler knows of an expression: whether it is constant or cheap, and what is the same."""
+"""Facts for the kernel compiler: which expressions are constant, cheap, or equal to one another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow kernels of what does not evaluate everything: `if`, `match`, `??`, `and`, `or`.
+"""Arrow kernels that evaluate only some of their operands: `if`, `match`, `??`, `and`, `or`.
 
 A branch that costs little or cannot fail is evaluated on all rows, and its failures on rows that do not take it are
 forgotten. Any other branch is evaluated on the rows that take it alone.
@@ -74,7 +74,7 @@ def _mask(value: Any, count: int) -> pa.Array:
 
 
 def choose(frame: Frame, masks: list[pa.Array], branches: list[Branch], result: pa.DataType) -> Any:
-    """One value per row: of the branch whose mask has it. Masks are disjoint; a row in none of them is null."""
+    """Select one value per row: the branch whose mask is set. Masks are disjoint; a row in none of them is null."""
     whole: list[tuple[pa.Array, Any]] = []
     partial: list[tuple[pa.Array, pa.Array]] = []
     for mask, branch in zip(masks, branches, strict=True):
@@ -159,12 +159,12 @@ def _logical(
 
 
 def conjunction(node: typed.And, compiler: Compiler) -> Evaluate:
-    """`and`, three-valued."""
+    """Three-valued `and`."""
     return _logical(node.left, node.right, compiler, False, pc.and_kleene)
 
 
 def disjunction(node: typed.Or, compiler: Compiler) -> Evaluate:
-    """`or`, three-valued."""
+    """Three-valued `or`."""
     return _logical(node.left, node.right, compiler, True, pc.or_kleene)
 
 

@@ -38,7 +38,7 @@ def obstacle(node: typed.Call) -> str | None:
 
 
 def call(node: typed.Call, compiler: Compiler) -> Evaluate:
-    """The method's evaluation."""
+    """Evaluate a method that takes a function, over the elements of all rows."""
     receiver = node.arguments[0]
     assert isinstance(receiver, typed.Expression)
     items = compiler.compile(receiver)

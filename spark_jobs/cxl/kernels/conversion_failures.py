@@ -34,7 +34,7 @@ _MOST = 16
 
 @dataclass(frozen=True)
 class Conversion:
-    """A conversion of a statement: what it converts, how, and what is said of texts that do not convert."""
+    """A conversion in a statement: its operand, its kernel, and the failure of unconvertible texts."""
 
     argument: Evaluate
     convert: Strict

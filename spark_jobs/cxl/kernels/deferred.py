@@ -28,7 +28,7 @@ class Entry:
 
 
 class Finished:
-    """What became of the deferred rows: failures, and records as columns beside the positions of their input rows."""
+    """The results of the deferred rows: failures, and records as columns with the positions of their input rows."""
 
     def __init__(self, program: typed.Program) -> None:
         self.rows: list[int] = []

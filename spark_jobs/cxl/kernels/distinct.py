@@ -13,7 +13,7 @@ from spark_jobs.cxl.types import Kind
 
 
 def unhashable(keys: list[pa.Array], kinds: list[types.Type]) -> pa.Array | None:
-    """The rows whose key may hold a NaN, an array or a map; the interpreter words the error."""
+    """The rows whose key may hold a NaN, an array or a map; the interpreter makes the error message."""
     bad: pa.Array | None = None
     for array, static in zip(keys, kinds, strict=True):
         if static.kind is Kind.FLOAT:

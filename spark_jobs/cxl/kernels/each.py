@@ -1,4 +1,4 @@
-"""`emit each` on batches: the elements of all rows stand in a child frame, on which the block's statements run once.
+"""`emit each` on batches: the elements of all rows form a child frame, on which the block's statements run once.
 
 A block inside of another one does the same with the elements' frame. What an innermost block makes are records of the
 rows of its frame; behind the block its statements are forgotten, and those that follow run on the rows again.

@@ -37,7 +37,7 @@ _NO_ROWS = pa.nulls(0, pa.int64())
 
 
 class Frame:
-    """Rows in evaluation.
+    """The rows that an expression is evaluated on, with their bad rows.
 
     A frame has `count` rows. A child frame has some rows of its parent (`indices`, ascending or repeating). `bad`
     marks rows whose exact failure or value the interpreter must find; what kernels computed for them means nothing.
@@ -166,7 +166,7 @@ class Frame:
         self.bad = bad if self.bad is None else pc.or_(self.bad, bad)
 
     def collect(self, evaluate: Evaluate) -> tuple[Any, pa.Array | None]:
-        """An evaluation whose bad rows are given back instead of being marked."""
+        """Evaluate an expression and return its bad rows instead of marking them."""
         before, self.bad = self.bad, None
         try:
             value = evaluate(self)
@@ -175,7 +175,7 @@ class Frame:
             self.bad = before
 
     def where(self, mask: pa.Array, evaluate: Evaluate) -> Any:
-        """An evaluation on all rows, of which only those in the mask count: failures elsewhere never happened."""
+        """Evaluate on all rows, but count only failures of rows in the mask."""
         value, bad = self.collect(evaluate)
         if bad is not None:
             self.mark(pc.and_(bad, mask))
@@ -200,7 +200,7 @@ class Frame:
     # ---- shared computations ---------------------------------------------------------------------------------------
 
     def shared(self, key: Hashable, evaluate: Evaluate) -> Any:
-        """A computation that stands in several places: done once, also for the frames of selected rows."""
+        """Evaluate a repeated expression once, also for frames of selected rows."""
         found = self._find(key)
         if found is None:
             found = self._shared[key] = self.collect(evaluate)

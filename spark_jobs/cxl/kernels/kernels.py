@@ -72,7 +72,7 @@ class KernelProgram:
 
 
 class RowProgram:
-    """A program whose blocks have statements that no block may have: the interpreter judges every row."""
+    """A program whose blocks have statements without kernels: the interpreter runs every row."""
 
     def __init__(self, program: typed.Program) -> None:
         self._program = program

@@ -167,7 +167,7 @@ def _floats(side: Any) -> Any:
 
 
 def negate(node: typed.Negate, compiler: Compiler) -> Evaluate:
-    """Unary minus."""
+    """Unary minus; the overflow of an Int marks its row as bad."""
     operand = compiler.compile(node.operand, types.INT)
     if node.type.kind is Kind.FLOAT:
         return lambda frame: pc.negate(operand(frame))

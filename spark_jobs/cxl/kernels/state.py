@@ -81,7 +81,7 @@ class Expansion:
         self._counts: Any = None
 
     def mark(self, frame: Frame, counts: Any, limit: int) -> None:
-        """Mark the rows of which there would be too many records, with so many more for each row of a frame."""
+        """Mark the rows that would give too many records, with the number of further records of each row of a frame."""
         positions = frame.positions().to_numpy()
         frame.mark(pa.array((self._with(positions, counts) > limit)[positions]))
 
@@ -134,7 +134,7 @@ def _mask(one: EmittedRecords, name: str) -> pa.Array:
 
 
 class State:
-    """A batch on its way through a program: the rows still alive, what they emitted, and what became of the others."""
+    """The state of a batch within a program: the remaining rows, their emits, and the results of the others."""
 
     def __init__(self, frame: Frame, deferred: Deferred, expansion: Expansion | None = None) -> None:
         self.frame = frame
@@ -148,7 +148,7 @@ class State:
         self.duplicates = 0
 
     def of_children(self, frame: Frame, indices: pa.Array) -> State:
-        """The state of a frame whose rows stand for these rows: they have emitted the same so far."""
+        """The state of a child frame, whose rows inherit the emits of these rows."""
         state = State(frame, self.deferred, self.expansion)
         state.emits = {name: (array.take(indices), static) for name, (array, static) in self.emits.items()}
         state.metas = {key: (array.take(indices), static) for key, (array, static) in self.metas.items()}

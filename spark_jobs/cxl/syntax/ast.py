@@ -1,4 +1,4 @@
-"""The syntax tree: what a program says, before any name is bound.
+"""The syntax tree of a program, before any name is bound.
 
 Nodes are frozen and compare by meaning: places, depths and the spelling of literals do not count, so that
 `parse(format(program)) == parse(program)` is a fair test of the formatter. Places are character offsets into the
@@ -279,7 +279,7 @@ class Fn(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Evaluate(Statement):
-    """An expression that stands alone."""
+    """A bare expression as a statement."""
 
     value: Expression
 

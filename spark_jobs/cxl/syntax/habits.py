@@ -34,7 +34,7 @@ _REMARK = re.compile(r"#(?!\d{4}-\d\d-\d\d#)[^\n]*")
 
 @dataclass(frozen=True)
 class Found:
-    """A form of another language: what is wrong, where, and how CXL writes it."""
+    """A form of another language: the message, its place, and how CXL writes it."""
 
     message: str
     place: Place
@@ -255,7 +255,7 @@ _HABITS = (
 
 
 def masked(text: str) -> str:
-    """The text with blanks in the place of what stands in strings and comments."""
+    """The text with strings and comments replaced by blanks of the same length."""
     text = _STRING.sub(lambda found: found[0][0] + " " * (len(found[0]) - 2) + found[0][0], text)
     return _REMARK.sub(lambda found: " " * len(found[0]), text)
 

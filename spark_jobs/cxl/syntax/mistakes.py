@@ -141,7 +141,7 @@ def _colon(text: str, position: int, inside: str) -> str:
 def unexpected(
     text: str, token: Token, previous: Token | None, accepted: set[str], brackets: Sequence[Token]
 ) -> Mistake:
-    """A token that cannot stand where it is.
+    """The problem for a token that is not allowed at its place.
 
     Args:
         text: the program.

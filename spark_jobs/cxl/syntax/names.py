@@ -17,7 +17,7 @@ def written(name: str) -> str:
 
 
 def member(name: str) -> str:
-    """A name behind a dot, where no word is reserved."""
+    """A name after a dot, where no word is reserved."""
     return name if _PLAIN.fullmatch(name) else in_backticks(name)
 
 
@@ -32,5 +32,5 @@ def in_backticks(name: str) -> str:
 
 
 def read(token: str) -> str:
-    """The name that a token stands for."""
+    """The name of a token, without its backticks."""
     return token[1:-1].replace("``", "`") if token[:1] == "`" else str(token)

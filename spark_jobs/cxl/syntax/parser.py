@@ -73,7 +73,7 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """Parse a program."""
+    """Parse a program into a syntax tree, or into its problems."""
     return _Driver(text, "program").run()
 
 
@@ -415,7 +415,7 @@ def _is_date(literal: str) -> bool:
 
 
 def in_a_row(statements: Sequence[ast.Statement], text: str) -> Iterator[ast.Evaluate]:
-    """Values that stand on one line behind a statement, as in `emit a = b c`: hardly anybody means two statements.
+    """Find values that follow a statement on its line, as in `emit a = b c`: hardly anybody means two statements.
 
     On a line of its own a value is a statement that does nothing, of which the checker warns.
     """

@@ -45,7 +45,7 @@ def groups_of(facts: Facts) -> list[FailureGroup]:
 
 
 def first(some: Collection[FailureGroup], plan: CorrelationPlan, sources: Sequence[str]) -> set[int]:
-    """The nodes whose failures wait for no others, of some failures of records and of rows.
+    """The nodes whose failures depend on no others, among nodes with failing records and rows.
 
     Args:
         some: these.

@@ -1,4 +1,4 @@
-"""Facts: what the tasks of a pass find out about failing records, rows of aggregates and groups.
+"""Facts that the tasks of a pass report about failing records, rows of aggregates and groups.
 
 A task writes its facts to a file (`FactWriter`). The driver reads the files of all tasks a portion at a time (`Facts`),
 again for each question that it asks, so it holds none of them where there are many.
@@ -153,7 +153,7 @@ class Facts:
         return self.where("node", "kind", are=are)
 
     def lacking_keys(self, *, lacking: bool = True) -> Facts:
-        """The failures of records, and of rows, whose key was not at hand; `lacking=False`: the others."""
+        """The failures of records and of rows without a known key; with `lacking=False` the others."""
         return self.where("lacks_key", are=lambda portion: lacks_key(portion) == lacking)
 
     def each(self, change: Callable[[pa.Table], pa.Table]) -> Facts:
@@ -171,7 +171,7 @@ class Facts:
 
 
 def lacks_key(facts: pa.Table) -> np.ndarray:
-    """Which facts are failures whose key was not at hand."""
+    """The facts that are failures without a known key, as a mask."""
     found: np.ndarray = facts.column("lacks_key").to_numpy() != 0
     return found
 

@@ -92,7 +92,7 @@ class Names:
 
 
 def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
-    """The groups that facts reject, each with what comes first in the order of records."""
+    """The rejected groups, each with its first failure in record order."""
     of_groups = found.where("group", are=lambda portion: portion.column("group").to_numpy() != identity.NO_GROUP)
     reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
     firsts = ordered.merged(ordered.runs(folder, of_groups.portions(*_FIRST), reduce), ["group"], reduce)
@@ -124,12 +124,12 @@ def _displayed(first: pa.Table, names: Names) -> pa.Table:
 
 
 def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
-    """Rejected groups, each once, with what is said first of it."""
+    """Merge rejected groups: each once, with its first failure."""
     return ordered.united(folder, REJECTED, tables, ["group"])
 
 
 def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
-    """Pairs that are known and those of two columns of facts, each once; what is of no group is none."""
+    """Merge pairs with those of two columns of facts, each once; pairs without a group are left out."""
 
     def of(portion: pa.Table) -> pa.Table:
         some = portion.rename_columns(PAIRS.names).cast(PAIRS)

@@ -52,7 +52,7 @@ class GroupKeys:
         return found.values()
 
     def of_sources(self, key: GroupKey, batch: Batch, *, joined: bool = True) -> list[tuple[str, np.ndarray]]:
-        """The rows that are of a key's groups, source by source; `joined`: those by what was joined as well."""
+        """The rows of a key's groups, source by source; with `joined`, also the rows of joined records."""
         aggregated = identity.aggregated(batch)
         is_record = aggregated == NO_ROW
         match key.origin:

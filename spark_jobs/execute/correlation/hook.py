@@ -43,10 +43,10 @@ _COMMIT, _OF_GROUP, _COLLATERAL = "correlation_commit", 1 << 29, 1 << 30
 
 
 class TaskHook(CorrelationHook):
-    """What a task asks of correlation. This one is that of pipelines without keys."""
+    """The correlation of a task. This class is for pipelines without keys, and does nothing."""
 
     def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
-        """The sources whose entries the task files (None: all), and how many of the others it names."""
+        """The sources whose entries the task writes (None: all), and how many of the others it names in the log."""
         return run.filed, run.named
 
     def failed(
@@ -68,11 +68,11 @@ class TaskHook(CorrelationHook):
         return entries
 
     def about(self, batch: Batch, row: int) -> dict[str, Any]:
-        """What a log line says of a row, so that it can be told in which passes it holds."""
+        """The identity of a row for a log line, so that lines of abandoned passes can be dropped."""
         return {}
 
     def close(self, report: TaskReport, shares: int) -> None:
-        """Write what was found, and report the files; a group is too large where one of some shares of it is.
+        """Write the facts and report their files; a group is too large if one of some of its parts is.
 
         Raises:
             OSError: that cannot be done.
@@ -120,7 +120,7 @@ class CorrelatedTask(TaskHook):
     # ------------------------------------------------------------------------------------------------------------------
 
     def excluded(self, source: str, batch: Batch) -> np.ndarray | None:
-        """Which records count as never read; a search that ends at sources takes what it wants of them, and no more."""
+        """The records that count as never read; a search that ends at sources takes only the records that it needs."""
         places = _places(batch)
         if self._state.goal.ends_at_sources:
             self._search(source, self._keys.all_texts(source, batch), places)
@@ -236,7 +236,7 @@ class CorrelatedTask(TaskHook):
     # ------------------------------------------------------------------------------------------------------------------
 
     def withheld(self, output: Operator, batch: Batch) -> np.ndarray | None:
-        """The rows that failed elsewhere, and those whose group is rejected, which become dead letters."""
+        """The rows that failed elsewhere, and the rows of rejected groups, which become dead letters."""
         have_failed = _rows_among(batch, self._state.failed_rows)
         if have_failed is None:
             return self._rejected_rows(output, batch)

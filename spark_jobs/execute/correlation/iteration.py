@@ -1,4 +1,4 @@
-"""The iteration of a run with correlation keys: which pass comes next, and what it starts from.
+"""The iteration of a run with correlation keys: it decides the next pass and the state that it starts from.
 
 `Iteration.state.goal` says what the next pass is for. `Iteration.take` gives what that pass found to the handler of its
 goal, which says which goal comes next. The states and transitions are drawn in the docstring of the package.
@@ -91,7 +91,7 @@ class _Failures:
 
 @dataclass
 class Iteration:
-    """The passes of a run with correlation keys, and what they have found so far.
+    """The state machine of a run with correlation keys: its passes, and their findings so far.
 
     Args:
         run: what is the same for all passes.

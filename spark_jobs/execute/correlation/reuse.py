@@ -1,4 +1,4 @@
-"""Tasks whose work still stands in the next pass: none of their records is excluded, or of a rejected group.
+"""Tasks whose results stay valid in the next pass: they have no excluded record and no record of a rejected group.
 
 That is so where a plan is a single job without exchanges, because no record depends on the records of other tasks. A
 task notes the groups of the records that it reads: a bit for each bucket of keys, in a file. Several groups share a

@@ -58,7 +58,7 @@ class Goal(StrEnum):
 
     @property
     def ends_at_sources(self) -> bool:
-        """Whether sources alone know what is searched for, so that no record goes on."""
+        """Whether sources alone can answer the search, so that no record goes on."""
         return self in (Goal.RECORD_KEYS, Goal.FIRST_RECORDS)
 
 

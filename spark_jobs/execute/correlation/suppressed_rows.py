@@ -28,7 +28,7 @@ _GROUPS = pa.schema([("aggregated", pa.int64()), ("group", pa.uint64())])
 
 @dataclass
 class SuppressedRows:
-    """The rows that count as never made, and what is known of rows.
+    """The rows of aggregates that count as never made, and the known facts about rows.
 
     Args:
         folder: for tables that are long.
@@ -56,7 +56,7 @@ class SuppressedRows:
         self.are_outdated = False
 
     def lacking_groups(self, found: Facts) -> np.ndarray:
-        """The rows that failed where their keys were not at hand, and whose groups are not known yet."""
+        """The rows that failed without a known key, and whose groups are still unknown."""
         lacking = found.where("lacks_key", "aggregated", are=_are_rows_without_key)
         return ascending.without(findings.aggregated(lacking, self.folder), self._known)
 
@@ -67,7 +67,7 @@ class SuppressedRows:
         self._groups = ordered.once(self.folder, _GROUPS, found, _GROUPS.names, before=self._groups)
 
     def with_groups(self, failures: Facts) -> Facts:
-        """Failures; those of rows whose keys were not at hand come with the groups that were found for them."""
+        """The failures; rows that failed without a known key get the groups that were found for them."""
         mine = failures.where("lacks_key", "aggregated", are=_are_rows_without_key)
         if not mine.any():
             return failures

@@ -1,4 +1,4 @@
-"""Facts that a task finds: rows that fail, the groups that they reject, and what a search is for."""
+"""Collects the facts of a task: failing rows, the groups that they reject, and the results of a search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL_SOURCES = ""
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of which facts are to be noted.
+    """Rows that facts are to be noted about.
 
     Args:
         node: where they were found.
@@ -91,7 +91,7 @@ class TaskFacts:
         bucket: np.ndarray | int = NO_BUCKET,
         lacks_key: np.ndarray | bool = False,
     ) -> None:
-        """Note some of the rows, by number; what is said of them is named as in `FACTS`, one value for all or for each.
+        """Note facts about some rows by number; fields are named as in `FACTS`, with one value for all or for each.
 
         Raises:
             OSError: facts cannot be written.

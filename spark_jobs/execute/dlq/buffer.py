@@ -76,7 +76,7 @@ class ReasonKey:
 
 @dataclass(frozen=True)
 class Site:
-    """Where records fail: the stage of each reason, the node's number, the rule that was broken, what is secret."""
+    """A place where records fail: the stage of each reason, the node's number, the broken rule, secret columns."""
 
     stages: Sequence[str]
     number: int
@@ -105,7 +105,7 @@ class GroupColumns:
 
 @dataclass(frozen=True)
 class DlqEntries:
-    """Failing rows with what is known of their records.
+    """Failing rows with the facts about their records.
 
     Args:
         failing: why.
@@ -152,7 +152,7 @@ class DlqBuffer:
         self.reasons = Reasons()
 
     def add(self, entries: DlqEntries, site: Site) -> None:
-        """Note failing rows."""
+        """Add failing rows."""
         failing, places = entries.failing, entries.places
         numbers = np.array(
             [
@@ -193,7 +193,7 @@ class DlqBuffer:
         self.reasons.note(columns, reason, list(self._whys))
 
     def take(self, table: pa.Table, whys: Sequence[ReasonKey]) -> None:
-        """Note entries that were gathered before, whose reasons are counted by `whys`."""
+        """Add entries that were collected before, with the counts of their reasons in `whys`."""
         numbers = np.array([self._whys.setdefault(why, len(self._whys)) for why in whys], dtype=np.int32)
         reason = numbers[table.column("reason").to_numpy()]
         table = table.set_column(table.schema.get_field_index("reason"), SCHEMA.field("reason"), pa.array(reason))
@@ -215,7 +215,7 @@ class DlqBuffer:
                 self.dropped.cut(self._named)
 
     def write(self) -> None:
-        """Write what is still held."""
+        """Write the buffered entries to the file."""
         self.kept.close()
         self.dropped.close()
 
@@ -272,7 +272,7 @@ class Runs:
         self._last: sorted_runs.Key | None = None
 
     def add(self, table: pa.Table) -> None:
-        """Take entries."""
+        """Add entries to the file of sorted runs."""
         self._tables.append(table)
         self._held += table.nbytes
         if self._held > self._limit or len(self._tables) >= self._tuning.dlq_tables:
@@ -284,7 +284,7 @@ class Runs:
             self._tables = [in_order(pa.concat_tables(self._tables)).slice(0, count)]
 
     def close(self) -> None:
-        """Write the rest, and what the file has."""
+        """Write the rest, and the index of the file."""
         self._flush()
         if self._file is not None:
             self._file.close()
@@ -347,7 +347,7 @@ def _of_sources(source: pa.Array | pa.ChunkedArray, group: pa.Array | pa.Chunked
 
 
 def count(keys: Rows, counts: dict[int, int]) -> None:
-    """Count numbers, beside those that were counted before."""
+    """Add the counts of numbers to earlier counts."""
     for entry in pc.value_counts(pa.array(keys)).to_pylist():
         counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
 

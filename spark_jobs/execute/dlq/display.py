@@ -87,7 +87,7 @@ class Shown:
 
     @property
     def values(self) -> pa.Array:
-        """The offending values; what is rejected with its group has none, for nothing is wrong with it."""
+        """The offending values; null for records that were only rejected with their group."""
         is_good = pa.array([why.category in (Category.CORRELATED, Category.GROUP_SIZE) for why in self._whys])
         return pc.if_else(is_good.take(self._reason), None, single(self._part.column("value")))
 

@@ -45,7 +45,7 @@ def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], 
 
 
 def first(entries: DlqEntries, site: Site, data: pa.RecordBatch | None) -> FirstFailure:
-    """The first of some failing records; `data` is what the node got, where that is at hand."""
+    """The first of some failing records; `data` is the input of the node, where it is at hand."""
     at = np.zeros(len(entries.failing), dtype=np.int64) if entries.causes is None else entries.causes[-1].to_numpy()
     number = int(np.lexsort((at, *(column.to_numpy() for column in reversed(entries.places))))[0])
     source, split, row = (column[number].as_py() for column in entries.places)
@@ -63,7 +63,7 @@ def first(entries: DlqEntries, site: Site, data: pa.RecordBatch | None) -> First
 def at_hand(
     data: pa.RecordBatch | pa.Table, row: int, guard: guarded.Guard = guarded.OPEN
 ) -> list[tuple[str, str | None]]:
-    """A record of a batch as messages show it: without credentials, and without what the engine has beside its columns.
+    """A record of a batch as messages show it: without credentials and without engine columns.
 
     So is what is undeclared and null: batches have the undeclared columns of those records that are in them.
     """

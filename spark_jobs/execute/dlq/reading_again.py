@@ -40,7 +40,7 @@ _CONTAINERS = (Kind.MAP, Kind.ARRAY)
 
 @dataclass
 class Files:
-    """What a source reads instead of its files, and which record stands where.
+    """The files that a source reads instead of its own in a replay, with the record of each line.
 
     `origins` has those of the records by file and row, as dead letters of the replay name them.
     """

@@ -40,7 +40,7 @@ _OTHERS = ("", "", "")
 
 @dataclass
 class Reason:
-    """Some dead letters with one reason, and the first of them: its place, its value, and what is said of it."""
+    """Dead letters with one reason: their number, and the place, value and detail of the first."""
 
     stage: str
     category: str
@@ -60,7 +60,7 @@ class Reason:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where its example stands in the order of records; what begins with none comes last."""
+        """The place of its example in record order; a reason without a record comes last."""
         return (self.split, self.row) if self.split >= 0 else (1 << 31, self.row)
 
 

@@ -1,4 +1,4 @@
-"""Reads records again for dead letters whose record was not at hand: those that failed behind an exchange."""
+"""Reads records again for dead letters without a record at hand: those that failed downstream of an exchange."""
 
 from __future__ import annotations
 

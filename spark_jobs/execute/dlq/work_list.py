@@ -1,4 +1,4 @@
-"""A dead-letter file as a work list: what is still to do, and a ledger beside it of what was done.
+"""A dead-letter file as a work list: the entries that are left, and a ledger of those that are done.
 
 The file holds the entries that are left. People mend its cells; replaying and discarding take entries out of it. Each
 entry that leaves is a line of the ledger, so nothing is lost, and a saved older copy of the file does nothing twice.
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def detail(self) -> str:
-        """What was wrong."""
+        """The error detail of the entry."""
         return self._of("error_detail")
 
     @property
@@ -125,7 +125,7 @@ class Entry:
 
     @property
     def origin(self) -> tuple[str, str, str]:
-        """What tells the record from all others."""
+        """The identity of its record: source, file and row; without a row, the entry's own id."""
         return (self.source, self.file, self.row) if self.row else (self.source, self.file, self.id)
 
     @property
@@ -157,7 +157,7 @@ class EntryFilter:
 
 @dataclass
 class WorkList:
-    """The entries of a file that are left, and how often which event stands in its ledger."""
+    """The entries of a file that are left, and the number of each event in its ledger."""
 
     path: FilePath
     names: list[str]
@@ -170,7 +170,7 @@ class WorkList:
 
     @property
     def ledger(self) -> FilePath:
-        """The file of what was done."""
+        """The path of the ledger."""
         return ledger_of(self.path)
 
     def drivers(self) -> dict[str, Entry]:

@@ -1,4 +1,4 @@
-"""What each split told when it was read, a few bytes for each: there may be a million."""
+"""The measures of splits: a few bytes for each split, because there may be a million."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class ByNumber(Mapping[int, int]):
 
 
 class Measures:
-    """What splits told, one column for each field of `Measure`."""
+    """The measures of splits, one column for each field of `Measure`."""
 
     def __init__(self) -> None:
         self._columns = {field.name: ByNumber() for field in fields(Measure) if field.name != "number"}
 
     def add(self, measure: Measure) -> None:
-        """Note what a split told; what it told before counts no more."""
+        """Add the measure of a split; it replaces an earlier one."""
         for name, column in self._columns.items():
             column[measure.number] = getattr(measure, name)
 

@@ -153,7 +153,7 @@ def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | Non
 
 
 def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
-    """The outcome of an attempt that had nothing to do: the metrics file is that of the attempt which did it.
+    """The outcome of an attempt that had nothing to do: the metrics file is the one of the attempt that did the work.
 
     Where that died before it could write one, this attempt writes what the record says.
     """
@@ -166,7 +166,7 @@ def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcom
 def outcome(
     run: Facts, finished: datetime, exit_code: ExitCode, error: result.RunError | None = None, path: str | None = None
 ) -> Outcome:
-    """How a run ended, or will have ended; `path` is that of its metrics file."""
+    """The outcome of a run that has ended or is about to; `path` is its metrics file."""
     return _outcome(run, _summary(run, finished), exit_code, error, path)
 
 

@@ -52,7 +52,7 @@ class Once:
 
     @classmethod
     def asked(cls, names: tuple[str, str], plan: plans.Plan, wanted: Targets) -> Once:
-        """What `--once` asks for; the record is beside the first output whose folder is known before the inputs are."""
+        """The `Once` of a run; its record is beside the first output whose folder is known before the inputs."""
         who, what = names
         digest = hashlib.sha256(who.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         return cls(who, what, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))

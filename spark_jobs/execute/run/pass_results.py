@@ -40,7 +40,7 @@ class MaterializedInputs:
 
 @dataclass(frozen=True)
 class ReusableJob:
-    """A job of an earlier pass whose records pass through on their own, to be written down for later jobs.
+    """A job of an earlier pass that can be reused: each record passes alone, and is materialized for later jobs.
 
     It would do the same again, unless more records of its sources are excluded.
 
@@ -70,7 +70,7 @@ class ReusableTasks:
 
 @dataclass(frozen=True)
 class MergedReports:
-    """The reports of a job of which some tasks were run again, by number.
+    """The reports of a job, some of whose tasks ran again, by task number.
 
     Args:
         again: theirs.
@@ -88,7 +88,7 @@ class MergedReports:
 
 @dataclass
 class PassResults:
-    """What the jobs of a pass have produced so far: counts and file names, never records.
+    """The products of a pass.
 
     Args:
         inputs: what was read; with exact borders where splits turned out to be cut wrongly.
@@ -168,7 +168,7 @@ class PassResults:
             counters.records_out -= more
 
     def written(self, need: Need) -> list[Part]:
-        """The parts of what a later job needs, in record order.
+        """The materialized parts of a need, in record order.
 
         What a node has counted by now that looks records up is kept; one that sets values is counted where it does.
         """
@@ -177,11 +177,11 @@ class PassResults:
         return self.parts_of(need)
 
     def parts_of(self, op: str | Need) -> list[Part]:
-        """The parts of an output, or of what a later job needs, in record order."""
+        """The parts of an output or of a need, in record order."""
         return _ordered(self.parts.get(op, ()))
 
     def take(self, output: str) -> list[Part]:
-        """The parts of an output, in record order: they are put together now, and nobody asks for them again."""
+        """Remove and return the parts of an output, in record order, to be assembled."""
         return _ordered(self.parts.pop(output, ()))
 
     @property

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pass:
-    """A pass over the jobs of a plan: what it starts from. What it produces is in `PassResults`, and nowhere else.
+    """A pass over the jobs of a plan, from a known state. Its products are in `PassResults`, and nowhere else.
 
     Args:
         plan: the plan.
@@ -81,7 +81,7 @@ class Pass:
         return products.inputs, products.measures
 
     def over(self, spark: SparkSession, products: PassResults, clock: Stopwatch) -> None:
-        """Run all jobs, in order; each gets what earlier ones wrote down. `products` has what there is so far.
+        """Run all jobs in order; each gets what earlier ones materialized. `products` collects their results.
 
         It ends early where it is of no use.
         """
@@ -144,9 +144,10 @@ class Pass:
 
     def _is_alone(self, job: fragments.Job, jobs: Sequence[fragments.Job]) -> bool:
         """Whether a job makes all outputs, of records that it reads itself and that do not depend on one another."""
-        if self.run.correlation is None or self.state.goal.is_search or job.number != jobs[-1].number:
+        nodes = self.run.node_correlations
+        if not nodes or self.state.goal.is_search or job.number != jobs[-1].number:
             return False
-        outputs = [self.run.correlation.nodes[name] for name in self.plan.outputs]
+        outputs = [nodes[name] for name in self.plan.outputs]
         # What was joined to a row may be of a group of which the task has read no record.
         is_own = all(key.origin is KeyOrigin.RECORD for each in outputs for key in each.keys)
         is_whole = job.stages == 1 and not job.readers and is_own
@@ -170,14 +171,15 @@ class Pass:
     @property
     def _silent(self) -> set[str]:
         """The aggregates that only find which of their records are retracted, while these are searched for."""
-        nodes = self.run.correlation.nodes if self.run.correlation is not None else {}
-        return {name for name, each in nodes.items() if each.mixes and not each.feeds_mixed}
+        nodes = self.run.node_correlations.items()
+        return {name for name, each in nodes if each.mixes and not each.feeds_mixed}
 
     def _unwanted(self) -> set[str]:
         """The nodes at which the pass has nothing to find."""
         run = self.run
-        if self.state.goal is Goal.RETRACTED_RECORDS and run.correlation is not None:
-            return {name for name, each in run.correlation.nodes.items() if not each.mixes and not each.feeds_mixed}
+        if self.state.goal is Goal.RETRACTED_RECORDS:
+            nodes = run.node_correlations.items()
+            return {name for name, each in nodes if not each.mixes and not each.feeds_mixed}
         if self.state.is_intermediate and not self.state.goal.is_search:
             outputs = self.plan.outputs.items()
             return {name for name, step in outputs if shape.takes_all(step, run.widened[name], run.widened_type)}

@@ -1,4 +1,4 @@
-"""Progress of a run: what it does, how much of the whole is done, how fast, and how long the rest will take.
+"""The progress of a run: its phase, the share that is done, the speed, and the remaining time.
 
 At a terminal it is one line, which is written over and gone in the end. Elsewhere it is a line of the log every so
 often, for runs that take long.

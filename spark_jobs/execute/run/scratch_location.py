@@ -1,4 +1,4 @@
-"""Where the scratch location of a run is: what `storage.scratch` says, else beside what the run publishes."""
+"""Chooses the scratch location of a run: `storage.scratch`, else a folder or prefix beside its outputs."""
 
 from __future__ import annotations
 

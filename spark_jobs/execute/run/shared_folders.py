@@ -1,4 +1,4 @@
-"""Local paths on a cluster are looked for by executors before any data is read: a missing mount is told at once.
+"""Executors look for local paths before any data is read, so a missing mount is reported at once.
 
 The run's folders have its execution id in their names, so a folder of another machine is none of them.
 """

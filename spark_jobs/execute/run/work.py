@@ -1,4 +1,4 @@
-"""The passes of a run, one after another: what has to be known first is measured, then its jobs run."""
+"""The passes of a run, one after another: measuring passes first, then its jobs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TaskFolders:
 
 
 def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: TaskFolders) -> spec.RunSpec:
-    """What all tasks of a run are told."""
+    """The specification that all tasks of a run share."""
     errors = plan.errors
     filed = _filed(plan, options, found)
     return spec.RunSpec(
@@ -102,7 +102,7 @@ def branches(plan: plans.Plan) -> tuple[str, ...]:
 
 
 def run_values(plan: plans.Plan, identity: Identity) -> dict[str, Any]:
-    """The run-wide values behind `$...` that are known before it reads anything."""
+    """The run-wide values of `$...` members that are known before anything is read."""
     started = identity.started.replace(tzinfo=None, microsecond=0)
     return {
         **plan.variables,
@@ -117,7 +117,7 @@ def run_values(plan: plans.Plan, identity: Identity) -> dict[str, Any]:
 
 @dataclass
 class Work:
-    """Runs the passes of a plan; `products` is what came of them so far, which a failure can report.
+    """Runs the passes of a plan; `products` has their results so far, so that a failed run can report them.
 
     Args:
         wanted: the pass over all records.

@@ -19,7 +19,7 @@ SWITCH = "spark.authenticate"
 
 
 def warn(master: str, known: Mapping[str, str]) -> None:
-    """Tell of a cluster whose ports answer everybody, unless its user has said that this is meant.
+    """Warn of a cluster whose ports accept everybody, unless the user has allowed it.
 
     Args:
         master: Spark's master.

@@ -1,4 +1,4 @@
-"""Sessions of Spark Connect: an address, how long an endpoint that is away is waited for, and what it says instead."""
+"""Sessions of Spark Connect: the address, the wait for an endpoint that does not answer, and its errors."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether the endpoint, or what it knew of the session, has gone."""
+    """Whether the endpoint or its state of the session is gone."""
     return status(error) == "UNAVAILABLE" or _SESSION_LOST.search(str(error)) is not None
 
 

@@ -81,7 +81,7 @@ class Patience:
 
 @contextmanager
 def watched(spark: SparkSession) -> Iterator[Callable[[], None]]:
-    """Within, calling what this gives ends a run whose tasks find no executor."""
+    """Within, calling the yielded function ends a run whose tasks find no executor."""
     if connect.is_session(spark):
         yield from _on_server(spark)
     elif spark.sparkContext.master.startswith("local"):

@@ -32,7 +32,7 @@ def is_given_up(text: str) -> bool:
 
 
 def addresses(master: str) -> list[tuple[str, int]]:
-    """The hosts and ports of a standalone master and of those that stand in for it; none for other masters.
+    """The hosts and ports of a standalone master and its standbys; none for other masters.
 
     Raises:
         RunFailed: it is none that Spark could reach.

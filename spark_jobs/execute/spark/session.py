@@ -53,7 +53,7 @@ _EMBEDDED = {
 
 
 class SessionError(Exception):
-    """A session cannot be had: what is missing, and what to do.
+    """A session cannot be opened: the reason, and what to do.
 
     Nothing is as transient as an endpoint that is away; a machine without Java stays one.
     """
@@ -119,7 +119,7 @@ def _active(threads: int | None) -> SparkSession | None:
 
 
 def is_lost() -> bool:
-    """Whether a session of this process can serve no run any more: its JVM has ended, or what it shuffles has gone."""
+    """Whether a session of this process is unusable: its JVM has ended, or its shuffle files are gone."""
     return any(not each.is_running for each in launch.STARTED) or not all(map(os.path.isdir, _shuffle_folders))
 
 
@@ -297,7 +297,7 @@ def is_local(spark: SparkSession) -> bool:
 
 
 def local_dir(options: RunOptions, spill_root: str) -> str:
-    """Where Spark keeps what it shuffles, as messages name it: `storage.spill.dir` counts where it is embedded."""
+    """The folder of Spark's shuffle files, for messages: `storage.spill.dir` applies if Spark is embedded."""
     if options.remote or launch.is_submitted() or not _is_local(options):
         return "a folder of spark.local.dir"
     return options.spark_conf.get("spark.local.dir", spill_root)

@@ -38,7 +38,7 @@ def is_shipped() -> bool:
 
 
 def settings(master: str, known: Mapping[str, str]) -> dict[str, str]:
-    """What the application's settings get beside those that are known; what a user has set stays.
+    """The settings of an application that ship the engine, added to known ones; the user's settings stay.
 
     Args:
         master: Spark's master.

@@ -1,4 +1,4 @@
-"""Spreads work over Spark: one task for each of some items, and what they answer in the order of the items.
+"""Distributes work over Spark: one task per item, with the answers in the order of the items.
 
 A function travels by its name and items travel pickled, so both have to be at home in a module of the engine. What
 comes back to the driver is small: where the answer is data, it goes to a file, and the answer says to which.

@@ -31,7 +31,7 @@ _AHEAD = (
 
 
 def without_zip(path: list[str]) -> list[str]:
-    """A module search path without the `pyspark.zip` of an installation whose folder is on the path as well."""
+    """A module search path without an installation's `pyspark.zip` if its folder is on the path as well."""
     folders = {os.path.realpath(entry) for entry in path}
     return [entry for entry in path if not (entry.endswith("pyspark.zip") and _site(entry) in folders)]
 
@@ -50,7 +50,7 @@ def ahead() -> list[str]:
 
 
 def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """A worker that says nothing when its JVM has gone: the driver tells people why the run has ended."""
+    """Make a worker silent after its JVM has gone: the driver reports why the run has ended."""
 
     def serve(connection: socket.socket, authenticated: bool) -> int:
         try:
@@ -62,7 +62,7 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
 
 
 def main() -> None:
-    """Be what workers are forked from, or stand in for the process that has been waiting to be it."""
+    """Run as the process that workers are forked from, or hand over to the one that is waiting already."""
     if sys.argv[1:2] == [prefork.ARGUMENT]:
         _import_ahead()
         if not prefork.take_over(int(sys.argv[2])):

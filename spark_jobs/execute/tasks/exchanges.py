@@ -1,4 +1,4 @@
-"""The exchanges of a task: rows, messages and counts on their way to later stages, and what came from earlier ones."""
+"""The exchanges of a task: rows, messages and counts for later stages, and messages from earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a task: parts of outputs, what it materializes for later jobs, and what earlier jobs materialized."""
+"""The files of a task: parts of outputs, records materialized for later jobs, and those of earlier jobs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TaskFiles:
         return file
 
     def materialize(self, need: Need, merge_path: tuple[int, ...], schema: pa.Schema) -> Any:
-        """A new file of what a later job needs."""
+        """Open a new file for the records of a need."""
         file = self._opened(
             self._spec.run.scratch.folder, str(need), need.node, lambda path: materialized.Writer(path, schema)
         )
@@ -82,7 +82,7 @@ class TaskFiles:
         return materialized.records(self._spec.materialized[rows], start, end)
 
     def node_of(self, path: str, other: str) -> str:
-        """The node whose file a path is; `other` if it is none of this task's."""
+        """The node that a file of this task belongs to; `other` for any other path."""
         return self._nodes.get(path, other)
 
     def is_ours(self, path: str) -> bool:
@@ -90,7 +90,7 @@ class TaskFiles:
         return path in self._nodes
 
     def close(self) -> tuple[list[report.Part], list[OSError]]:
-        """Close all files; gives them with their sizes, and what the system refused."""
+        """Close all files; returns their parts with sizes, and the errors of the system."""
         problems = []
         for part, file in self._parts:
             part.records = file.records

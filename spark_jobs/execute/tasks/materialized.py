@@ -49,7 +49,7 @@ class Writer:
         self._partitions.append(partition)
 
     def close(self) -> None:
-        """Write the list."""
+        """Write the index of the batches."""
         listed = {_ROWS: json.dumps(self._rows), _PARTITIONS: json.dumps(self._partitions)}
         self._file.write_batch(pa.RecordBatch.from_pylist([], schema=self._schema), listed)
         self._file.close()

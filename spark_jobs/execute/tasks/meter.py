@@ -33,7 +33,7 @@ class Reading:
 
 
 class Meter:
-    """The counters of this process for one job; without a folder it counts for nobody."""
+    """The progress counters of this process for one job; without a folder they are not shared."""
 
     def __init__(self, folder: str) -> None:
         self._file: int | None = None
@@ -59,14 +59,14 @@ class Meter:
             self.close()
 
     def close(self) -> None:
-        """Count for nobody from now on."""
+        """Stop sharing the counters."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
 
 class Pace:
-    """The bytes that one task has read, told as it goes on: never more than there are, and all when it is done."""
+    """Reports the bytes that a task has read: never more than its splits have, and all of them at the end."""
 
     def __init__(self, meter: Meter, total: int) -> None:
         self._meter = meter
@@ -74,7 +74,7 @@ class Pace:
         self._before = changes.bytes_read()
 
     def go_on(self) -> None:
-        """Tell what was read since the last time."""
+        """Report the bytes read since the last call."""
         now = changes.bytes_read()
         more = min(now - self._before, self._left)
         self._before = now
@@ -82,7 +82,7 @@ class Pace:
         self._meter.add(more)
 
     def finish(self) -> None:
-        """Tell the rest: a reader may pass over what nobody needs."""
+        """Report the rest: a reader may skip bytes that nothing needs."""
         self._meter.add(self._left)
         self._left = 0
 

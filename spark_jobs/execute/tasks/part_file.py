@@ -20,7 +20,7 @@ MOST_OPEN = 128
 
 
 class PartFile:
-    """A part file whose failures name it: the system does not when a write fails."""
+    """A part file whose errors name it: the system's errors of writes do not."""
 
     def __init__(self, opener: Callable[[str], Any], path: str) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class PartFile:
         self.records += batch.num_rows
 
     def close(self) -> None:
-        """Write what is held back; may be said again."""
+        """Write the buffered bytes; may be called again."""
         if self._is_open:
             self._is_open = False
             tell = getattr(self._file, "tell", None)
@@ -80,7 +80,7 @@ def mapped(path: str, fields: Sequence[int] | None = None, *, is_whole: bool = F
 
 @contextmanager
 def unchanged(path: str) -> Iterator[None]:
-    """Within, what cannot be read of a part names it: `OSError`."""
+    """Within, an error of reading a part names the part. Raises `OSError`."""
     try:
         yield
     except StoreError:

@@ -30,7 +30,7 @@ _LEVEL = 1
 
 @dataclass(slots=True)
 class Part:
-    """A part file. `op` is the output's name, or what a later job needs; order: merge path, then number.
+    """A part file. `op` is the name of the output or the need; ordered by merge path, then number.
 
     `source_file` is the input file that it is about, where each has an output of its own; `note` is what the frame of
     its format has to know of it (`formats.frame.Frame`).
@@ -149,7 +149,7 @@ def encode_counters(counters: Mapping[str, Counters]) -> bytes:
 
 
 def decode_counters(data: bytes) -> dict[str, Counters]:
-    """What `encode_counters` wrote."""
+    """Decode the counters of `encode_counters`."""
     return {name: Counters(**counters) for name, counters in json.loads(data).items()}
 
 
@@ -202,7 +202,7 @@ class Notice:
 
 @dataclass
 class TaskReport:
-    """A task's report."""
+    """The report of a task: counters, parts, measures, dead letters, facts, log lines."""
 
     stage: int
     number: int

@@ -70,7 +70,7 @@ class ShuffleBuffer:
         self._reservation.set(0)
 
     def clear(self) -> None:
-        """Send nothing."""
+        """Discard all payloads."""
         self._waiting.clear()
         self._reservation.close()
 

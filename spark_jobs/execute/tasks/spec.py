@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks import spill
     from spark_jobs.execute.tasks.materialized import MaterializedFile
     from spark_jobs.execute.tasks.task_inputs import Load
-    from spark_jobs.nodes.correlation import CorrelationPlan
+    from spark_jobs.nodes.correlation import CorrelationPlan, NodeCorrelation
     from spark_jobs.nodes.records import guarded
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.source.record_origin import Places
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What is the same for all jobs of a run.
+    """The specification of a run that all of its jobs share.
 
     Args:
         steps: the sources' steps by name, in the order of their numbers.
@@ -68,6 +68,11 @@ class RunSpec:
     correlation: CorrelationPlan | None = None
     guards: Mapping[str, guarded.Guard] = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
+
+    @property
+    def node_correlations(self) -> Mapping[str, NodeCorrelation]:
+        """Correlation at each node, by name; empty where no source has a key."""
+        return self.correlation.nodes if self.correlation is not None else {}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The disk behind a task's memory: spilled rows and payloads in a file without a name.
+"""The spill file of a task: rows and payloads in a file without a name.
 
 The file is removed from its folder as soon as it is open, so that a task leaves nothing behind however it ends. A run's
 tasks on one machine share a ledger beside it, of the run's name: the cap is for all of them, and for that run alone
@@ -66,7 +66,7 @@ class SpilledBytes:
     length: int
 
     def bytes(self) -> bytes:
-        """What was written."""
+        """Read the bytes back."""
         return self.space.get(self.offset, self.length)
 
     def read(self) -> pa.Table:

@@ -1,4 +1,4 @@
-"""A stage of a job inside one Spark task: splits read, or shuffle records opened, and what comes of them sent on."""
+"""A stage of a job inside one Spark task: reads splits or shuffle records, and emits shuffle records."""
 
 from __future__ import annotations
 

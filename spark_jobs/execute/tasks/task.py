@@ -114,7 +114,7 @@ class Task(failing.Failing):
             self.report.logs_left_out += 1
 
     def notice(self, operator_: operator.Operator, text: str, batch: batches.Batch, values: Mapping[int, str]) -> None:
-        """Tell of values of a batch's rows what is the same for all, and their number."""
+        """Warn of values of a batch: one notice for all rows, with their number."""
         if operator_.silent:
             return
         rows = np.array(list(values), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The container of an Avro file: its header, and blocks of records with a marker behind each.
+"""The container of an Avro file: its header, and blocks of records with a marker after each.
 
 Nothing of what a file says of itself is believed: a number that leads out of the file, a marker that is not where it
 should be or a block that does not unpack are told as what they are, a broken file.
@@ -37,7 +37,7 @@ _XZ_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before the blocks.
+    """The header of a file: everything before the blocks.
 
     Args:
         schema: the schema of the records, the text of some JSON.

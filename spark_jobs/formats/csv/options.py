@@ -143,7 +143,7 @@ class CsvRead(SpelledOptions):
     compression: Packing | None = None
 
     def problems(self) -> list[tuple[str, str]]:
-        """Signs can be told apart, and what is said of a header has one."""
+        """Problems of the options: signs must differ, and keys about the header need one."""
         keys = ("delimiter", "quote_char", "escape_char", "record_separator", "comment")
         signs = {key: getattr(self, key) for key in keys}
         found = [(key, problem) for key, value in signs.items() if (problem := _sign_problem(key, value)) is not None]

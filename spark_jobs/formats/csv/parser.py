@@ -57,7 +57,7 @@ def dialect_of(options: CsvRead) -> quotes.Dialect:
 
 
 def is_regular(options: CsvRead) -> bool:
-    """Whether all lines of a file are records as they stand there."""
+    """Whether all lines of a file are records as they are."""
     is_cleaned = bool(options.comment) or options.trim or options.skip_repeated_header
     return rewriting.of(options) is None and not is_cleaned
 
@@ -118,7 +118,7 @@ class CsvParser:
                 yield self._broken_record(data, problem, stats)
 
     def whole(self, data: bytes) -> list[Block]:
-        """The blocks of some complete records, none of which is longer than a record may be."""
+        """The blocks of some complete records, none of which is longer than allowed."""
         return list(self._blocks(data, RangeStats()))
 
     def _broken_record(self, data: bytes, problem: str, stats: RangeStats) -> Block:
@@ -347,7 +347,7 @@ def count(
 
 
 def cleaned(data: bytes, dialect: quotes.Dialect, headers: tuple[bytes, ...] = ()) -> bytes:
-    """Some complete records, without what is none of them: comments, blanks around fields, headers that repeat."""
+    """Complete records without comments, blanks around fields, and repeated headers."""
     data = dialect.cleaned(data)
     if not any(header in data for header in headers):
         return data

@@ -30,7 +30,7 @@ Piece = tuple[bytes, str | None]
 def pieces(
     stream: ByteStream, dialect: Dialect, size: int, stats: RangeStats, *, is_last: bool, most: int = MOST_RECORD_BYTES
 ) -> Iterator[Piece]:
-    """Whole records, or the beginning of a record without end and what is wrong with it.
+    """Whole records, or the beginning of a record without end and its problem.
 
     Args:
         stream: the bytes of the range, from a record start on.

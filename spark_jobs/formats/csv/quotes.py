@@ -82,7 +82,7 @@ class Dialect:
         return self._walk(data, quotes.tolist(), is_inside, before)
 
     def is_regular(self, data: bytes) -> bool:
-        """Whether every quote of some bytes that begin with a record stands where quotes belong."""
+        """Whether every quote of some bytes, which begin with a record, is at a place where quotes belong."""
         if data.find(self.quote_byte) < 0:
             return True
         array = np.frombuffer(data, dtype=np.uint8)
@@ -174,7 +174,7 @@ class Dialect:
         return kept
 
     def strays(self, data: bytes) -> tuple[Positions, NDArray[np.bool_]]:
-        """The quotes of some complete records that stand where none belongs, in their order.
+        """The quotes of some complete records at places where none belongs, in order.
 
         Of each: whether it closes a cell behind which more text follows; the others stand within cells without quotes.
         """
@@ -209,7 +209,7 @@ class Dialect:
         )
 
     def likely_start(self, data: bytes) -> int | None:
-        """Where the first record behind the first bytes of a range seems to start; None where none does.
+        """The likely start of the first record after the first bytes of a range; None if none is found.
 
         The quotes that follow tell whether the range more likely begins inside or outside of a quoted cell.
         """
@@ -405,7 +405,7 @@ class Records:
 
 
 def next_record_start(data: bytes, position: int, toggles: Positions, is_inside: bool = False) -> int | None:
-    """The place after the first line end at or after a position that stands outside quotes; None when there is none.
+    """The position after the first line end outside quotes, at or after a position; None if there is none.
 
     Args:
         data: a range of a file.

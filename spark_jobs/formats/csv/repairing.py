@@ -1,4 +1,4 @@
-"""`quotes: repair`: quotes of a CSV file that nobody escaped, found and marked before the file is parsed.
+"""`quotes: repair`: finds and marks unescaped quotes of a CSV file before it is parsed.
 
 A quoted field ends at a quote that a delimiter or the end of the record follows. Any other single quote in it is text
 that should have been doubled. A field that begins with a quote, and in which another field begins with one before it
@@ -22,7 +22,7 @@ _LINE_ENDS = (10, 13)
 
 
 class Repaired:
-    """A stream of records with the usual signs, in which a stand-in stands for every quote that is text."""
+    """A stream of records in which a stand-in replaces every quote that is text."""
 
     def __init__(self, stream: ByteStream, dialect: Dialect, stand_in: bytes, width: int = 0) -> None:
         self._stream = stream

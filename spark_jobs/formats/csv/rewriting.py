@@ -131,12 +131,12 @@ class Rewriting:
 
     @property
     def repaired_quote(self) -> bytes:
-        """What stands for a quote that nobody escaped; empty where none is repaired."""
+        """The stand-in for unescaped quotes; empty where none is repaired."""
         return self._repaired[0].sign if self._repaired else b""
 
     @cached_property
     def special(self) -> bytes:
-        """The bytes that signs are made of: behind any other byte a file may be cut."""
+        """The bytes that signs consist of: after any other byte a file may be cut."""
         signs = (self.delimiter, self.quote, self.escape, self.separator, "\r\n")
         return b"".join(sign.encode() for sign in signs) + _LEAD
 

@@ -37,7 +37,7 @@ class Documents:
         self._last: tuple[Sequence[str], Mapping[str, Any]] | None = None
 
     def check(self, header: Header) -> None:
-        """Refuse an interchange whose header has values that do not convert, even if it has no records.
+        """Refuse an interchange whose header has unconvertible values, even if it has no records.
 
         Raises:
             BrokenFile: a value does not convert.

@@ -25,7 +25,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """What wraps records; empty where they stand in none.
+    """The message around records; empty for records outside of messages.
 
     Args:
         reference: its reference.

@@ -146,7 +146,7 @@ class InterchangeFrame(ABC):
         """Texts as they are written into a segment; `problem` has accepted them."""
 
     def problem(self, text: str) -> str | None:
-        """Why a text cannot stand in a segment; None where it can."""
+        """The reason why a text cannot be written in a segment; None where it can."""
         sign = next((sign for sign in self.barred if sign in text), None)
         return None if sign is None else f"has the delimiter '{sign}', which {self.options.title} cannot escape"
 
@@ -203,7 +203,7 @@ class InterchangeFrame(ABC):
     # ---- in a task
 
     def around(self, records: pa.Array, marks: pa.StructArray, note: str) -> tuple[memoryview, str]:
-        """The bytes of records that come next in a part, with what stands between their messages; and the note then."""
+        """The bytes of the next records of a part with the text between their messages; and the note after them."""
         if note:
             known = Note(**json.loads(note))
         else:
@@ -261,7 +261,7 @@ class InterchangeFrame(ABC):
         return kinds
 
     def no_kind(self, reference: str) -> str:
-        """What is wrong with a message whose type nobody says."""
+        """The problem of a message without a type."""
         return (
             f"the type of the message '{reference}' is not known: its record has no {self.options.kind}, "
             f"and the option {self.options.default_kind} is missing"

@@ -45,7 +45,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Portion:
-    """Segments, some of which are records.
+    """Segments of a file, with the numbers of those that are records.
 
     Args:
         segments: the segments.
@@ -89,7 +89,7 @@ class Window:
 
     @property
     def offset(self) -> int:
-        """Where in the file the next byte stands."""
+        """The offset of the next byte in the file."""
         return self._before + self._at
 
     def look(self, size: int) -> bytes:
@@ -103,7 +103,7 @@ class Window:
         return self._data[self._at : self._at + size]
 
     def take(self, size: int) -> None:
-        """Skip some bytes."""
+        """Skip bytes."""
         self._at += size
 
     def next_head(self) -> bytes:

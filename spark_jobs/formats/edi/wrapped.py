@@ -54,7 +54,7 @@ class Wrap:
         return rows[is_text].tobytes()
 
     def lines(self, stream: ByteStream) -> int:
-        """How many whole lines a file has before its last one; 0 where a line end stands elsewhere, or one is missing.
+        """The number of whole lines of a file before its last one; 0 where a line end is misplaced or missing.
 
         Line ends after the last line do not count.
         """

@@ -74,7 +74,7 @@ class EdifactFrame(InterchangeFrame):
 
 
 def open_frame(options: EdifactWrite) -> EdifactFrame:
-    """What stands around the records of a file."""
+    """The frame around the records of a file."""
     return EdifactFrame(options)
 
 

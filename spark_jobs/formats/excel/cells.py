@@ -24,7 +24,7 @@ _CELL_BYTES = 8
 
 
 class Column:
-    """The values of a column: in which of the rows they are, their texts and what they are."""
+    """The values of a column: their rows, texts and kinds."""
 
     __slots__ = ("kinds", "rows", "texts")
 

@@ -1,4 +1,4 @@
-"""Days, moments and times of day, which workbooks keep as numbers of days; the format of a cell says what it is.
+"""Days, moments and times of day, which workbooks store as numbers of days; the cell's format tells which it is.
 
 A workbook counts days from 1900 or from 1904 on. In the first system there is a 29 February 1900, as in the program
 that it was made for; the days before it are one less. Moments are exact to the millisecond, as spreadsheets show them.
@@ -69,7 +69,7 @@ def _kind_of_text(text: str) -> Kind:
 
 
 class Unknown(Exception):
-    """A number that stands for no day; the message says what it would be."""
+    """A number that is no day; the message says what it would be."""
 
 
 def value_of(number: float, kind: Kind, *, from_1904: bool) -> date | datetime | str:

@@ -44,7 +44,7 @@ class ExcelRead(Options):
         return True
 
     def problems(self) -> list[tuple[str, str]]:
-        """The header is within the range, and names are told apart."""
+        """Problems of the options: the header must be within the range, and names must differ."""
         found = []
         if not self.has_header and self.header_row is not None:
             found.append(("header_row", "there is no header: `has_header: false`"))

@@ -1,4 +1,4 @@
-"""The parts of a workbook beside its sheets: which sheets it has, shared texts, formats of cells, named ranges."""
+"""The parts of a workbook beside its sheets: list of sheets, shared texts, cell formats, named ranges."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ class Workbook:
         return [known[number] for number in formats]
 
     def texts(self) -> Iterator[str]:
-        """The texts that cells share, in their order; runs of one text are joined, readings beside them left out."""
+        """The shared texts of cells, in order; runs of one text are joined, phonetic readings left out."""
         part = self._part_of("sharedStrings")
         if part is None:
             return
@@ -273,7 +273,7 @@ class Workbook:
 
 
 def parsed(reading: expat.XMLParserType, part: IO[bytes]) -> Iterator[None]:
-    """Parse a part, a piece at a time; after each, handlers have seen what was in it.
+    """Parse a part piece by piece; after each piece, handlers have seen its content.
 
     Raises:
         Refused: it is broken.

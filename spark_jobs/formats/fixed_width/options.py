@@ -16,7 +16,7 @@ _SAMPLES = "éяبא日の가"
 
 
 class LineSeparator(StrEnum):
-    """What stands between fixed-width records."""
+    """The separator between fixed-width records."""
 
     LF = "lf"
     CR_LF = "cr_lf"

@@ -1,4 +1,4 @@
-"""Numbers whose decimal point is not written: `0012345` with two digits after it is 123.45."""
+"""Numbers with an implied decimal point: `0012345` with two digits after it is 123.45."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIGITS = 400
 
 
 def with_point(text: pa.StringArray, scale: int, point: str = ".") -> pa.StringArray:
-    """Digits with a point before the last ones; what has one, or is no number, stays as it is."""
+    """Insert a point before the last digits; a text that has one, or is no number, stays as it is."""
     is_digits = pc.match_substring_regex(text, "^[+-]?[0-9]+$")
     digits = pc.utf8_lpad(pc.utf8_ltrim(text, "+-"), scale + 1, "0")
     sign = pc.if_else(pc.starts_with(text, "-"), "-", "")

@@ -37,7 +37,7 @@ RANGE = struct.Struct("<QQ")
 
 
 def send(sink: IO[bytes], kind: Kind, data: bytes | memoryview = b"") -> None:
-    """Send a frame.
+    """Write a frame to the other process.
 
     Raises:
         OSError: nobody is there.
@@ -48,7 +48,7 @@ def send(sink: IO[bytes], kind: Kind, data: bytes | memoryview = b"") -> None:
 
 
 def receive(source: IO[bytes]) -> tuple[Kind, bytes]:
-    """The next frame.
+    """Read the next frame from the other process.
 
     Raises:
         EOFError: nobody is there any more.

@@ -177,7 +177,7 @@ class Session:
                 self.about = json.loads(data)
 
     def batches(self, **wanted: Any) -> Iterator[pa.RecordBatch]:
-        """Some records.
+        """Decode batches in the process; `wanted` says which.
 
         Raises:
             FormatError: the file is broken.

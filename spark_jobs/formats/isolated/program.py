@@ -1,4 +1,4 @@
-"""The process that reads: it has no file, asks for bytes, and answers with batches until nobody is there any more."""
+"""The isolated process: it asks its parent for bytes of the file and answers with batches, until the parent is gone."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _limit_memory(more: int) -> None:
 
 
 def main() -> None:
-    """Serve whoever started it, by what was its input and output."""
+    """Serve the parent process, over what were its standard input and output."""
     # Whoever stops a run stops the task, and without it this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -40,7 +40,7 @@ DOUBT_BYTES = 8 << 20
 
 
 def planned_layout(file_plan: FilePlan) -> JsonLayout:
-    """How records stand in a file.
+    """The layout of the records of a file.
 
     Raises:
         FormatError: the file was planned as one of another format.

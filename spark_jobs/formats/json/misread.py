@@ -1,4 +1,4 @@
-"""JSON files whose records have none of the columns that their source declares, and the options that would fit."""
+"""JSON files whose records have no declared column, and the options that would fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ORC files of a source: their columns told by their footers, stripes read in parallel.
+"""The ORC files of a source: footers give their columns, stripes are read in parallel.
 
 A split has the stripes whose middle lies in its bytes. Only columns that somebody needs are read. Files are decoded in
 a process of their own, because the library ends the process where some bytes are wrong (`decoding.py`).
@@ -79,7 +79,7 @@ class OrcReader(reader.FooterReader):
 
     @contextmanager
     def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_OrcFile]:
-        """A file in a process of its own, which may hold what a task may."""
+        """Open a file in a process of its own, with the memory of a task."""
         memory = process.MEMORY if wanted is None else max(_LEAST_MEMORY, 3 * wanted.record_bytes)
         with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER, memory) as session:
             yield _OrcFile(session, file)

@@ -44,7 +44,7 @@ class Stripe:
 
 
 class Tail:
-    """What stands behind the stripes of a file.
+    """The tail of a file: everything after the stripes.
 
     Args:
         serialized: a `FileTail`, as the library gives it.
@@ -63,7 +63,7 @@ class Tail:
         self.stripes = tuple(_stripe(data) for number, data in self._footer if number == _STRIPES)
 
     def of(self, chosen: Sequence[int]) -> bytes:
-        """A tail that has some stripes alone; it is to stand behind the whole file."""
+        """A tail that lists only some stripes, to be appended to the whole file."""
         all_stripes = [data for number, data in self._footer if number == _STRIPES]
         footer = [field for field in self._footer if field[0] not in (_STRIPES, _ROWS, _STATISTICS)]
         footer += [(_STRIPES, all_stripes[at]) for at in chosen]

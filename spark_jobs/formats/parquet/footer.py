@@ -110,7 +110,7 @@ def size_of(stream: Stream) -> int | None:
 
 
 def bytes_of(stream: Stream, size: int) -> bytes:
-    """The bytes of a footer that has so many; the position is behind them afterwards.
+    """The bytes of a footer of a given size; the position is after them afterwards.
 
     Raises:
         FormatError: the file cannot be read.

@@ -329,7 +329,7 @@ def _runs(data: bytes, width: int, values: int) -> Iterator[tuple[NDArray[np.boo
 
 
 def broken(reason: str, name: str) -> FormatError:
-    """A file whose pages are none."""
+    """The error about a file whose pages are broken."""
     return FormatError(f"is not a readable Parquet file: {reason}", name)
 
 

@@ -37,7 +37,7 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 def passed_over(
     groups: Sequence[Group], leaves: Sequence[tuple[str, str, pa.DataType]], columns: FileColumns, wanted: Reading
 ) -> frozenset[int]:
-    """The row groups, by their numbers, all records of which convert and are filtered.
+    """The numbers of row groups whose records all convert and are all filtered.
 
     Args:
         groups: the row groups.

@@ -19,7 +19,7 @@ class MixedText:
         self._last = 0
 
     def add(self, text: str, *, is_verbatim: bool = False) -> None:
-        """The next piece, and whether it stands in a CDATA section."""
+        """Add the next piece, and whether it is in a CDATA section."""
         if is_verbatim and self._first is None:
             self._first = self._pieces.tell()
         self._pieces.write(text)

@@ -180,7 +180,7 @@ class _Texts:
 
 
 def escaped(texts: pa.StringArray, *, in_attribute: bool = False) -> pa.StringArray:
-    """Texts as they stand between tags, or between quotes."""
+    """Escape texts for their place between tags, or between quotes."""
     data = cell_text.characters(texts)
     escapes = inner.ESCAPES | inner.IN_ATTRIBUTES if in_attribute else inner.ESCAPES
     for character, reference in escapes.items():

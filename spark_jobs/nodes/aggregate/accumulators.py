@@ -1,4 +1,4 @@
-"""Kernels of aggregate functions: what they keep of raw rows, how kept states merge, and the result.
+"""Kernels of aggregate functions: states of raw rows, merged states, and results.
 
 Each accumulator names columns to prepare, an Arrow grouping function for each, and the same again for merging states;
 the grouping itself is done once for all accumulators of a node. Which kernel a function has stands in its declaration
@@ -48,7 +48,7 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Accumulator:
-    """One call.
+    """The kernels of one call of an aggregate function.
 
     Args:
         call: it.
@@ -143,7 +143,7 @@ class FloatSum(Accumulator):
         return self._grouped(exact.carried(self._digits(states)))
 
     def totals(self, states: Mapping[str, pa.Array]) -> exact.Totals:
-        """Each group's sum."""
+        """The sum of each group."""
         return exact.Totals.of_digits(self._digits(states))
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:

@@ -50,7 +50,7 @@ class AgreedKeys:
         return found
 
     def prepared(self, data: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The keys of records, and numbers that tell them apart; none where the key is that of no group."""
+        """The keys of records with numbers that distinguish them; none where the key belongs to no group."""
         found = {name: data.column(name) for name in self.columns}
         for number, columns in self._keys.items():
             texts = [pc.fill_null(cell_text.texts(found[name], self._types[name]), "") for name in columns]

@@ -178,7 +178,7 @@ class Totals:
         return Totals(plain, zeros, zeros.astype(np.int64), zeros, zeros != 0)
 
     def nearest(self) -> pa.Array:
-        """The nearest doubles."""
+        """The nearest double of each total."""
         return _chosen(_times(self.head, self.exponent), self.special, self.nulls)
 
     def divided(self, by: Totals) -> pa.Array:

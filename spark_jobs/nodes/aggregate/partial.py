@@ -1,4 +1,4 @@
-"""Partial groups: what a task makes of the records that it reads, and sends to where equal keys meet."""
+"""Partial groups: a task groups the records that it reads, and sends the states to the partition of their key."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Grouping:
         self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """States of the same groups become one; the tables stand in record order.
+        """Merge states of the same groups; the tables are in record order.
 
         Sums travel narrow or wide, and floats by the digits that a table needs: joined, the tables have all of them.
         """
@@ -315,6 +315,6 @@ class Partial(operator.Operator):
 
 
 def group_error(name: str, item: engine.RowFailure) -> engine.RowFailure:
-    """A failure of a record or a group as that of the aggregate."""
+    """A failure of a record or a group, as a failure of the aggregate."""
     detail = f"aggregate {name}: {item.failure.detail}"
     return engine.RowFailure(item.row, failure.restated(item.failure, detail, failure.Category.AGGREGATE))

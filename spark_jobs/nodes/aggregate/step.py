@@ -99,7 +99,7 @@ class AggregateStep(node.Step):
         return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.restored_order())),)
 
     def pruned(self, required: Requirements) -> AggregateStep:
-        """The groups know the counters that are read, so nobody upstream is asked for them."""
+        """The step with the counters that are read downstream; nodes upstream need not provide them."""
         read = required.values & COUNTERS
         is_numbered = group_number(self.name) in required.columns
         if not read and self.time_window is None and not is_numbered:

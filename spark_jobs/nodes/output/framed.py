@@ -1,4 +1,4 @@
-"""Outputs of formats whose files are more than their records: tasks write what stands between those, too."""
+"""Outputs of formats with frames: tasks write the text between records too."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FramedOutput(run.Output):
-    """Writes parts whose notes say what is still to be known of them."""
+    """Writes parts whose notes say what has to be known for the text around them."""
 
     def open(self) -> None:
         """Have the frame at hand."""

@@ -1,4 +1,4 @@
-"""The format schema of an output, from what users write: what is wrong with it, and the shapes of its columns."""
+"""The format schema of an output, from what users write: its problems, and the shapes of its columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(scope: BindScope) -> formats.Layout | None:
 
 
 def check(format: Format, scope: BindScope) -> None:
-    """Report what is wrong with the format schema of an output by itself."""
+    """Report problems of the format schema of an output by itself."""
     layout = written(scope)
     if layout is None:
         return
@@ -41,7 +41,7 @@ def check(format: Format, scope: BindScope) -> None:
 
 
 def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Type], *, widens: bool) -> None:
-    """Report what is wrong now that the columns of the record are known.
+    """Report problems of the format schema once the columns of the record are known.
 
     Args:
         format: the format of the files.

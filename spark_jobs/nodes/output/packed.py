@@ -1,4 +1,4 @@
-"""Compressed files: several members one behind the other are a file of what is in all of them."""
+"""Compressed files: concatenated members form a file."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class AssignmentState(Protocol):
         """The same for a single record. Raises `Failure`."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Records, with the file of each where values are of files, and what was evaluated for them."""
+        """Add records, with the file of each if values are per file, and the evaluated columns."""
 
     def tables(self) -> Iterable[pa.Table]:
         """The state as tables, to be sent to the operator that merges all of it."""
@@ -97,7 +97,7 @@ class Last(Tables):
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Nothing is."""
+        """Nothing to refuse: every value can be the last."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """The last values of the batch."""
@@ -130,7 +130,7 @@ class Folded(Tables):
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Nothing is."""
+        """Nothing to refuse: every value can be folded."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Records that matter."""

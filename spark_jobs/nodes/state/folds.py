@@ -1,4 +1,4 @@
-"""Programs that read what they have set before, in the ways that need no look at one record after the other.
+"""Folds: programs over earlier records that can be computed without evaluating one record after another.
 
 A value that is carried on, a counter, a sum, a running maximum: what is left when all records have passed follows from
 some of the records, from how many there are, from their sum, or from the largest value. Programs of another kind are

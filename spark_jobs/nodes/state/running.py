@@ -1,4 +1,4 @@
-"""A state node whose records depend on one another: they meet in their order, and are evaluated one after the other.
+"""A state node whose records depend on one another: they are brought into order and evaluated one by one.
 
 `Gather` sends them to the partition of their file, or all to one where the variables are the run's. `Running` evaluates
 them in order, from the value before the node to the last; the records go on, through a range exchange if there are

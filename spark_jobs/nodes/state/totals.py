@@ -1,4 +1,4 @@
-"""Aggregate functions in a state node: what a task keeps of its records, and the value of all of them."""
+"""Aggregate functions of a state node: the state of a task's records, and the final value."""
 
 from __future__ import annotations
 

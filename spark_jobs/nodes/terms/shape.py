@@ -95,7 +95,7 @@ class LocalPhase:
 
 @dataclass(frozen=True)
 class Stop:
-    """An exchange on the way through a part, and the operator behind it.
+    """An exchange within a phase, and the operator that receives from it.
 
     Args:
         kind: what brings rows together.
@@ -123,7 +123,7 @@ def restored_order(place: str = "first record") -> Stop:
 
 @dataclass(frozen=True)
 class ShufflePhase:
-    """A part whose records leave their task, meet those they belong with, and go on behind the last stop.
+    """A phase whose records are exchanged between tasks, and continue after the last exchange.
 
     Args:
         step: what runs.

@@ -48,7 +48,7 @@ def log(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
 
 
 def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, Text]]:
-    """(level, line) of the directives that stand before or after the whole transform."""
+    """The (level, line) of the directives before or after the whole transform."""
     known = _of_step(step) | {name: around[path] for name, path in SHOWN.items() if path in around}
     return [(entry.level, _filled(entry, known)) for entry in step.log if entry.when == when]
 

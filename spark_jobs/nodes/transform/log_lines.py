@@ -1,4 +1,4 @@
-"""`log:` of a transform, as users write it: directives, and rules that stand in a file for all of them."""
+"""`log:` of a transform, as users write it: directives, and rules in a file for all of them."""
 
 from __future__ import annotations
 

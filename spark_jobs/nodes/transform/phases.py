@@ -153,7 +153,7 @@ def of(step: TransformStep, partitions: int) -> tuple[shape.Phase, ...]:
 
 
 def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, TransformStep]:
-    """What computes the windows, and the transform that reads what they gave."""
+    """The phase that computes the windows, and the transform that reads their results."""
     kinds = dict(window.types)
     taken = decompose.decomposed(step.program, kinds)
     keys = tuple((name, kinds[name]) for name in window.group_by)

@@ -44,7 +44,7 @@ class Transform(operator.Operator):
         return self.first and bool(self.step.column_properties.pushed_predicates)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Run the program, then each validation on what it gave."""
+        """Run the program, then each validation on its results."""
         for portion in self.blocks.portions(batch, self.context.memory_pool.share, self.step.name):
             self._process(portion)
 

@@ -100,7 +100,7 @@ class TransformStep(node.Step):
         return wanted.without(overwritten) | member_reads.read(self.program, wanted) | failing
 
     def pruned(self, required: Requirements) -> TransformStep:
-        """The rows of a window go on without the columns that nobody reads behind it, and no dead letter shows."""
+        """The rows of a window continue without columns that nothing downstream reads and no dead letter shows."""
         if self.window is None or self.window.source is not None:
             return self
         from spark_jobs.nodes.transform import phases

@@ -1,4 +1,4 @@
-"""What can be wrong with a pipeline as a whole, and what is legal but not meant.
+"""Checks of a pipeline as a whole: errors, and legal things that are hardly meant.
 
 Here: questions that no node can answer for itself.
 Not here: what is wrong with one node; its type says that.

@@ -1,4 +1,4 @@
-"""Scoped variables against the graph: who may read what, and the order of the init phase."""
+"""Scoped variables against the graph: which nodes may read them, and the order of the init phase."""
 
 from __future__ import annotations
 

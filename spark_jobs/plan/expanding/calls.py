@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def prefix(call: NodeSource, found: Diagnostics) -> str:
-    """What stands before the names of the body's nodes: the call's alias, else its name."""
+    """The prefix of the names of the body's nodes: the call's alias, else its name."""
     alias = call.tree.get("alias")
     if alias is None or reader.data(alias) is None:
         return call.name

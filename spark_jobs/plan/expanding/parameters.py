@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a composition, and who gives values to it; what is wrong with them is reported.
+    """A call of a composition and the layers that give its values; problems are reported.
 
     Args:
         node: the call.

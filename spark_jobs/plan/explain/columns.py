@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceProbe:
-    """What looking into a source's files told.
+    """The result of looking into a source's files.
 
     Args:
         files: how many files the source has; None where that cannot be told.

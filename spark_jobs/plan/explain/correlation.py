@@ -1,4 +1,4 @@
-"""Correlation as `explain` shows it: the keys of each node, and what a failure there takes along or takes back."""
+"""Correlation in `explain`: the keys of each node, and the effect of a failure there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `explain` says about disks: how much a run may spill, what the cap leaves, and which files it would stage.
+"""Disk use in `explain`: how much a run may spill, what the cap leaves, and which files it would stage.
 
 Nothing is copied and nothing spilled; a staged copy is looked up as the run would look it up.
 """
@@ -31,7 +31,7 @@ _INVOCATION = (
 
 
 def spill(plan: Plan) -> list[str]:
-    """Where a run spills, how much it may, and what it would compress."""
+    """The spill folder of a run, its limit, and the compression."""
     storage: Storage = plan.storage
     origin = "[storage.spill.dir]" if storage.spill_dir else "[OS temp dir (default)]"
     lines = [f"Spill root: {storage.spill_root} {origin}"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @kept_with_plan
 def of(plan: Plan) -> dict[str, Guard]:
-    """What nobody may see at each node into which credentials have gone, by the nodes' names."""
+    """The values that must not be shown at each node because they are computed from credentials, by node name."""
     programs = {planned.name: _programs(planned) for planned in plan.nodes}
     written = {column.source for step in plan.outputs.values() for column in step.columns if column.source}
     asked = {planned.name: _asked(planned) for planned in plan.nodes}

@@ -1,4 +1,4 @@
-"""The files of a plan's sources, as far as they can be told without a run: for checks, estimates and `explain`."""
+"""The files of a plan's sources, as far as they are known without a run: for checks, estimates and `explain`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Discovered:
-    """The files of a source in reading order, or why they cannot be told.
+    """The files of a source in reading order, or the reason why they are unknown.
 
     A source on a network, or in a database, has none before a run. `about` is what else is known of them, by its name.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def prune(
     nodes: tuple[PlannedNode, ...], programs: Mapping[str, list[Compiled]], declared: Sequence[str]
 ) -> tuple[PlannedNode, ...]:
-    """The nodes with steps that know what is asked of them (see `Step.pruned`).
+    """The nodes with steps that know the requirements of steps downstream (see `Step.pruned`).
 
     Args:
         nodes: the nodes in topological order.
@@ -80,7 +80,7 @@ def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
 
 
 def wanted(nodes: Sequence[PlannedNode]) -> dict[str, RequiredColumns]:
-    """What anything behind each node reads of what it gives."""
+    """The columns that anything downstream of each node reads."""
     found = {planned.name: NOTHING for planned in nodes}
     kinds = registry.node_types()
     for planned in reversed(nodes):

@@ -24,7 +24,7 @@ _ENOUGH_FILES = 4
 
 
 def is_worth_spreading(size: int, beside: Sequence[int], unit: int) -> bool:
-    """Whether what one task has to read is worth being taken over by others.
+    """Whether the input of one task is large enough to be redistributed to others.
 
     Args:
         size: the bytes of it.
@@ -47,7 +47,7 @@ def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
 def check(
     nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: Path, memory_limit_bytes: int, found: Diagnostics
 ) -> None:
-    """Note combines that ask for partitions, and whose inputs fill no more than one (W302)."""
+    """Report combines that ask for partitions although their inputs fill only one (W302)."""
     by_name = {planned.name: planned for planned in nodes}
     limit = plans.partition_bytes(memory_limit_bytes)
     for name, node in wiring.nodes.items():

@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 def inputs(planned: plans.PlannedNode) -> list[tuple[plans.Input, Rows | None]]:
-    """The edges into a node, each with what an earlier job writes down of its records, if it does."""
+    """The edges into a node, each with the need that an earlier job materializes from it, if any."""
     rows = (need for need in planned.step.needs if isinstance(need, Rows)) if planned.step else ()
     needs = {need.input: need for need in rows}
     return [(edge, needs.get(edge.qualifier or str(number))) for number, edge in enumerate(planned.inputs)]
 
 
 def streams(planned: plans.PlannedNode) -> list[plans.Input]:
-    """The edges whose records go on through the node, the one first whose order it keeps."""
+    """The edges whose records continue through the node; the one whose order it keeps comes first."""
     return [edge for edge, written in inputs(planned) if written is None or written.go_on]
 
 
 def piped(planned: plans.PlannedNode) -> list[plans.Input]:
-    """The edges whose records come within the job."""
+    """The edges whose records come within the same job."""
     return [edge for edge, written in inputs(planned) if written is None]
 
 
 def written(planned: plans.PlannedNode) -> list[plans.Input]:
-    """The edges whose records an earlier job wrote down."""
+    """The edges whose records an earlier job materialized."""
     return [edge for edge, written in inputs(planned) if written is not None]
 
 
 def awaited(planned: plans.PlannedNode) -> list[str]:
-    """The state nodes whose values a node reads."""
+    """The state nodes whose final values a node reads."""
     needs = planned.step.needs if planned.step else ()
     return [need.node for need in needs if isinstance(need, Values)]
 

@@ -148,7 +148,7 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
 
 
 def refusal(name: str) -> str:
-    """Why a secret variable cannot stand where it does."""
+    """The reason why a secret variable is not allowed at its place."""
     return f"the environment variable `{name}` has a secret name, and this is not a credential"
 
 

@@ -24,7 +24,7 @@ _MARKS = ("fields", "records", "defs")
 def load(
     nodes: list[NodeSource], base_dir: Path, variables: Mapping[str, str], found: Diagnostics, *, allow_absolute: bool
 ) -> None:
-    """Replace the paths among the nodes' parts by the layouts that the files hold; what is wrong with one is noted."""
+    """Replace paths of format schemas by the layouts in their files; problems of a layout are reported."""
     for node in nodes:
         for path, part in list(node.parts.items()):
             if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""The log rules file: a rule supplies what the directives of `log:` that name it leave out."""
+"""The log rules file: a rule supplies the keys that the directives of `log:` that name it leave out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class RuleFile:
 
 
 def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[str, str], found: Diagnostics) -> None:
-    """Lay the directives that name a rule over it; what is wrong with either is noted.
+    """Complete the directives that name a rule by its keys; problems of either are reported.
 
     Args:
         nodes: all nodes; what their trees and models say of such directives is what both say then.

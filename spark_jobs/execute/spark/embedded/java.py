@@ -23,7 +23,7 @@ _ADVICE = (
 
 
 def executable(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The `java` that Spark would start in this environment: that of JAVA_HOME, there or not, before all others."""
+    """The `java` that Spark would start in this environment: JAVA_HOME first, whether it exists or not."""
     if home := environ.get("JAVA_HOME"):
         return str(Path(home) / "bin" / "java")
     return shutil.which("java", path=environ.get("PATH"))

@@ -1,4 +1,4 @@
-"""How the JVM of an embedded session starts quickly, and what it says."""
+"""Settings of an embedded session's JVM: for a quick start, and for its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LEVEL = "clinker.spark.level"
 
 
 def settings(*, logs_errors: bool = False, temporary: str | None = None) -> dict[str, str]:
-    """Settings that shorten the start of an embedded session, and what it says.
+    """Settings that shorten the start of an embedded session, and that set its log level.
 
     The cheap compiler is enough, because the JVM only moves payloads. A run that ends has a message of its own;
     `tells_errors` shows what Spark logs of it as well. `temporary` is the JVM's temporary folder: it leaves there what

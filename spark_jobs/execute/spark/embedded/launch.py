@@ -65,7 +65,7 @@ STARTED: list[Launch] = []
 
 
 class Launch:
-    """A JVM that starts; it ends with this process, or before when nobody has asked for it.
+    """A JVM that is starting; it ends with this process, or earlier if no session was opened.
 
     Args:
         settings: Spark's settings that a JVM has to have from its start.
@@ -172,7 +172,7 @@ class Launch:
         return "; ".join(said)
 
     def end(self) -> None:
-        """End a JVM that nobody is going to talk to."""
+        """End a JVM that will not be used."""
         self._process.kill()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)

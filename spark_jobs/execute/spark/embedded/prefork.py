@@ -38,7 +38,7 @@ _waiting: list[subprocess.Popen[bytes]] = []
 
 
 def address(folder: Path | str) -> str:
-    """Where the process waits whose session has this folder."""
+    """The socket of the waiting process of a session with this folder."""
     return os.path.join(folder, "workers")
 
 
@@ -115,7 +115,7 @@ def stand_in() -> bool:
 
 
 def take_over(listener: int) -> bool:
-    """Wait for who stands in for this process, and become what it was started to be.
+    """Wait for the process that Spark starts, and take its place.
 
     Returns:
         Whether somebody came; False when the driver has ended before.

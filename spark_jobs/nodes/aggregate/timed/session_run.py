@@ -64,7 +64,7 @@ class Partial(windowed.Partial):
         self.is_alone = needs_order(self.grouping) or bool(self.context.correlation.record_columns)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Hold records with what was known when they came."""
+        """Hold records with the watermarks at their arrival."""
         batch, times = self.timed(self.take(batch))
         seen = self.watch(batch, times)
         nth = {NTH: pa.array(np.arange(batch.count))}

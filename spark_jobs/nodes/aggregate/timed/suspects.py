@@ -37,7 +37,7 @@ def packed(columns: Mapping[str, Numbers]) -> pa.Table:
 
 
 def unpacked(table: pa.Table) -> pa.Table:
-    """What was packed."""
+    """Decode the table of `packed`."""
     firsts = {name.decode(): int(value) for name, value in (table.schema.metadata or {}).items()}
     columns = {
         name: np.cumsum(table.column(name).to_numpy().astype(np.int64)) + first for name, first in firsts.items()

@@ -44,7 +44,7 @@ class WatermarkTracker:
     maxima: dict[int, int] = field(default_factory=dict)
 
     def take(self, times: Numbers, sources: Numbers) -> EarlierMaxima:
-        """Records come; gives what was known before each."""
+        """Add records; returns the watermarks before each."""
         present = [int(sources[0])] if len(sources) and (sources == sources[0]).all() else np.unique(sources).tolist()
         known = dict(self.maxima)
         running = {}
@@ -111,7 +111,7 @@ class ReceivedWatermarks:
         self.sample: list[Any] = []
 
     def receive_message(self, message: bytes) -> None:
-        """A task's message."""
+        """Add the watermarks of a task."""
         fields = json.loads(message)
         sets = [frozenset(each) for each in fields["sets"]]
         for rank, maxima in fields["maxima"].items():

@@ -43,7 +43,7 @@ class Partial(windowed.Partial):
         return [*self.grouping.names, NUMBER]
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Find the windows of records, and what had passed them."""
+        """Assign records to windows, with the watermarks at their arrival."""
         batch, times = self.timed(self.take(batch))
         seen = self.watch(batch, times)
         nth = {NTH: pa.array(np.arange(batch.count))}
@@ -114,7 +114,7 @@ class Partial(windowed.Partial):
 
 @dataclass
 class Final(windowed.Final):
-    """Merges the groups of a partition, without what came late."""
+    """Merges the groups of a partition, without late records."""
 
     beside: ClassVar[tuple[str, ...]] = (NUMBER,)
 

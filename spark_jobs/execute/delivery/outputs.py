@@ -23,6 +23,7 @@ from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.output import shape as output_shape
 from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.records import guarded
 from spark_jobs.scan.compression import Compression
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import StoreError
@@ -209,6 +210,11 @@ class _Assembly:
             self.material.identity.execution_id,
             run.tuning,
             moved=step.is_indexed,
+            room=output.Room(
+                self.draft.parts(self.target.first(self.target.deliveries[0])),
+                run.memory_share // 4,
+                run.guards.get(self.target.name, guarded.OPEN),
+            ),
         )
         self.written.append(str(self.target.deliveries[0].path))
 

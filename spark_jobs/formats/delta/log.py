@@ -324,7 +324,7 @@ def _chunks(actions: Any, snapshot: Snapshot, declared: Collection[str]) -> dict
         if column.name not in declared:
             continue
         if column.name in snapshot.partition_by:
-            own = _numbers(actions["partition"].combine_chunks().field(column.name))
+            own = numbers(actions["partition"].combine_chunks().field(column.name))
             if own is not None:
                 found[column.name] = [
                     Chunk(count, None, None) if value is None else Chunk(0, value, value)
@@ -336,7 +336,7 @@ def _chunks(actions: Any, snapshot: Snapshot, declared: Collection[str]) -> dict
         if nulls is None:
             continue
         empty = [None] * len(counts)
-        bounds = zip(nulls.to_pylist(), _numbers(lowest) or empty, _numbers(highest) or empty, strict=True)
+        bounds = zip(nulls.to_pylist(), numbers(lowest) or empty, numbers(highest) or empty, strict=True)
         more = _MORE_MICROSECONDS if pa.types.is_timestamp(column.type) else 0
         found[column.name] = [_chunk(*each, more) for each in bounds]
     return found
@@ -351,7 +351,7 @@ def _statistic(actions: Any, key: str, name: str) -> pa.Array | None:
     return found
 
 
-def _numbers(array: pa.Array | None) -> list[Any] | None:
+def numbers(array: pa.Array | None) -> list[Any] | None:
     """Values as footers have them: days and microseconds as numbers, texts as bytes; None of other kinds."""
     if array is None:
         return None

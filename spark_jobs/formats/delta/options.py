@@ -64,6 +64,7 @@ class Mode(StrEnum):
     APPEND = "append"
     OVERWRITE = "overwrite"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
+    MERGE = "merge"
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,19 @@ class DeltaWrite(Options):
 
     Args:
         mode: Whether records are added to those of the table, or replace all of them (`overwrite`), or replace those of
-            the partitions that they have (`overwrite_partitions`).
+            the partitions that they have (`overwrite_partitions`), or those that have their keys (`merge`).
+        key: With `merge`, the columns whose values tell records apart. A record without a value in one of them is a
+            dead letter.
+        delete_flag: With `merge`, a column of type Bool, which is not written: where it is true, the record of the
+            table with this key goes, and no record takes its place.
         partition_by: The columns by which a new table is partitioned; the table has them already where there is one.
         evolve: Whether columns that the table lacks are added to it.
         compression: How the pages in the files are compressed.
     """
 
     mode: Mode = Mode.APPEND
+    key: Listed = ()
+    delete_flag: str = ""
     partition_by: Listed = ()
     evolve: bool = False
     compression: PageCompression = PageCompression.SNAPPY  # type: ignore[assignment]  # of pages, not of files
@@ -87,6 +94,17 @@ class DeltaWrite(Options):
     def packs(self) -> bool:
         """Pages are compressed, and not files."""
         return False
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Keys and flags belong to `merge`, and to it alone."""
+        found = []
+        if (self.mode is Mode.MERGE) != bool(self.key):
+            found.append(("key", "`mode: merge` and `key` go together"))
+        if self.delete_flag and self.mode is not Mode.MERGE:
+            found.append(("delete_flag", "`delete_flag` needs `mode: merge`"))
+        if self.delete_flag and self.delete_flag in (*self.key, *self.partition_by):
+            found.append(("delete_flag", f"'{self.delete_flag}' is written, and a flag is not"))
+        return found
 
     def type_problem(self, static: Type) -> str | None:
         """What has no column in a table."""
@@ -105,7 +123,12 @@ class DeltaWrite(Options):
         for name in self.partition_by:
             if name not in names:
                 yield "partition_by", f"there is no column '{name}' to partition by"
-        if names and not set(names) - set(self.partition_by):
+        for name in self.key:
+            if name not in names:
+                yield "key", f"there is no column '{name}' to tell records apart"
+        if self.delete_flag and self.delete_flag not in names:
+            yield "delete_flag", f"there is no column '{self.delete_flag}'"
+        if names and not set(names) - {*self.partition_by, self.delete_flag}:
             yield "partition_by", "no column is left for the files"
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.formats.columns import ColumnTracker, OnUnmapped
 from spark_jobs.formats.delta import log, physical
+from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.parquet import read as parquet
 from spark_jobs.formats.parquet import statistics
@@ -97,6 +98,20 @@ class _TableFile:
                     found = found.filter(pa.array(~np.pad(is_gone, (0, count - len(is_gone)))))
                 yield found
             at += count
+
+    def all_rows(self, fields: Sequence[pa.Field], most_bytes: int) -> Iterator[pa.RecordBatch]:
+        """All rows that are not deleted, some at a time, with some columns of the table."""
+        chosen = {own.name for field in fields if (own := self._own.get(field.name)) is not None}
+        at = 0
+        own_fields = [field for field in self._opened.schema if field.name in chosen] or [self._opened.schema.field(0)]
+        for batch in self._opened.all_rows(own_fields, most_bytes):
+            arrays = [self._column(field, batch) for field in fields]
+            found = pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+            if self._deleted_within(at, batch.num_rows):
+                is_gone = self._deleted[at : at + batch.num_rows]
+                found = found.filter(pa.array(~np.pad(is_gone, (0, batch.num_rows - len(is_gone)))))
+            yield found
+            at += batch.num_rows
 
     def _column(self, field: pa.Field, batch: pa.RecordBatch) -> pa.Array:
         if field.name in self._about.partition:
@@ -211,6 +226,21 @@ class DeltaReader(reader.FooterReader):
             for name, kind in natural.leaves([field], self.declared)
         ]
         return bool(statistics.passed_over([Group(about.records, about.chunks)], leaves, columns, wanted))
+
+
+def all_rows(file: InputFile, fields: Sequence[pa.Field], most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that are not deleted, with some columns of the table.
+
+    Args:
+        file: one that `log.files` has found.
+        fields: the columns.
+        most_bytes: so many bytes the values of a batch have on average, all columns of the file counted.
+
+    Raises:
+        FormatError: the file is gone or broken.
+    """
+    with open_reader(DeltaRead()).opened(file) as opened:
+        yield from opened.all_rows(fields, most_bytes)
 
 
 def _left(about: DataFile) -> int:

@@ -84,10 +84,20 @@ class DeltaWriter(write.TypedWriter):
             for row in pc.indices_nonzero(pc.fill_null(pc.equal(found, ""), False)).to_pylist():
                 detail = f"column '{column.name}': an empty text is no value of a partition; make it null, or a text"
                 failures.append(RowFailure(row, Failure(detail, value="", field=column.name)))
+        if column.name in self._options.key and found.null_count:
+            for row in pc.indices_nonzero(found.is_null()).to_pylist():
+                detail = f"column '{column.name}': a record without a key is merged with none; give it a value"
+                failures.append(RowFailure(row, Failure(detail, value=None, field=column.name)))
         return found
 
     def files(
-        self, source: IO[bytes], layout: Layout, create: Callable[[str], IO[bytes]], *, moved: bool = False
+        self,
+        source: IO[bytes],
+        layout: Layout,
+        create: Callable[[str], IO[bytes]],
+        *,
+        moved: bool = False,
+        change: Callable[[pa.Table], pa.Table] | None = None,
     ) -> list[Added]:
         """Write the files of the records in a stream.
 
@@ -96,22 +106,53 @@ class DeltaWriter(write.TypedWriter):
             layout: the table.
             create: begins a file at a path in the table's folder.
             moved: see `convert`.
+            change: what becomes of each group of records first; it gives the columns of the layout.
 
         Raises:
             Unfit: a value does not fit the table's type.
         """
         files = _Files(self, layout, create)
         for group in write.groups(self.batches(source, moved=moved)):
-            for values, rows in _by_partition(_cast(group, layout.schema), layout.partition_by):
-                files.add(values, rows)
+            rows = cast(group, layout.schema) if change is None else change(group)
+            for values, own in _by_partition(rows, layout.partition_by):
+                files.add(values, own)
         return files.close()
+
+    def rewritten(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        partition: Mapping[str, str | None],
+        create: Callable[[str], IO[bytes]],
+    ) -> Added | None:
+        """Write a file of rows of a partition; none where there are no rows.
+
+        Args:
+            batches: the rows.
+            schema: their columns, without those of partitions.
+            partition: the values of these.
+            create: begins a file at a path in the table's folder.
+        """
+        found: _File | None = None
+        for group in write.groups(batches):
+            if found is None:
+                path = _path(partition)
+                sink = create(path)
+                found = _File(path, partition, sink, self._opened(sink, schema))
+            found.add(group)
+        return found.close() if found is not None else None
 
     def opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
         """What takes tables for a file."""
         return self._opened(sink, schema)
 
 
-def _cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
+def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Some columns of records with the types of a table.
+
+    Raises:
+        Unfit: a value does not fit.
+    """
     columns = []
     for column in schema:
         try:
@@ -157,7 +198,7 @@ class _Files:
             if len(self._open) >= _MOST_OPEN:
                 self._done.append(self._open.pop(next(iter(self._open))).close())
             partition = dict(zip(self._layout.partition_by, map(text_of, values), strict=True))
-            path = f"{''.join(f'{_folder(*each)}/' for each in partition.items())}part-{uuid.uuid4()}.parquet"
+            path = _path(partition)
             sink = self._create(path)
             self._open[values] = _File(path, partition, sink, self._writer.opened(sink, self._schema))
         self._open[values].add(rows.select(self._schema.names))
@@ -167,6 +208,11 @@ class _Files:
         self._done += [each.close() for each in self._open.values()]
         self._open = {}
         return self._done
+
+
+def _path(partition: Mapping[str, str | None]) -> str:
+    """Where a new file of a partition is in the table's folder."""
+    return f"{''.join(f'{_folder(*each)}/' for each in partition.items())}part-{uuid.uuid4()}.parquet"
 
 
 def text_of(value: Any) -> str | None:

@@ -175,6 +175,22 @@ class OpenFile:
         groups = _groups(split, metadata, self._file.size)
         return _rows(metadata, range(groups[0]) if groups else ()), _rows(metadata, groups)
 
+    def all_rows(self, fields: Sequence[pa.Field], most_bytes: int) -> Iterator[pa.RecordBatch]:
+        """All rows, so many bytes of them at a time on average.
+
+        Args:
+            fields: the columns, in the order of the file.
+            most_bytes: what the values of a batch have, of all columns.
+
+        Raises:
+            FormatError: the file is broken.
+        """
+        for group in range(self.pieces):
+            known = self._opened.metadata.row_group(group)
+            rows = max(1, most_bytes * known.num_rows // max(known.total_byte_size, 1))
+            at_a_time = {group: min(rows, max(known.num_rows, 1))}
+            yield from _batches(self._opened, self._file, fields, at_a_time.__getitem__, group)
+
     def batches(
         self, split: Split, fields: Sequence[pa.Field], file_plan: FilePlan, wanted: Reading
     ) -> Iterator[pa.RecordBatch | PassedOver]:

@@ -37,7 +37,7 @@ from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location, opening
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from deltalake import DeltaTable
     from deltalake.schema import Field as DeltaField
@@ -53,6 +53,21 @@ _APPLICATION = "clinker-{}"
 
 
 @dataclass(frozen=True)
+class Removed:
+    """A file that a commit takes out of the table.
+
+    Args:
+        path: where it is in the table's folder.
+        size: its bytes.
+        partition: the values of the columns that are not in it, as texts.
+    """
+
+    path: str
+    size: int
+    partition: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
 class Commit:
     """What is to be committed.
 
@@ -65,6 +80,7 @@ class Commit:
         partition_by: the columns by which the table is partitioned.
         files: the files.
         token: tells the commit from all others, those of runs with the same execution id included.
+        removed: the files that were written again without some rows, where records are merged.
     """
 
     run: str
@@ -75,6 +91,7 @@ class Commit:
     partition_by: tuple[str, ...]
     files: tuple[Added, ...]
     token: str = ""  # of older runs
+    removed: tuple[Removed, ...] = ()
 
     @property
     def application(self) -> str:
@@ -106,8 +123,9 @@ class Commit:
             found = json.loads(data)
             home = Address.of(found.pop("home"))
             files = tuple(Added(**{**each, "nulls": tuple(each["nulls"])}) for each in found.pop("files"))
+            removed = tuple(Removed(**each) for each in found.pop("removed", ()))
             lists = {key: tuple(found.pop(key)) for key in ("new_columns", "partition_by")}
-            return home, cls(**{**found, "mode": Mode(found["mode"]), **lists, "files": files})
+            return home, cls(**{**found, "mode": Mode(found["mode"]), **lists, "files": files, "removed": removed})
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(data) from error
 
@@ -474,9 +492,11 @@ def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) ->
 
 
 def _replaced(commit: Commit, table: DeltaTable) -> list[RemoveAction]:
-    """The files of the partitions that are replaced."""
+    """The files that are replaced: those of the partitions, or those that were written again."""
     from deltalake.transaction import RemoveAction
 
+    if commit.mode is Mode.MERGE:
+        return [RemoveAction(each.path, True, _now_ms(), each.size, {**each.partition}) for each in commit.removed]
     if commit.mode is not Mode.OVERWRITE_PARTITIONS:
         return []
     wanted = {tuple(each.partition.items()) for each in commit.files}

@@ -7,22 +7,26 @@ import uuid
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
+from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import converting, destination
 from spark_jobs.execute.delivery.delta import commit as commits
-from spark_jobs.execute.delivery.delta.commit import Commit, Place, TableCommit
+from spark_jobs.execute.delivery.delta import merge as merging
+from spark_jobs.execute.delivery.delta.commit import Commit, Place, Removed, TableCommit
+from spark_jobs.execute.delivery.delta.merge import Merge
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats import format
+from spark_jobs.formats import format, reader
 from spark_jobs.formats.delta import log
-from spark_jobs.formats.delta.options import Mode
+from spark_jobs.formats.delta.options import DeltaRead, Mode
 from spark_jobs.formats.delta.write import Added, DeltaWriter, Layout
 from spark_jobs.formats.typed import counterparts
+from spark_jobs.nodes.records.guarded import OPEN, Guard
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
 
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.formats.delta.options import DeltaWrite
     from spark_jobs.formats.format import ColumnWriter
+    from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
 #: What a table may ask of its writers, and gets.
@@ -101,8 +106,12 @@ class TableOutput:
         protocol, configured = table.protocol(), table.metadata().configuration
         if self.options.mode is Mode.OVERWRITE_PARTITIONS and not known:
             self._refuse("`overwrite_partitions` needs a table that has partitions")
-        if self.options.mode is Mode.OVERWRITE_PARTITIONS and "deletionVectors" in (protocol.reader_features or ()):
-            self._refuse("`overwrite_partitions` replaces no files with deletion vectors, which the table may have")
+        replaces_files = self.options.mode in (Mode.OVERWRITE_PARTITIONS, Mode.MERGE)
+        if replaces_files and "deletionVectors" in (protocol.reader_features or ()):
+            mode = str(self.options.mode)
+            self._refuse(f"`mode: {mode}` replaces no files with deletion vectors, which the table may have")
+        if self.options.mode is Mode.MERGE and configured.get("delta.enableChangeDataFeed") == "true":
+            self._refuse("the table has `delta.enableChangeDataFeed`, and merged records are no part of its feed")
         unknown = sorted(set(protocol.writer_features or ()) - _FEATURES)
         if protocol.min_writer_version > _LAST_PLAIN_WRITER and not protocol.writer_features:
             unknown.append(f"version {protocol.min_writer_version} of the protocol")
@@ -115,7 +124,7 @@ class TableOutput:
         if self.options.mode is not Mode.APPEND and configured.get("delta.appendOnly") == "true":
             self._refuse("records of the table must not be replaced: it has `delta.appendOnly`")
 
-    def _refuse(self, text: str) -> None:
+    def _refuse(self, text: str) -> NoReturn:
         raise RunFailed(ExitCode.IO, log.FAILED, f"output '{self.output}': {self.place.name}: {text}")
 
     def layout(self, written: Schema) -> tuple[Layout, pa.Schema, tuple[str, ...]]:
@@ -124,11 +133,17 @@ class TableOutput:
         Raises:
             RunFailed: a column does not fit the table (E912).
         """
-        wanted = [pa.field(column.name, _fresh(counterparts.of(column.type))) for column in written.columns]
+        wanted = [
+            pa.field(column.name, _fresh(counterparts.of(column.type)))
+            for column in written.columns
+            if column.name != self.options.delete_flag
+        ]
         for name in self.partition_by:
             if name not in written.names:
                 self._refuse(f"the records have no column '{name}', by which the table is partitioned")
+        self._refuse_flag(written)
         if self.schema is None:
+            self._refuse_keys(pa.schema(wanted))
             return Layout(pa.schema(wanted), self.partition_by), pa.schema(wanted), ()
         fields, new = [], []
         cases = {name.casefold(): name for name in self.schema.names}
@@ -146,7 +161,31 @@ class TableOutput:
         for column in self.schema:
             if column.name not in names and not column.nullable:
                 self._refuse(f"column '{column.name}' of the table must not be null, and the records do not have it")
+        if self.options.mode is Mode.MERGE:
+            self._refuse_keys(pa.schema(fields))
+            # Replaced rows hand these on.
+            fields += [pa.field(column.name, column.type) for column in self.schema if column.name not in names]
         return Layout(pa.schema(fields), self.partition_by), pa.schema([*self.schema, *new]), tuple(f.name for f in new)
+
+    def _refuse_flag(self, written: Schema) -> None:
+        """Refuse a flag that says nothing, or that the table has a column for."""
+        flag = self.options.delete_flag
+        if not flag:
+            return
+        kind = next((counterparts.of(column.type) for column in written.columns if column.name == flag), None)
+        if kind is None:
+            self._refuse(f"the records have no column '{flag}', which `delete_flag` names")
+        if kind != pa.bool_():
+            self._refuse(f"column '{flag}', which `delete_flag` names, is {kind}: make it a Bool")
+        if self.schema is not None and flag in self.schema.names:
+            self._refuse(f"the table has a column '{flag}', and a `delete_flag` is not written: rename the flag")
+
+    def _refuse_keys(self, columns: pa.Schema) -> None:
+        """Refuse keys whose values cannot be compared."""
+        for name in self.options.key:
+            kind = columns.field(name).type
+            if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+                self._refuse(f"column '{name}' of `key` is {kind}, which tells no records apart: use other columns")
 
     def _as_there(self, column: pa.Field) -> pa.Field:
         assert self.schema is not None
@@ -198,6 +237,7 @@ def write(
     tuning: Tuning,
     *,
     moved: bool,
+    room: Room,
 ) -> TableCommit:
     """Write the files of an output into the folder of its table; gives what makes them visible.
 
@@ -207,19 +247,23 @@ def write(
         Unfit: a value does not fit.
     """
     layout, schema, new = table.layout(written)
-    work = partial(_files, part_store, writer, layout, table.place.root, moved)
-    if sum(piece.size for piece in pieces) <= tuning.driver_output_bytes:
-        made = [work(piece) for piece in pieces]
+    removed: tuple[Removed, ...] = ()
+    if table.options.mode is Mode.MERGE:
+        wanted = _wanted(part_store, writer, layout, written, table, room, moved=moved)
+        files, removed = _merged(spark, wanted, pieces, table, tuning, room.guard)
     else:
-        made = spread.spread(spark, work, [*pieces], reraised=(OSError, format.Unfit))
-    files = tuple(each for some in made for each in some)
+        work = partial(_files, part_store, writer, layout, table.place.root, moved)
+        if sum(piece.size for piece in pieces) <= tuning.driver_output_bytes:
+            made = [work(piece) for piece in pieces]
+        else:
+            made = spread.spread(spark, work, [*pieces], reraised=(OSError, format.Unfit))
+        files = tuple(each for some in made for each in some)
     from deltalake import Schema as DeltaSchema
 
     exported: Any = schema
     schema_json = DeltaSchema.from_arrow(exported).to_json()
-    known = Commit(
-        run, table.options.mode, table.version, schema_json, new, table.partition_by, files, uuid.uuid4().hex
-    )
+    token = uuid.uuid4().hex
+    known = Commit(run, table.options.mode, table.version, schema_json, new, table.partition_by, files, token, removed)
     commit = TableCommit(table.place, known)
     try:
         table.refuse_nulls(files)
@@ -227,6 +271,66 @@ def write(
         commit.give_up()
         raise
     return commit
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a merge may use.
+
+    Args:
+        folder: where in the part store tasks hand things to one another.
+        most_bytes: so many bytes a task holds at once.
+        guard: which columns nobody may see.
+    """
+
+    folder: str
+    most_bytes: int
+    guard: Guard = OPEN
+
+
+def _wanted(
+    part_store: PartStore,
+    writer: DeltaWriter,
+    layout: Layout,
+    written: Schema,
+    table: TableOutput,
+    room: Room,
+    *,
+    moved: bool,
+) -> Merge:
+    options, create = table.options, partial(_create, part_store, table.place.root)
+    kept = tuple(name for name in layout.schema.names if name not in written.names)
+    about = (table.schema, options.key, options.delete_flag, kept, moved, room.most_bytes)
+    return Merge(part_store, room.folder, create, writer, layout, *about)
+
+
+def _merged(
+    spark: SparkSession, wanted: Merge, pieces: Sequence[Piece], table: TableOutput, tuning: Tuning, guard: Guard
+) -> tuple[tuple[Added, ...], tuple[Removed, ...]]:
+    """The files that a merge adds, and those that it takes out.
+
+    Raises:
+        RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
+    """
+    place = table.place
+    try:
+        files: tuple[InputFile, ...] = ()
+        if table.version is not None:
+            where = reader.Place(Path("/"), place.root, stores=place.stores, allow_outside=True)
+            files = log.files(DeltaRead(version=table.version), where, wanted.key)
+        return merging.merge(spark, wanted, pieces, files, tuning, place.remove)
+    except merging.Ambiguous as problem:
+        shown = "; ".join(
+            f"{', '.join(_told(name, value, guard) for name, value in key.items())} ({count} times)"
+            for key, count in problem.keys
+        )
+        table._refuse(f"{problem.whose} the same key more than once: {shown}; nothing is committed; {problem.remedy}")
+    except FormatError as error:
+        raise RunFailed(ExitCode.IO, error.code or log.FAILED, f"output '{table.output}': {error}") from error
+
+
+def _told(name: str, value: Any, guard: Guard) -> str:
+    return f"{name} = {credentials.HIDDEN if guard.hides(name) else value!r}"
 
 
 def _files(

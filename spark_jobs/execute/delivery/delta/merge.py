@@ -1,0 +1,475 @@
+"""Merging by keys: records take the place of the rows that have their keys, or else become new rows.
+
+A row of the table that some record has the key of goes, and so its file is written again without it. Records become
+files of their own, with what the rows that they replace had in the columns that records lack. So a file of the table is
+read and written only where it has such rows, by a task of its own, and no task needs all records: of those it
+looks up keys alone, so many at a time as its memory holds.
+
+1. Tasks write the keys of records, divided by their hashes. No key may come twice.
+2. Tasks look for the rows of each file whose keys are among them, write the file again without these, and what stays
+   of these rows beside the parts of records.
+3. Tasks write the records.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.execute.delivery import converting, destination
+from spark_jobs.execute.delivery.delta.commit import Removed
+from spark_jobs.execute.spark import spread
+from spark_jobs.formats import format
+from spark_jobs.formats.delta import log, read
+from spark_jobs.formats.delta.write import Added, DeltaWriter, Layout, text_of
+from spark_jobs.formats.delta.write import cast as as_in_table
+from spark_jobs.nodes import partition
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.formats.parquet.footer import Chunk
+    from spark_jobs.scan.files import InputFile
+    from spark_jobs.tuning import Tuning
+
+#: What tasks tell of keys and rows: the part that a record is in, its place there, and whether its flag is set.
+_PART, _ROW, _GONE = "part", "row", "gone"
+#: The place of a row in its file.
+_AT = "at"
+#: Keys that come twice are shown, so many of them.
+_SHOWN = 3
+#: Keys are divided among so many files of each part at most.
+_MOST_BUCKETS = 256
+#: Rows that are kept wait until they have so many bytes.
+_KEPT_BYTES = 8 << 20
+_RERAISED = (OSError, format.Unfit, FormatError)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What tasks need to know of a merge.
+
+    Args:
+        part_store: where parts lie.
+        folder: where in it what tasks hand to one another.
+        create: begins a file in the folder of the table.
+        writer: reads records, and writes the files of tables.
+        layout: the files that get the records.
+        table: the columns of the table; None where there is no table yet.
+        key: what tells records apart.
+        flag: the column of records that says of a row that it goes; empty where none does.
+        kept: the columns of the table that records lack.
+        moved: whether records are bytes of their own (`converting.py`).
+        most_bytes: so many bytes of keys and of rows a task holds at once.
+    """
+
+    part_store: PartStore
+    folder: str
+    create: Callable[[str], IO[bytes]]
+    writer: DeltaWriter
+    layout: Layout
+    table: pa.Schema | None
+    key: tuple[str, ...]
+    flag: str
+    kept: tuple[str, ...]
+    moved: bool
+    most_bytes: int
+
+    @property
+    def keys(self) -> list[str]:
+        """What the columns of the key are called among those that tell of records."""
+        return [f"key {number}" for number in range(len(self.key))]
+
+    @property
+    def known(self) -> pa.Schema:
+        """What is told of a record that replaces a row."""
+        told = [pa.field(_PART, pa.int64()), pa.field(_ROW, pa.int64())]
+        return pa.schema([*told, *(self.layout.schema.field(name) for name in self.kept)])
+
+    def stream(self, piece: Piece) -> IO[bytes]:
+        """The records of a part."""
+        destination.check(self.part_store, piece)
+        return converting.joined(self.part_store, cast("Any", self.writer), [piece], moved=self.moved)
+
+    def new(self) -> str:
+        """A path that nobody else has, for what tasks hand on."""
+        return os.path.join(self.folder, f"{uuid.uuid4().hex}.merge")
+
+
+class Ambiguous(Exception):
+    """Keys that tell no records, or no rows, apart.
+
+    Args:
+        whose: "the records have" or "the table has".
+        keys: some of them, with how often they come.
+        remedy: how to mend that.
+    """
+
+    def __init__(self, whose: str, keys: Sequence[tuple[Mapping[str, Any], int]], remedy: str) -> None:
+        super().__init__(whose, keys, remedy)
+        self.whose = whose
+        self.keys = keys
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """Keys of records of one part, with bounds of each column as the log has them; None where there are none."""
+
+    bucket: int
+    path: str
+    bytes: int
+    bounds: tuple[tuple[Any, Any] | None, ...]
+
+
+@dataclass(frozen=True)
+class _Message:
+    """A message of Arrow in a part: what rows of one part of records keep."""
+
+    number: int
+    path: str
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
+class _Rewritten:
+    """A file of the table that has rows which go."""
+
+    removed: Removed
+    added: Added | None
+    messages: tuple[_Message, ...]
+
+
+def merge(
+    spark: SparkSession,
+    merge: Merge,
+    pieces: Sequence[Piece],
+    files: Sequence[InputFile],
+    tuning: Tuning,
+    remove: Callable[[Iterable[str]], None],
+) -> tuple[tuple[Added, ...], tuple[Removed, ...]]:
+    """Write the files of a merge; gives those that the commit adds and those that it takes out.
+
+    Args:
+        spark: runs the tasks.
+        merge: what is to be done.
+        pieces: the parts with the records.
+        files: the files of the table.
+        tuning: how much the driver does by itself.
+        remove: takes files out of the table's folder that no commit will name.
+
+    Raises:
+        Ambiguous: a key comes twice.
+        FormatError: a file of the table cannot be read.
+        Unfit: a value does not fit the table.
+        OSError: a file cannot be read or written.
+    """
+    size = sum(piece.size for piece in pieces)
+    is_small = size <= tuning.driver_output_bytes
+    buckets = min(max(1, -(-size // merge.most_bytes)), _MOST_BUCKETS)
+    numbered = [*enumerate(pieces)]
+    told = [each for some in _each(spark, partial(_keys, merge, buckets), numbered, is_small) for each in some]
+    groups = _grouped(told, merge.most_bytes)
+    doubles = [each for some in _each(spark, partial(_doubles, merge), groups, is_small) for each in some]
+    if doubles:
+        remedy = "choose one record for each key by `distinct` or an aggregate"
+        raise Ambiguous("the records have", doubles[:_SHOWN], remedy)
+    wanted = [file for file in files if _may_have(file, merge, told)]
+    is_quick = is_small and sum(file.size for file in wanted) <= tuning.driver_output_bytes
+    answers = _each(spark, partial(_rewritten, merge, groups), wanted, is_quick)
+    rewritten = [each for each in answers if each is not None]
+    messages: dict[int, list[_Message]] = {}
+    for each in rewritten:
+        for message in each.messages:
+            messages.setdefault(message.number, []).append(message)
+    items = [(number, piece, tuple(messages.get(number, ()))) for number, piece in numbered]
+    again = [each.added for each in rewritten if each.added is not None]
+    try:
+        new = [each for some in _each(spark, partial(_written, merge), items, is_small) for each in some]
+    except BaseException:
+        remove(each.path for each in again)
+        raise
+    return (*again, *new), tuple(each.removed for each in rewritten)
+
+
+def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any], is_small: bool) -> list[Any]:
+    """What a function gives for each item: in this process where that is quicker than a job."""
+    return (
+        [work(item) for item in items]
+        if is_small
+        else spread.spread(spark, work, items, reraised=(*_RERAISED, Ambiguous))
+    )
+
+
+def _grouped(told: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...]]:
+    """The files with keys, in groups that a task holds at once; equal keys are in one group."""
+    sizes: dict[int, int] = {}
+    for each in told:
+        sizes[each.bucket] = sizes.get(each.bucket, 0) + each.bytes
+    groups: list[tuple[str, ...]] = []
+    size = most_bytes
+    for bucket in sorted(sizes):
+        paths = tuple(each.path for each in told if each.bucket == bucket)
+        if size + sizes[bucket] > most_bytes:
+            groups.append(())
+            size = 0
+        groups[-1] += paths
+        size += sizes[bucket]
+    return groups
+
+
+def _keys(merge: Merge, buckets: int, item: tuple[int, Piece]) -> list[_Keys]:
+    """Write the keys of a part, a file for each bucket that has any."""
+    number, piece = item
+    schema = pa.schema([merge.layout.schema.field(name) for name in merge.key])
+    held: dict[int, list[pa.Table]] = {}
+    row = 0
+    for batch in merge.writer.batches(merge.stream(piece), moved=merge.moved):
+        rows = pa.Table.from_batches([batch])
+        gone = pc.fill_null(rows.column(merge.flag), False) if merge.flag else pa.array(np.zeros(len(rows), bool))
+        keys = as_in_table(rows, schema).rename_columns(merge.keys)
+        told = {_PART: np.full(len(rows), number), _ROW: np.arange(row, row + len(rows)), _GONE: gone}
+        for name, values in told.items():
+            keys = keys.append_column(name, values if isinstance(values, pa.ChunkedArray) else pa.array(values))
+        row += len(rows)
+        chosen = partition.numbers([_hashable(keys.column(name)) for name in merge.keys], buckets)
+        for bucket, some in partition.cut(keys, chosen):
+            held.setdefault(bucket, []).append(some)
+    found = []
+    for bucket, tables in held.items():
+        keys = pa.concat_tables(tables)
+        path = merge.new()
+        with merge.part_store.create(path) as sink, pa.ipc.new_stream(sink, keys.schema) as stream:
+            stream.write_table(keys)
+        bounds = tuple(_bounds(keys.column(name)) for name in merge.keys)
+        found.append(_Keys(bucket, path, keys.nbytes, bounds))
+    return found
+
+
+def _hashable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values that are equal only where those of the column are, of a type that has hashes."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return column.cast(pa.int32()).cast(pa.int64())
+    if pa.types.is_integer(kind) or pa.types.is_timestamp(kind):
+        return column.cast(pa.int64())
+    return column if pa.types.is_boolean(kind) else column.cast(pa.string())
+
+
+def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """The lowest and the highest value, as the log has them; None of types of which it has none."""
+    if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
+        return None
+    found = pc.min_max(column)
+    ends = log.numbers(pa.array([found["min"].as_py(), found["max"].as_py()], column.type))
+    return None if ends is None else (ends[0], ends[1])
+
+
+def _may_have(file: InputFile, merge: Merge, told: Sequence[_Keys]) -> bool:
+    """Whether the log does not exclude that a file has a row with a key of the records."""
+    chunks: Mapping[str, Chunk] = file.table.chunks
+    known = [chunks.get(name) for name in merge.key]
+    return any(
+        all(
+            chunk is None or bounds is None or chunk.lowest is None or chunk.highest is None
+            or (chunk.lowest <= bounds[1] and bounds[0] <= chunk.highest)
+            for chunk, bounds in zip(known, each.bounds, strict=True)
+        )
+        for each in told
+    )  # fmt: skip
+
+
+def _loaded(merge: Merge, paths: Sequence[str]) -> pa.Table:
+    tables = []
+    for path in paths:
+        with merge.part_store.open(path) as source, pa.ipc.open_stream(source) as stream:
+            tables.append(stream.read_all())
+    return pa.concat_tables(tables)
+
+
+def _doubles(merge: Merge, paths: Sequence[str]) -> list[tuple[dict[str, Any], int]]:
+    """Some keys that come more than once."""
+    counted = _loaded(merge, paths).group_by(merge.keys, use_threads=False).aggregate([([], "count_all")])
+    several = counted.filter(pc.greater(counted.column("count_all"), 1)).slice(0, _SHOWN)
+    return [
+        ({name: row[own] for name, own in zip(merge.key, merge.keys, strict=True)}, row["count_all"])
+        for row in several.to_pylist()
+    ]
+
+
+@dataclass
+class _Matches:
+    """The rows of a file that records have the keys of."""
+
+    is_gone: np.ndarray[Any, Any]
+    #: Those that records replace: the place of the row, the part of the record, its place there; ordered by the first.
+    at: np.ndarray[Any, Any]
+    part: np.ndarray[Any, Any]
+    row: np.ndarray[Any, Any]
+
+    @classmethod
+    def of(cls, merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -> _Matches | None:
+        """Look for them; None where there are none."""
+        assert merge.table is not None
+        fields = [merge.table.field(name) for name in merge.key]
+        found, rows = [], 0
+        for group in groups:
+            keys, rows = _loaded(merge, group), 0
+            for batch in read.all_rows(file, fields, merge.most_bytes):
+                probe = pa.Table.from_batches([batch]).rename_columns(merge.keys)
+                probe = probe.append_column(_AT, pa.array(np.arange(rows, rows + len(probe))))
+                rows += len(probe)
+                joined = probe.join(keys, merge.keys, join_type="inner", use_threads=False)
+                if len(joined):
+                    found.append(joined.select([_AT, _PART, _ROW, _GONE]))
+        if not found:
+            return None
+        all_of_them = pa.concat_tables(found).sort_by(_AT)
+        is_gone = np.zeros(rows, bool)
+        is_gone[all_of_them.column(_AT).to_numpy()] = True
+        stay = all_of_them.filter(pc.invert(all_of_them.column(_GONE)))
+        return cls(is_gone, *(stay.column(name).to_numpy() for name in (_AT, _PART, _ROW)))
+
+
+def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -> _Rewritten | None:
+    """Write a file of the table again without the rows that go; None where it has none."""
+    assert merge.table is not None
+    matches = _Matches.of(merge, groups, file)
+    if matches is None:
+        return None
+    about = file.table
+    values = {name: text_of(about.partition[name].as_py()) for name in about.snapshot.partition_by}
+    inside = pa.schema([column for column in merge.table if column.name not in values])
+    path = merge.new()
+    with merge.part_store.create(path) as sink:
+        kept = _Kept(merge, matches, path, sink)
+        remaining = _remaining(read.all_rows(file, [*merge.table], merge.most_bytes), inside, matches, kept)
+        added = merge.writer.rewritten(remaining, inside, values, merge.create)
+        kept.flush()
+    own = file.path.removeprefix(f"{about.snapshot.root}/")
+    return _Rewritten(Removed(own, file.size, values), added, tuple(kept.messages))
+
+
+def _remaining(
+    batches: Iterator[pa.RecordBatch], inside: pa.Schema, matches: _Matches, kept: _Kept
+) -> Iterator[pa.RecordBatch]:
+    """The rows that stay; what replaced ones keep is noted."""
+    at = 0
+    for batch in batches:
+        kept.add(batch, at)
+        stays = pa.array(~matches.is_gone[at : at + batch.num_rows])
+        at += batch.num_rows
+        found = batch.select(inside.names).filter(stays)
+        if found.num_rows:
+            yield found
+
+
+class _Kept:
+    """What replaced rows of a file hand to the records that replace them, in messages for each part of records."""
+
+    def __init__(self, merge: Merge, matches: _Matches, path: str, sink: IO[bytes]) -> None:
+        self._merge = merge
+        self._matches = matches
+        self._path = path
+        self._sink = sink
+        self._held: list[pa.RecordBatch] = []
+        self.messages: list[_Message] = []
+
+    def add(self, batch: pa.RecordBatch, at: int) -> None:
+        """Note rows of the file, the first of which has a place there."""
+        first, end = np.searchsorted(self._matches.at, [at, at + batch.num_rows])
+        if first == end:
+            return
+        own = slice(int(first), int(end))
+        rows = batch.select([*self._merge.kept]).take(pa.array(self._matches.at[own] - at))
+        told = [pa.array(self._matches.part[own]), pa.array(self._matches.row[own])]
+        self._held.append(pa.RecordBatch.from_arrays([*told, *rows.columns], schema=self._merge.known))
+        if sum(each.nbytes for each in self._held) >= _KEPT_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is noted."""
+        if not self._held:
+            return
+        rows = pa.Table.from_batches(self._held)
+        self._held = []
+        for number, own in partition.cut(rows, rows.column(_PART).to_numpy()):
+            start = self._sink.tell()
+            for batch in own.combine_chunks().to_batches():
+                self._sink.write(batch.serialize())
+            self.messages.append(_Message(number, self._path, start, self._sink.tell() - start))
+
+
+def _written(merge: Merge, item: tuple[int, Piece, Sequence[_Message]]) -> list[Added]:
+    """Write the records of a part, without those whose flag is set."""
+    _, piece, messages = item
+    records = _Records(merge, _read(merge, messages))
+    return merge.writer.files(
+        merge.stream(piece), merge.layout, merge.create, moved=merge.moved, change=records.changed
+    )  # fmt: skip
+
+
+def _read(merge: Merge, messages: Sequence[_Message]) -> pa.Table:
+    """What rows of the table keep for the records of a part, in the order of these."""
+    batches = []
+    for each in messages:
+        with merge.part_store.open(each.path) as source:
+            source.seek(each.start)
+            stream = io.BytesIO(merge.known.serialize().to_pybytes() + source.read(each.size))
+        with pa.ipc.open_stream(stream) as opened:
+            batches += [*opened]
+    return pa.Table.from_batches(batches, merge.known).sort_by(_ROW)
+
+
+class _Records:
+    """The records of a part on their way into files: with what they keep of rows, and without flags."""
+
+    def __init__(self, merge: Merge, kept: pa.Table) -> None:
+        self._merge = merge
+        self._kept = kept
+        self._rows = kept.column(_ROW).to_numpy()
+        self._at = 0
+        twice = np.flatnonzero(self._rows[1:] == self._rows[:-1])
+        self._twice = int(self._rows[twice[0]]) if len(twice) else None
+
+    def changed(self, group: pa.Table) -> pa.Table:
+        """The next records as the table gets them.
+
+        Raises:
+            Ambiguous: several rows of the table have the key of a record.
+            Unfit: a value does not fit the table.
+        """
+        merge, first = self._merge, self._at
+        self._at += len(group)
+        if self._twice is not None and first <= self._twice < self._at:
+            (row,) = group.select([*merge.key]).slice(self._twice - first, 1).to_pylist()
+            count = int((self._rows == self._twice).sum())
+            raise Ambiguous(
+                "the table has", [(row, count)], "remove these rows but one, or let `key` name more columns"
+            )
+        written = pa.schema([column for column in merge.layout.schema if column.name not in merge.kept])
+        found = as_in_table(group, written)
+        if merge.kept:
+            start, end = np.searchsorted(self._rows, [first, self._at])
+            places = np.full(len(group), -1)
+            places[self._rows[start:end] - first] = np.arange(start, end)
+            indices = pa.array(places, mask=places < 0)
+            for name in merge.kept:
+                found = found.append_column(merge.layout.schema.field(name), self._kept.column(name).take(indices))
+            found = found.select(merge.layout.schema.names)
+        if merge.flag:
+            found = found.filter(pc.invert(pc.fill_null(group.column(merge.flag), False)))
+        return found

@@ -255,6 +255,7 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
 #: the token for a network source's next page stands in JSON. Tables are committed to, beside being written.
 KNOWN_FORMATS = {
     "spark_jobs/execute/delivery/delta/commit.py": {"spark_jobs.formats.delta"},
+    "spark_jobs/execute/delivery/delta/merge.py": {"spark_jobs.formats.delta"},
     "spark_jobs/execute/delivery/delta/output.py": {"spark_jobs.formats.delta"},
     "spark_jobs/plan/explain/explain.py": {"json"},
     "spark_jobs/execute/logs.py": {"json"},

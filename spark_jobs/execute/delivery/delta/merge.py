@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
-    from spark_jobs.formats.parquet.footer import Chunk
     from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
@@ -239,12 +238,14 @@ def _keys(merge: Merge, buckets: int, item: tuple[int, Piece]) -> list[_Keys]:
     row = 0
     for batch in merge.writer.batches(merge.stream(piece), moved=merge.moved):
         rows = pa.Table.from_batches([batch])
-        gone = pc.fill_null(rows.column(merge.flag), False) if merge.flag else pa.array(np.zeros(len(rows), bool))
+        gone = (
+            pc.fill_null(rows.column(merge.flag), False) if merge.flag else pa.array(np.zeros(rows.num_rows, np.bool_))
+        )
         keys = as_in_table(rows, schema).rename_columns(merge.keys)
-        told = {_PART: np.full(len(rows), number), _ROW: np.arange(row, row + len(rows)), _GONE: gone}
+        told = {_PART: np.full(rows.num_rows, number), _ROW: np.arange(row, row + rows.num_rows), _GONE: gone}
         for name, values in told.items():
             keys = keys.append_column(name, values if isinstance(values, pa.ChunkedArray) else pa.array(values))
-        row += len(rows)
+        row += rows.num_rows
         chosen = partition.numbers([_hashable(keys.column(name)) for name in merge.keys], buckets)
         for bucket, some in partition.cut(keys, chosen):
             held.setdefault(bucket, []).append(some)
@@ -280,7 +281,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
 
 def _may_have(file: InputFile, merge: Merge, told: Sequence[_Keys]) -> bool:
     """Whether the log does not exclude that a file has a row with a key of the records."""
-    chunks: Mapping[str, Chunk] = file.table.chunks
+    chunks: Mapping[str, Any] = file.table.chunks
     known = [chunks.get(name) for name in merge.key]
     return any(
         all(
@@ -330,15 +331,15 @@ class _Matches:
             keys, rows = _loaded(merge, group), 0
             for batch in read.all_rows(file, fields, merge.most_bytes):
                 probe = pa.Table.from_batches([batch]).rename_columns(merge.keys)
-                probe = probe.append_column(_AT, pa.array(np.arange(rows, rows + len(probe))))
-                rows += len(probe)
+                probe = probe.append_column(_AT, pa.array(np.arange(rows, rows + probe.num_rows)))
+                rows += probe.num_rows
                 joined = probe.join(keys, merge.keys, join_type="inner", use_threads=False)
-                if len(joined):
+                if joined.num_rows:
                     found.append(joined.select([_AT, _PART, _ROW, _GONE]))
         if not found:
             return None
         all_of_them = pa.concat_tables(found).sort_by(_AT)
-        is_gone = np.zeros(rows, bool)
+        is_gone = np.zeros(rows, np.bool_)
         is_gone[all_of_them.column(_AT).to_numpy()] = True
         stay = all_of_them.filter(pc.invert(all_of_them.column(_GONE)))
         return cls(is_gone, *(stay.column(name).to_numpy() for name in (_AT, _PART, _ROW)))
@@ -453,7 +454,7 @@ class _Records:
             Unfit: a value does not fit the table.
         """
         merge, first = self._merge, self._at
-        self._at += len(group)
+        self._at += group.num_rows
         if self._twice is not None and first <= self._twice < self._at:
             (row,) = group.select([*merge.key]).slice(self._twice - first, 1).to_pylist()
             count = int((self._rows == self._twice).sum())
@@ -464,7 +465,7 @@ class _Records:
         found = as_in_table(group, written)
         if merge.kept:
             start, end = np.searchsorted(self._rows, [first, self._at])
-            places = np.full(len(group), -1)
+            places = np.full(group.num_rows, -1)
             places[self._rows[start:end] - first] = np.arange(start, end)
             indices = pa.array(places, mask=places < 0)
             for name in merge.kept:

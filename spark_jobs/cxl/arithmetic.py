@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import operator as python
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import failure, values
+from spark_jobs.cxl import decimals, failure, values
 from spark_jobs.cxl.typed import Operator
 from spark_jobs.cxl.types import Kind
 from spark_jobs.cxl.values import MAX_INT, MIN_INT
@@ -94,6 +95,8 @@ def negate_any(value: Any) -> Any:
     """Negation of a dynamic value: null where it is no number."""
     if value.__class__ is int:
         return negate_int(value)
+    if value.__class__ is Decimal:
+        return decimals.negate(value)
     return -value if value.__class__ is float else None
 
 
@@ -111,6 +114,13 @@ _FLOATS: dict[Operator, Callable[[Any, Any], Any]] = {
     Operator.DIVIDE: divide_floats,
     Operator.MODULO: modulo_floats,
 }
+_DECIMALS: dict[Operator, Callable[[Any, Any], Any]] = {
+    Operator.ADD: decimals.add,
+    Operator.SUBTRACT: decimals.subtract,
+    Operator.MULTIPLY: decimals.multiply,
+    Operator.DIVIDE: decimals.divide,
+    Operator.MODULO: decimals.modulo,
+}
 _COMPARISONS: dict[Operator, Callable[[Any, Any], Any]] = {
     Operator.EQUAL: python.eq,
     Operator.NOT_EQUAL: python.ne,
@@ -119,14 +129,14 @@ _COMPARISONS: dict[Operator, Callable[[Any, Any], Any]] = {
     Operator.GREATER: python.gt,
     Operator.GREATER_EQUAL: python.ge,
 }
-_ORDERED = (Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME)
+_ORDERED = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.STRING, Kind.DATE, Kind.DATETIME)
 
 
 def _compare_any(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def compared(left: Any, right: Any) -> Any:
         if not values.comparable(left, right):
             return False
-        if left.__class__ is not right.__class__:
+        if left.__class__ is not right.__class__ and float in (left.__class__, right.__class__):
             left, right = float(left), float(right)
         return compare(left, right)
 
@@ -134,22 +144,31 @@ def _compare_any(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
 
 def _calculate_any(operator: Operator) -> Callable[[Any, Any], Any]:
-    on_ints, on_floats = _INTS[operator], _FLOATS[operator]
+    on_ints, on_floats, on_decimals = _INTS[operator], _FLOATS[operator], _DECIMALS[operator]
     divides = operator in (Operator.DIVIDE, Operator.MODULO)
 
     def calculated(left: Any, right: Any) -> Any:
         kind, other = left.__class__, right.__class__
         if kind is int and other is int:
             return on_ints(left, right)
-        if kind in (int, float) and other in (int, float):
-            return on_floats(float(left), float(right))
+        if kind in _NUMBERS and other in _NUMBERS:
+            if float in (kind, other):
+                return on_floats(float(left), float(right))
+            return on_decimals(_decimal(left), _decimal(right))
         if kind is str and other is str and operator is Operator.ADD:
             return left + right
-        if divides and other in (int, float) and right == 0:
+        if divides and other in _NUMBERS and right == 0:
             raise failure.division_by_zero()
         return None
 
     return calculated
+
+
+_NUMBERS = (int, float, Decimal)
+
+
+def _decimal(value: int | Decimal) -> Decimal:
+    return Decimal(value) if value.__class__ is int else value  # type: ignore[return-value]
 
 
 def operation(operator: Operator, left: types.Type, right: types.Type) -> Callable[[Any, Any], Any]:
@@ -165,6 +184,8 @@ def operation(operator: Operator, left: types.Type, right: types.Type) -> Callab
         return _INTS[operator]
     if same and left.kind is Kind.FLOAT:
         return _FLOATS[operator]
+    if same and left.kind is Kind.DECIMAL:
+        return _DECIMALS[operator]
     if same and left.kind is Kind.STRING and operator is Operator.ADD:
         return python.add
     return _calculate_any(operator)

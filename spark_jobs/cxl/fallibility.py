@@ -12,7 +12,6 @@ _SAFE = (
     typed.Local,
     typed.System,
     typed.Now,
-    typed.Widen,
     typed.Not,
     typed.And,
     typed.Or,
@@ -51,6 +50,8 @@ def may_fail_itself(node: object) -> bool:
             if left.type.is_dynamic or right.type.is_dynamic:
                 return True
             return operator not in _COMPARISONS and operator not in _TOTAL.get(node.type.kind, ())
+        case typed.Widen(type=wanted):
+            return wanted.kind is Kind.DECIMAL
         case typed.Negate(operand=operand):
             return operand.type.kind is not Kind.FLOAT
         case typed.Call(builtin=builtin, arguments=(receiver, *_)):

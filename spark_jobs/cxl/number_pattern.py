@@ -54,11 +54,11 @@ class Pattern:
     groups: tuple[int, int] = (0, 0)
     scale: int = 0
 
-    def write(self, number: float) -> str:
-        """The text of an Int or a Float. NaN and infinities are their own text."""
+    def write(self, number: float | Decimal) -> str:
+        """The text of a number. NaN and infinities are their own text."""
         if number.__class__ is float and not math.isfinite(number):
             return values.float_text(number)
-        exact = Decimal(number if number.__class__ is int else repr(number))
+        exact = Decimal(repr(number) if number.__class__ is float else number)
         rounded = exact.scaleb(self.scale, _EXACT).quantize(_unit(self.most), context=_EXACT)
         digits = f"{abs(rounded):f}"
         is_negative = rounded < 0

@@ -1,9 +1,9 @@
 """The typed tree, which the checker makes for both engines.
 
 Few node kinds, each frozen, picklable, with its type. Every name is bound: a `Local` is a numbered slot (lets, emitted
-values, closure parameters and `emit each` bindings alike), a `Column` is an input column. Int operands that meet Floats
-are wrapped in `Widen`, so an expression of type Float always has a Float value. Places are character offsets into the
-program's text.
+values, closure parameters and `emit each` bindings alike), a `Column` is an input column. Numbers of
+other kinds that meet Floats or Decimals are wrapped in `Widen`, so an expression of type Float always has a Float
+value. Places are character offsets into the program's text.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Now(Expression):
 
 @dataclass(frozen=True)
 class Widen(Expression):
-    """An Int value as a Float."""
+    """A number as another one: an Int or a Decimal as a Float, an Int as a Decimal, a Decimal with a larger scale."""
 
     operand: Expression
 

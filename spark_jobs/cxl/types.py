@@ -18,6 +18,7 @@ class Kind(StrEnum):
     BOOL = "Bool"
     INT = "Int"
     FLOAT = "Float"
+    DECIMAL = "Decimal"
     STRING = "String"
     DATE = "Date"
     DATETIME = "DateTime"
@@ -32,13 +33,16 @@ class Type:
     """A static type: its kind, whether it includes null, and the known contents of a container.
 
     `element` is an Array's element type (None: unknown). `fields` are a Map's declared keys with their types, in order
-    (None: undeclared).
+    (None: undeclared). `scale` is how many digits after the point every Decimal of the type has (None: each its own),
+    `precision` how many digits it has at most (None: 38).
     """
 
     kind: Kind
     nullable: bool = False
     element: Type | None = None
     fields: tuple[tuple[str, Type], ...] | None = None
+    scale: int | None = None
+    precision: int | None = None
 
     def or_null(self) -> Type:
         """This type with null."""
@@ -56,16 +60,17 @@ class Type:
     @property
     def is_numeric(self) -> bool:
         """Whether every non-null value is a number."""
-        return self.kind in (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+        return self.kind in (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.NUMERIC)
 
     @property
     def is_dynamic(self) -> bool:
         """Whether the values carry their kind at run time (`Any`, `Numeric`, containers of unknown things).
 
-        Arrow has no column for such values: a batch holds them as their tagged JSON text (see `values.py`).
+        Arrow has no column for such values: a batch holds them as their tagged JSON text (see `values.py`). Decimals
+        are among them, for each may have a scale of its own, and a column of Arrow has one scale.
         """
         match self.kind:
-            case Kind.ANY | Kind.NUMERIC | Kind.MAP | Kind.NULL:
+            case Kind.ANY | Kind.NUMERIC | Kind.DECIMAL | Kind.MAP | Kind.NULL:
                 return True
             case Kind.ARRAY:
                 return self.element is None or self.element.is_dynamic or self.element.kind is Kind.ARRAY
@@ -86,6 +91,7 @@ NULL = Type(Kind.NULL)
 BOOL = Type(Kind.BOOL)
 INT = Type(Kind.INT)
 FLOAT = Type(Kind.FLOAT)
+DECIMAL = Type(Kind.DECIMAL)
 STRING = Type(Kind.STRING)
 DATE = Type(Kind.DATE)
 DATETIME = Type(Kind.DATETIME)
@@ -100,10 +106,16 @@ def array_of(element: Type) -> Type:
     return Type(Kind.ARRAY, element=element)
 
 
+def decimal_of(precision: int | None, scale: int | None) -> Type:
+    """The type of Decimals with declared digits."""
+    return Type(Kind.DECIMAL, precision=precision, scale=scale)
+
+
 def unify(left: Type, right: Type) -> Type | None:
     """The type that holds the values of both, or None if only `Any` does.
 
-    Int and Float meet in Float, Null makes the other nullable, `Any` stays `Any`.
+    Int and Float meet in Float, Decimal and Int in Decimal, Decimal and Float in Float, Null makes the other nullable,
+    `Any` stays `Any`.
     """
     if left == right:
         return left
@@ -115,9 +127,7 @@ def unify(left: Type, right: Type) -> Type | None:
         return ANY
     nullable = left.nullable or right.nullable
     if left.is_numeric and right.is_numeric:
-        kinds = {left.kind, right.kind}
-        kind = kinds.pop() if len(kinds) == 1 else Kind.NUMERIC if Kind.NUMERIC in kinds else Kind.FLOAT
-        return Type(kind, nullable)
+        return _unified_numbers(left, right, nullable)
     if left.kind is not right.kind:
         return None
     if left.kind is Kind.ARRAY:
@@ -126,3 +136,18 @@ def unify(left: Type, right: Type) -> Type | None:
     if left.kind is Kind.MAP:
         return Type(Kind.MAP, nullable, fields=left.fields if left.fields == right.fields else None)
     return Type(left.kind, nullable)
+
+
+def _unified_numbers(left: Type, right: Type, nullable: bool) -> Type:
+    kinds = {left.kind, right.kind}
+    if kinds == {Kind.DECIMAL}:
+        scale = left.scale if left.scale == right.scale else None
+        precision = left.precision if left.precision == right.precision else None
+        return Type(Kind.DECIMAL, nullable, scale=scale, precision=None if scale is None else precision)
+    if len(kinds) == 1:
+        return Type(left.kind, nullable)
+    return Type(next(kind for kind in _WIDEST if kind in kinds), nullable)
+
+
+#: Of kinds of numbers that meet, the first one here holds them.
+_WIDEST = (Kind.NUMERIC, Kind.FLOAT, Kind.DECIMAL)

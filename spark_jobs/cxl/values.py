@@ -1,8 +1,8 @@
 """The values of CXL: their representations in Python and in Arrow, their texts, and their equality.
 
-A value is None, bool, int (64 bits), float, str, `datetime.date`, `datetime.datetime` (microseconds, no zone), list
-or dict with string keys. This module runs on executors; pyarrow is imported on first use, so that planning starts
-without it.
+A value is None, bool, int (64 bits), float, `decimal.Decimal` (see `decimals.py`), str, `datetime.date`,
+`datetime.datetime` (microseconds, no zone), list or dict with string keys. This module runs on executors; pyarrow is
+imported on first use, so that planning starts without it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ _KINDS: dict[type, Kind] = {
     bool: Kind.BOOL,
     int: Kind.INT,
     float: Kind.FLOAT,
+    Decimal: Kind.DECIMAL,
     str: Kind.STRING,
     date: Kind.DATE,
     datetime: Kind.DATETIME,
     list: Kind.ARRAY,
     dict: Kind.MAP,
 }
+
+
+_NUMBERS = (int, float, Decimal)
 
 
 def kind_of(value: Any) -> Kind:
@@ -66,6 +70,11 @@ def json_float_text(number: float) -> str:
         digits, exponent = text.split("e-")
         return format(Decimal(text), "f") if exponent == "05" else f"{digits}e-{int(exponent)}"
     return text if math.isfinite(number) else "null"
+
+
+def decimal_text(number: Decimal) -> str:
+    """All digits of a Decimal, those of its scale included: `12.50`."""
+    return format(number, "f")
 
 
 def datetime_text(moment: datetime) -> str:
@@ -100,6 +109,7 @@ _JSON_TEXTS: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     int: str,
     float: json_float_text,
+    Decimal: decimal_text,
     str: _quote,
     date: lambda value: f'"{value.isoformat()}"',
     datetime: lambda value: f'"{datetime_text(value)}"',
@@ -130,10 +140,15 @@ def number_of(text: str) -> int | float | str:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two non-null values are `==`: 1 equals 1.0, other kinds do not mix, containers compare deeply."""
+    """Whether two non-null values are `==`: 1 equals 1.0, other kinds do not mix, containers compare deeply.
+
+    Beside a Float every number is a Float; a Decimal and an Int compare exactly.
+    """
     kind, other = left.__class__, right.__class__
     if kind is not other:
-        return {kind, other} == {int, float} and float(left) == float(right)
+        if kind not in _NUMBERS or other not in _NUMBERS:
+            return False
+        return float(left) == float(right) if float in (kind, other) else bool(left == right)
     if kind is list:
         return len(left) == len(right) and all(map(_equal_inside, left, right))
     if kind is dict:
@@ -151,14 +166,14 @@ def comparable(left: Any, right: Any) -> bool:
     """Whether `<` means something between two non-null values: numbers, texts, dates or date-times among themselves."""
     kind, other = left.__class__, right.__class__
     if kind is not other:
-        return {kind, other} == {int, float}
-    return kind in (int, float, str, date, datetime)
+        return kind in _NUMBERS and other in _NUMBERS
+    return kind in (int, float, str, date, datetime, Decimal)
 
 
 def key_of(value: Any) -> Hashable:
     """A hashable key: two values are the same key exactly if these are equal.
 
-    Null equals null, 1 equals 1.0, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`.
+    Null equals null, 1 equals 1.0 and 1.00d, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`.
     """
     kind = value.__class__
     if kind is bool:
@@ -187,7 +202,7 @@ def is_finite(value: Any) -> bool:
 
 # ---- dynamic values as tagged JSON ---------------------------------------------------------------------------------
 
-_DATE, _DATETIME, _FLOAT = "$date", "$datetime", "$float"
+_DATE, _DATETIME, _FLOAT, _DECIMAL = "$date", "$datetime", "$float", "$decimal"
 #: What stands in every text with a tagged value or an escaped key (and, rarely, in another one).
 _TAG = '"$'
 
@@ -196,7 +211,8 @@ def encode(value: Any) -> str | None:
     """A value of any kind as tagged compact JSON, the text that a dynamic column holds; null is None.
 
     Numbers keep their kind by the decimal point. A date is `{"$date":"2024-01-31"}`, a date-time `{"$datetime":…}`, a
-    NaN or infinity `{"$float":…}`; a user's own key that starts with `$` gets a second one.
+    Decimal `{"$decimal":"12.50"}`, a NaN or infinity `{"$float":…}`; a user's own key that starts with `$` gets a
+    second one.
     """
     return None if value is None else _ENCODERS[value.__class__](value)
 
@@ -207,6 +223,10 @@ def _encode_inside(value: Any) -> str:
 
 def _encode_float(number: float) -> str:
     return repr(number) if math.isfinite(number) else f'{{"{_FLOAT}":"{number!r}"}}'
+
+
+def _encode_decimal(number: Decimal) -> str:
+    return f'{{"{_DECIMAL}":"{number:f}"}}'
 
 
 _encode_plain = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -236,6 +256,7 @@ _ENCODERS: dict[type, Callable[[Any], str]] = {
     bool: lambda value: "true" if value else "false",
     int: str,
     float: _encode_float,
+    Decimal: _encode_decimal,
     str: _quote,
     date: lambda value: f'{{"{_DATE}":"{value.isoformat()}"}}',
     datetime: lambda value: f'{{"{_DATETIME}":"{value.isoformat()}"}}',
@@ -246,6 +267,7 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     _DATE: date.fromisoformat,
     _DATETIME: datetime.fromisoformat,
     _FLOAT: float,
+    _DECIMAL: Decimal,
 }
 
 
@@ -297,11 +319,13 @@ def arrow_type(static: types.Type) -> pa.DataType:
 def to_arrow(values: Iterable[Any], static: types.Type) -> pa.Array:
     """Python values of a CXL type as an Arrow array.
 
-    Ints under a Float type become floats. `pyarrow.ArrowInvalid` or `ArrowTypeError` where a value is not of the type
-    (a bug).
+    Ints under a Float type become floats, under a Decimal type Decimals. `pyarrow.ArrowInvalid` or `ArrowTypeError`
+    where a value is not of the type (a bug).
     """
     import pyarrow as pa
 
+    if static.kind is Kind.DECIMAL:
+        values = (Decimal(value) if value.__class__ is int else value for value in values)
     if static.is_dynamic:
         return pa.array(map(encode, values), pa.string())
     return pa.array(values, arrow_type(static))
@@ -311,6 +335,8 @@ def retyped(array: pa.Array, static: types.Type, wanted: types.Type) -> pa.Array
     """A column of one CXL type as a column of a type that holds its values: an Int as a Float, anything as `Any`."""
     import pyarrow.compute as pc
 
+    if wanted.kind is Kind.FLOAT and static.kind is Kind.DECIMAL:
+        return to_arrow([None if item is None else float(item) for item in from_arrow(array, static)], wanted)
     if static.is_dynamic is not wanted.is_dynamic:
         return to_arrow(from_arrow(array, static), wanted)
     target = arrow_type(wanted)

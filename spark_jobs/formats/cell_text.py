@@ -20,6 +20,9 @@ _A_CONTAINER = r'^(\[|\{("\$\$|"[^$]|\}))'
 #: A date among dynamic values, and where its text begins and ends.
 _A_DATE = r'^\{"\$date":"[0-9]{4}-[0-9]{2}-[0-9]{2}"\}$'
 _DATE_AT = (len('{"$date":"'), len('{"$date":"2024-01-31'))
+#: A Decimal among dynamic values, and where its text begins; two characters follow it.
+_A_DECIMAL = r'^\{"\$decimal":"-?[0-9]+(\.[0-9]+)?"\}$'
+_DECIMAL_BEGINS = len('{"$decimal":"')
 #: Behind the last character of any text.
 _END = 1 << 31
 
@@ -48,9 +51,14 @@ def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
 
 
+def are_containers(column: pa.Array) -> pa.Array:
+    """Which values of any kind are arrays or maps; null stays null."""
+    return pc.match_substring_regex(column, _A_CONTAINER)
+
+
 def containers(array: pa.Array, static: Type) -> dict[int, list[Any] | dict[str, Any]]:
     """The arrays and maps of a column of values of any kind, or of a column of arrays, by their rows."""
-    begins = pc.match_substring_regex(array, _A_CONTAINER) if static.is_dynamic else array.is_valid()
+    begins = are_containers(array) if static.is_dynamic else array.is_valid()
     rows = pc.indices_nonzero(begins)
     return dict(zip(rows.to_pylist(), values.from_arrow(array.take(rows), static), strict=True))
 
@@ -76,7 +84,11 @@ def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
     is_date = pc.fill_null(pc.match_substring_regex(column, _A_DATE), False)
     if pc.any(is_date, min_count=0).as_py():
         found = pc.replace_with_mask(found, is_date, pc.utf8_slice_codeunits(column.filter(is_date), *_DATE_AT))
-    others = pc.invert(pc.or_(pc.or_(is_same, is_float), is_date))
+    is_decimal = pc.fill_null(pc.match_substring_regex(column, _A_DECIMAL), False)
+    if pc.any(is_decimal, min_count=0).as_py():
+        digits = pc.utf8_slice_codeunits(column.filter(is_decimal), _DECIMAL_BEGINS, -2)
+        found = pc.replace_with_mask(found, is_decimal, digits)
+    others = pc.invert(pc.or_(pc.or_(is_same, is_float), pc.or_(is_date, is_decimal)))
     if pc.any(others, min_count=0).as_py():
         exact = [values.text_of(values.decode(text)) for text in column.filter(others).to_pylist()]
         found = pc.replace_with_mask(found, others, pa.array(exact, pa.string()))

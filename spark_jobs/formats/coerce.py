@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import decimals, values
 from spark_jobs.cxl import hints as hinting
-from spark_jobs.cxl import values
 from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.failure_columns import Reason, hints_of
@@ -29,6 +29,7 @@ from spark_jobs.formats.spelling import NUMBERS, USUAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from decimal import Decimal
 
     from spark_jobs.cxl.failure_columns import Rows
     from spark_jobs.cxl.types import Type
@@ -286,7 +287,12 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
     """The usually spelled rows by a cast, the others by the exact rule, each distinct text once."""
     target = values.arrow_type(static)
     pattern = _USUAL.get(static.kind)
-    if pattern is None:
+    usual: pa.Array
+    if static.kind is Kind.DECIMAL:
+        is_usual = pc.fill_null(_usual_decimals(column, static), False)
+        usual = pc.binary_join_element_wise('{"$decimal":"', pc.if_else(is_usual, column, None), '"}', "")
+        others = pc.and_(pc.is_valid(column), pc.is_null(usual))
+    elif pattern is None:
         usual = pa.nulls(len(column), target)
         others = pc.is_valid(column)
     else:
@@ -300,10 +306,30 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
     if not pc.any(others).as_py():
         return Converted(usual, NO_ROWS)
     encoded = pc.dictionary_encode(column.filter(others))
-    rule = _rule(static.kind, date_formats)
+    rule = _declared(static) if static.kind is Kind.DECIMAL else _rule(static.kind, date_formats)
     converted = values.to_arrow([rule(text) for text in encoded.dictionary.to_pylist()], static)
     array = pc.replace_with_mask(usual, others, converted.take(encoded.indices))
     return Converted(array, _rows(pc.and_(others, pc.is_null(array))))
+
+
+def _usual_decimals(column: pa.StringArray, static: Type) -> pa.Array:
+    """Which texts are Decimals as values have them: all digits of the scale, no zeros in front, no sign of zero."""
+    if static.scale is None:
+        digits = r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?"
+    else:
+        room = (static.precision or decimals.MAX_DIGITS) - static.scale
+        whole = f"(0|[1-9][0-9]{{0,{room - 1}}})" if room else "0"
+        digits = whole + (rf"\.[0-9]{{{static.scale}}}" if static.scale else "")
+    return pc.and_not(pc.match_substring_regex(column, rf"^-?{digits}$"), pc.match_substring_regex(column, r"^-[0.]+$"))
+
+
+def _declared(static: Type) -> Callable[[str], Decimal | None]:
+    """The exact rule for Decimals of a declared type."""
+
+    def convert(text: str) -> Decimal | None:
+        return decimals.of_declared(text, static.precision, static.scale)
+
+    return convert
 
 
 def _with_offsets(column: pa.StringArray, usual: pa.Array, static: Type, date_formats: tuple[str, ...]) -> pa.Array:
@@ -382,6 +408,13 @@ def _to_float(text: str, _: tuple[str, ...]) -> float:
     return float(text)
 
 
+def _to_decimal(text: str, _: tuple[str, ...]) -> Decimal:
+    number = decimals.of_text(text)
+    if number is None:
+        raise ValueError(text)
+    return number
+
+
 def _to_numeric(text: str, formats: tuple[str, ...]) -> int | float:
     try:
         return _to_int(text, formats)
@@ -427,6 +460,7 @@ _RULES: dict[Kind, Callable[[str, tuple[str, ...]], Any]] = {
     Kind.BOOL: _to_bool,
     Kind.INT: _to_int,
     Kind.FLOAT: _to_float,
+    Kind.DECIMAL: _to_decimal,
     Kind.STRING: _to_string,
     Kind.DATE: date_forms.to_date,
     Kind.DATETIME: date_forms.to_datetime,

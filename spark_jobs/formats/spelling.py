@@ -13,7 +13,7 @@ from functools import cached_property
 
 from spark_jobs.cxl.types import Kind
 
-NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+NUMBERS = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.NUMERIC)
 #: The characters that stand for one that is hard to type, or that programs print in its place.
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 _DECIMALS = ".,"

@@ -150,6 +150,13 @@ LAYOUT_TYPES: dict[str, types.Type] = {
 }
 
 
+def column_type_of(field: LayoutField) -> types.Type:
+    """The type of the column that a field of a format schema gives; a Decimal has the scale of the field."""
+    if field.type == "decimal" and model.decimals_are_exact():
+        return types.decimal_of(None, field.scale)
+    return LAYOUT_TYPES[field.type or "string"]
+
+
 _Place = Annotated[int, *model.bounds(0, limits.LAYOUT_BYTES)]
 _Width = Annotated[int, *model.bounds(1, limits.LAYOUT_BYTES)]
 _Digits = Annotated[int, *model.bounds(0, limits.NUMBER_DIGITS)]

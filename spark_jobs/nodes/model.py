@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from spark_jobs.cxl import types
+from spark_jobs.cxl import decimals, types
 from spark_jobs.cxl.dates import zones
 from spark_jobs.diagnostics import nearest
 from spark_jobs.formats import registry
 from spark_jobs.nodes.terms.sort import NullOrder, SortField
 
 __all__ = ["Field", "model_validator"]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -368,9 +373,30 @@ TYPE_SPELLINGS: dict[str, str] = {
     "object": "map",
     "decimal": "float",
 }
+#: A Decimal with its digits: all of them, and those after the point.
+_DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)", re.IGNORECASE)
 #: A type of SQL with its size: `decimal(10,2)`.
 _SIZED = re.compile(r"(?:decimal|numeric|number|float|varchar|char|int)\s*\([\s0-9,]*\)", re.IGNORECASE)
-_NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
+_DECIMAL_PATTERN = r"^(nullable\(\s*)?(decimal|numeric)\(\s*[0-9]+\s*(,\s*[0-9]+\s*)?\)(\s*\))?$"
+_NULLABLE = re.compile(r"nullable\(\s*(\w+|(?:decimal|numeric)\([0-9,\s]*\))\s*\)", re.IGNORECASE)
+
+
+_DECIMALS_ARE_EXACT: ContextVar[bool] = ContextVar("decimals are exact", default=False)
+
+
+@contextmanager
+def exact_decimals(is_exact: bool) -> Iterator[None]:
+    """While it lasts, the word `decimal` is the exact type and no word for `float`: a workspace may say so."""
+    token = _DECIMALS_ARE_EXACT.set(is_exact)
+    try:
+        yield
+    finally:
+        _DECIMALS_ARE_EXACT.reset(token)
+
+
+def decimals_are_exact() -> bool:
+    """Whether the word `decimal` is the exact type."""
+    return _DECIMALS_ARE_EXACT.get()
 
 
 def column_type(value: Any) -> types.Type:
@@ -387,20 +413,57 @@ def column_type(value: Any) -> types.Type:
     inner = _NULLABLE.fullmatch(word)
     if inner:
         return column_type(inner.group(1)).or_null()
+    if word == "decimal" and decimals_are_exact():
+        return types.DECIMAL
     word = TYPE_SPELLINGS.get(word, word)
+    if (digits := _DECIMAL.fullmatch(word)) is not None:
+        return _decimal(word, int(digits.group(1)), int(digits.group(2) or 0))
     if _SIZED.fullmatch(word):
         raise unfit(
-            f"`{word}`: types have no digits or lengths here; write `float`, or `string` to keep all digits, "
-            'and `.format("0.00")` where a number is written'
+            f"`{word}`: only Decimals have digits here; write `decimal(12,2)` for exact numbers, or a plain `float`, "
+            "`int` or `string`"
         )
     if word not in TYPE_WORDS:
         raise unfit(_not_among(word, list(TYPE_WORDS)))
     return TYPE_WORDS[word]
 
 
+def _decimal(word: str, precision: int, scale: int) -> types.Type:
+    if not 1 <= precision <= decimals.MAX_DIGITS or scale > precision:
+        raise unfit(
+            f"`{word}`: a Decimal has 1 to {decimals.MAX_DIGITS} digits, and no more after the point than it has in all"
+        )
+    return types.decimal_of(precision, scale)
+
+
+def plain_type(value: Any) -> types.Type:
+    """A type for what cannot be a Decimal: variables, and fields of envelopes."""
+    found = column_type(value)
+    if found.kind is types.Kind.DECIMAL:
+        raise unfit(f"`{value}`: Decimals are for the columns of schemas; write `float` or `string` here")
+    return found
+
+
 ColumnType = Annotated[
     types.Type,
     BeforeValidator(column_type),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": [*TYPE_WORDS, *TYPE_SPELLINGS]},
+                {"type": "string", "pattern": r"^nullable\(\s*\w+\s*\)$"},
+                {"type": "string", "pattern": _DECIMAL_PATTERN},
+                {"type": "object", "properties": {"nullable": {"type": "string"}}, "additionalProperties": False},
+            ]
+        }
+    ),
+]
+
+
+#: A type that is no Decimal.
+PlainType = Annotated[
+    types.Type,
+    BeforeValidator(plain_type),
     WithJsonSchema(
         {
             "anyOf": [

@@ -10,6 +10,7 @@ significant first; texts in UTF-8 with an end mark. Values that carry their kind
 from __future__ import annotations
 
 import struct
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,8 +29,9 @@ _NULL_FIRST, _VALUE, _NULL_LAST = 0, 1, 2
 _END, _ZERO = b"\0\0", b"\0\xff"
 #: The order of kinds in a column that has several; containers are alike.
 _RANKS = {
-    types.Kind.BOOL: b"\0", types.Kind.INT: b"\1", types.Kind.FLOAT: b"\1", types.Kind.STRING: b"\2",
-    types.Kind.DATE: b"\3", types.Kind.DATETIME: b"\4", types.Kind.ARRAY: b"\5", types.Kind.MAP: b"\5",
+    types.Kind.BOOL: b"\0", types.Kind.INT: b"\1", types.Kind.FLOAT: b"\1", types.Kind.DECIMAL: b"\1",
+    types.Kind.STRING: b"\2", types.Kind.DATE: b"\3", types.Kind.DATETIME: b"\4",
+    types.Kind.ARRAY: b"\5", types.Kind.MAP: b"\5",
 }  # fmt: skip
 
 
@@ -165,15 +167,25 @@ def _dynamic(column: pa.Array, static: types.Type) -> pa.Array:
     return pa.array([b"" if value is None else _value(value) for value in found], KEY)
 
 
+def _parts(number: Any) -> list[float]:
+    """A number as the nearest float, what it has more than that, likewise, and what it still has more.
+
+    So all 64 bits of an Int count and all 38 digits of a Decimal: two of them differ by more than three floats lose.
+    """
+    near = float(number)
+    if isinstance(number, float):
+        return [near, 0.0, 0.0]
+    rest = Fraction(number) - Fraction(near)
+    more = float(rest)
+    return [near, more, float(rest - Fraction(more))]
+
+
 def _value(value: Any) -> bytes:
     kind = values.kind_of(value)
     rank = _RANKS[kind]
     match kind:
-        case types.Kind.INT | types.Kind.FLOAT:
-            # As a float, and behind it what an integer has more than that, so that all 64 bits count.
-            near = float(value)
-            more = value - int(near) if kind is types.Kind.INT else 0
-            return rank + struct.pack(">QQ", int(_float(np.array([near]))[0]), more + int(_SIGN))
+        case types.Kind.INT | types.Kind.FLOAT | types.Kind.DECIMAL:
+            return rank + struct.pack(">QQQ", *_float(np.array(_parts(value))).tolist())
         case types.Kind.STRING:
             text: bytes = value.encode()
             return rank + text.replace(b"\0", _ZERO) + _END

@@ -10,6 +10,7 @@ from spark_jobs import limits
 from spark_jobs.cxl.checking.modules import Library
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.nodes import model
 from spark_jobs.nodes.source import layout
 from spark_jobs.nodes.source.model import SourceConfig
 from spark_jobs.plan import assembly, binder, date_locale, graph, paths
@@ -17,6 +18,7 @@ from spark_jobs.plan.checks import overlap, produced, remarks, scoping, written_
 from spark_jobs.plan.expanding import channels, expand, variables
 from spark_jobs.plan.physical import sizes
 from spark_jobs.plan.reading import document, layouts, log_rules, reader, workspace, yaml_tree
+from spark_jobs.plan.reading import nodes as written
 
 if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
@@ -46,12 +48,13 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     remarks.check(read, bindings.graph, found)
-    if not space.keeps_decimal:
+    if space.decimal is None:
         remarks.check_decimals(read, found)
     if found.has_errors:
         return None
     # Binding gives every node its step and its rows, so it needs a pipeline without errors so far.
-    binder.bind(bindings)
+    with model.exact_decimals(space.decimal is workspace.DecimalMeaning.EXACT):
+        binder.bind(bindings)
     scoping.check(bindings)
     produced.check(bindings)
     if not found.has_errors:
@@ -74,12 +77,24 @@ def prepare(
     """Everything that binding starts from, and the workspace; usable when nothing was found."""
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
     space = workspace.load(base_dir, found)
+    is_exact = space.decimal is workspace.DecimalMeaning.EXACT
+    with model.exact_decimals(is_exact):
+        if is_exact:
+            # The nodes were read before the workspace was known; what is wrong with them has been told.
+            read.nodes = written.read_nodes(read.tree, Diagnostics())
+        return _prepared(read, path, base_dir, options, space, found), space
+
+
+def _prepared(
+    read: Document, path: Path, base_dir: Path, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
+) -> binder.Bindings:
+    """Everything that binding starts from."""
     declared = _declared(read, found)
     channel = _channel(path, base_dir, options, space, found)
     expansion = _expansion(read, base_dir, options, channel, declared, found)
     bindings = _bindings(read, base_dir, options, channel, declared, expansion, found)
     _check_statically(read, bindings, options)
-    return bindings, space
+    return bindings
 
 
 def _declared(read: Document, found: Diagnostics) -> variables.Variables:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli.cases import running
@@ -167,7 +168,7 @@ def _row(want: Row | None, have: Row | None, *, partial: bool) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _are_equal(want: Any, have: Any) -> bool:
@@ -177,6 +178,9 @@ def _are_equal(want: Any, have: Any) -> bool:
         return len(want) == len(have) and all(map(_are_equal, want, have))
     if isinstance(want, bool) or isinstance(have, bool) or want is None or have is None:
         return want is have
+    if isinstance(have, Decimal) and isinstance(want, int | float | Decimal):
+        # What is written in YAML is a float, of which the digits count.
+        return have == Decimal(str(want))
     if isinstance(want, int | float) and isinstance(have, int | float):
         return want == have or math.isclose(want, have, rel_tol=_TOLERANCE)
     return bool(want == have)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import failure, schema, types
+from spark_jobs.cxl import decimals, failure, schema, types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,8 @@ _WORDS = {
     "numeric": types.NUMERIC,
     "any": types.ANY,
 }
-_NULLABLE = re.compile(r"nullable\(\s*(\w+)\s*\)")
+_DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\))?", re.ASCII)
+_NULLABLE = re.compile(r"nullable\(\s*(\w+|decimal\([0-9,\s]*\))\s*\)")
 _INT = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
 #: Texts with more digits are no Int, and may be longer than Python converts.
 _INT_DIGITS = 19
@@ -76,9 +77,21 @@ def _type(name: Any, spelled: Any) -> types.Type:
             return _type(name, found[1]).or_null()
         if spelled.strip() in _WORDS:
             return _WORDS[spelled.strip()]
+        if (found := _DECIMAL.fullmatch(spelled.strip())) and (decimal := _decimal(found)):
+            return decimal
     raise InputError(
-        f"unknown type {_short(spelled)} of column '{name}'; the types are {', '.join(_WORDS)}, nullable(T)"
+        f"unknown type {_short(spelled)} of column '{name}'; the types are {', '.join(_WORDS)}, decimal, "
+        "decimal(12,2), nullable(T)"
     )
+
+
+def _decimal(found: re.Match[str]) -> types.Type | None:
+    """The type of Decimals of some digits; None where there is none of so many."""
+    if found[1] is None:
+        return types.DECIMAL
+    precision, scale = int(found[1]), int(found[2] or 0)
+    is_held = 1 <= precision <= decimals.MAX_DIGITS and scale <= precision
+    return types.decimal_of(precision, scale) if is_held else None
 
 
 def _json(text: str, what: str) -> Any:
@@ -167,6 +180,9 @@ def _convert(column: schema.Column, value: Any) -> Any:
             result = conversion.int_of(value)
         case types.Kind.FLOAT:
             result = conversion.float_of(value)
+        case types.Kind.DECIMAL:
+            exact = conversion.decimal_of(value)
+            result = None if exact is None else decimals.declared(exact, column.type.precision, column.type.scale)
         case types.Kind.BOOL:
             result = value if isinstance(value, bool) else conversion.bool_of(value)
         case types.Kind.DATE:

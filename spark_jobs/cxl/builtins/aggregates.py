@@ -8,10 +8,11 @@ groups (`spark_jobs/nodes/aggregate/accumulators.py`), `running` for window func
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import failure, types, values
+from spark_jobs.cxl import decimals, failure, types, values
 from spark_jobs.cxl.builtins.declare import Anything, Numeric, aggregate
 from spark_jobs.cxl.types import Kind
 
@@ -25,22 +26,39 @@ def _of_argument(arguments: Sequence[types.Type]) -> types.Type:
 
 def _total_type(arguments: Sequence[types.Type]) -> types.Type:
     kind = arguments[0].kind
+    if kind is Kind.DECIMAL:
+        return types.decimal_of(None, arguments[0].scale).or_null()
     return (arguments[0] if kind in (Kind.INT, Kind.FLOAT) else types.NUMERIC).or_null()
 
 
+def _mean_type(arguments: Sequence[types.Type]) -> types.Type:
+    """A Decimal of Decimals, or of these and Ints, with the scale of a quotient; else a Float."""
+    kinds = {argument.kind for argument in arguments}
+    if Kind.DECIMAL not in kinds or not kinds <= {Kind.DECIMAL, Kind.INT}:
+        return types.FLOAT.or_null()
+    scales = [0 if argument.kind is Kind.INT else argument.scale for argument in arguments]
+    known = [scale for scale in scales if scale is not None]
+    scale = max(decimals.DIVISION_SCALE, *known) if len(known) == len(scales) else None
+    return types.decimal_of(None, scale).or_null()
+
+
 def _is_number(value: Any) -> bool:
-    return value.__class__ is int or value.__class__ is float
+    return value.__class__ is int or value.__class__ is float or value.__class__ is Decimal
 
 
 class Total:
-    """An exact sum: Ints and finite Floats as fractions; infinities and NaN are kept apart."""
+    """An exact sum: Ints, Decimals and finite Floats as fractions; infinities and NaN are kept apart.
 
-    __slots__ = ("exact", "has_floats", "special", "terms")
+    `scale` is the largest scale of its Decimals, None without any.
+    """
+
+    __slots__ = ("exact", "has_floats", "scale", "special", "terms")
 
     def __init__(self) -> None:
         self.exact: int | Fraction = 0
         self.special = 0.0
         self.has_floats = False
+        self.scale: int | None = None
         self.terms = 0
 
     def add(self, value: Any) -> None:
@@ -48,6 +66,10 @@ class Total:
         self.terms += 1
         if value.__class__ is int:
             self.exact += value
+            return
+        if value.__class__ is Decimal:
+            self.exact += Fraction(value)
+            self.scale = max(self.scale or 0, decimals.scale_of(value))
             return
         self.has_floats = True
         if math.isfinite(value):
@@ -60,11 +82,28 @@ class Total:
         self.exact += other.exact
         self.special += other.special
         self.has_floats |= other.has_floats
+        if other.scale is not None:
+            self.scale = max(self.scale or 0, other.scale)
         self.terms += other.terms
 
     def divided(self, divisor: int | Fraction) -> float:
         """The nearest Float to the total by a divisor."""
         return self.special if self.special != 0.0 else _nearest(Fraction(self.exact) / divisor)
+
+    def mean(self) -> float | Decimal | None:
+        """The mean of the terms: a Decimal where there are some and no Floats; None without terms."""
+        if not self.terms:
+            return None
+        if self.has_floats or self.scale is None:
+            return self.divided(self.terms)
+        return _quotient(Fraction(self.exact) / self.terms, self.scale, "avg")
+
+
+def _quotient(number: Fraction, scale: int, operation: str) -> Decimal:
+    found = decimals.of_fraction(number, max(scale, decimals.DIVISION_SCALE))
+    if found is None:
+        raise decimals.overflow(operation)
+    return found
 
 
 def _nearest(number: Fraction) -> float:
@@ -79,7 +118,7 @@ def _nearest(number: Fraction) -> float:
     reversible=True,
     grouped=lambda kernels, call: kernels.sum_of(call),
     windows={
-        "sum": "The running sum of the field; Ints give an Int, nulls are skipped.",
+        "sum": "The running sum of the field; Ints give an Int, Decimals a Decimal, nulls are skipped.",
         "cumulative_sum": "The same as `sum`: the running sum up to the current row.",
     },
     running=lambda kernels, call: kernels.sum_of(call),
@@ -87,8 +126,8 @@ def _nearest(number: Fraction) -> float:
 class Sum:
     """The sum of the numbers; nulls are skipped.
 
-    Ints add up to an Int, and a total outside 64 bits is an error. Floats are accumulated exactly: ten times 0.1 is 1.
-    Without numbers the sum is null.
+    Ints add up to an Int, and a total outside 64 bits is an error. Decimals add up to a Decimal of the largest scale,
+    with 38 digits at most. Floats are accumulated exactly: ten times 0.1 is 1. Without numbers the sum is null.
     """
 
     def __init__(self) -> None:
@@ -109,6 +148,11 @@ class Sum:
             return None
         if self.total.has_floats:
             return self.total.divided(1)
+        if self.total.scale is not None:
+            found = decimals.of_fraction(Fraction(self.total.exact), self.total.scale)
+            if found is None:
+                raise decimals.overflow("addition")
+            return found
         if not values.MIN_INT <= self.total.exact <= values.MAX_INT:
             raise failure.overflow("addition")
         return self.total.exact
@@ -139,13 +183,17 @@ class Count:
 
 
 @aggregate(
-    result=lambda arguments: types.FLOAT.or_null(),
+    result=_mean_type,
     grouped=lambda kernels, call: kernels.Average(call),
-    windows={"avg": "The mean of the field over the frame, a Float; nulls are skipped."},
+    windows={"avg": "The mean of the field over the frame, a Float, or a Decimal of Decimals; nulls are skipped."},
     running=lambda kernels, call: kernels.mean_of(call),
 )
 class Avg:
-    """The arithmetic mean of the numbers, a Float; null without numbers."""
+    """The arithmetic mean of the numbers, a Float; null without numbers.
+
+    The mean of Decimals is a Decimal with the scale of a quotient: the larger of 6 and theirs, rounded half away from
+    zero.
+    """
 
     def __init__(self) -> None:
         self.total = Total()
@@ -159,9 +207,9 @@ class Avg:
         """Take another part of the group in."""
         self.total.absorb(other.total)
 
-    def finish(self) -> float | None:
+    def finish(self) -> float | Decimal | None:
         """The mean; null without values."""
-        return self.total.divided(self.total.terms) if self.total.terms else None
+        return self.total.mean()
 
 
 def _comparable(one: Any, other: Any) -> bool:
@@ -265,13 +313,14 @@ class Collect:
 
 @aggregate(
     name="weighted_avg",
-    result=lambda arguments: types.FLOAT.or_null(),
+    result=_mean_type,
     grouped=lambda kernels, call: kernels.WeightedAverage(call),
 )
 class WeightedAvg:
     """The sum of value times weight by the sum of weights.
 
-    Pairs with a null are skipped; a total weight of 0 gives null.
+    Pairs with a null are skipped; a total weight of 0 gives null. Of Decimals, or of these and Ints, it is a Decimal as
+    `avg` gives it, else a Float.
     """
 
     def __init__(self) -> None:
@@ -279,31 +328,43 @@ class WeightedAvg:
         self.weights: Fraction = Fraction(0)
         #: Of the products and of the weights: what is not finite.
         self.special = [0.0, 0.0]
+        #: The largest scale of the Decimals, and whether there were Floats.
+        self.scale: int | None = None
+        self.has_floats = False
 
     def step(self, value: Numeric, weight: Numeric) -> None:
         """Take one pair in."""
         if not (_is_number(value) and _is_number(weight)):
             return
+        for number in (value, weight):
+            if number.__class__ is Decimal:
+                self.scale = max(self.scale or 0, decimals.scale_of(number))
+            self.has_floats |= number.__class__ is float
         if math.isfinite(value) and math.isfinite(weight):
             self.products += Fraction(value) * Fraction(weight)
         else:
-            self.special[0] += value * weight
+            self.special[0] += float(value) * float(weight)
         if math.isfinite(weight):
             self.weights += Fraction(weight)
         else:
-            self.special[1] += weight
+            self.special[1] += float(weight)
 
     def merge(self, other: WeightedAvg) -> None:
         """Take another part of the group in."""
         self.products += other.products
         self.weights += other.weights
+        self.has_floats |= other.has_floats
+        if other.scale is not None:
+            self.scale = max(self.scale or 0, other.scale)
         self.special = [mine + its for mine, its in zip(self.special, other.special, strict=True)]
 
-    def finish(self) -> float | None:
+    def finish(self) -> float | Decimal | None:
         """The weighted mean; null without values."""
         products, weights = self.special
         if not self.weights and weights == 0.0:
             return None
+        if self.scale is not None and not self.has_floats:
+            return _quotient(self.products / self.weights, self.scale, "weighted_avg")
         if products != 0.0:
             return products / (weights or _nearest(self.weights))
         return _nearest(self.products / self.weights)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spark_jobs.cxl import failure, hints, number_pattern, types, values
+from spark_jobs.cxl import decimals, failure, hints, number_pattern, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins import conversion_kernels as kernels
 from spark_jobs.cxl.builtins import date_texts
 from spark_jobs.cxl.builtins.declare import (
+    BY_VALUE,
     Anything,
     Bool,
     Date,
     DateTime,
+    Decimal,
     Float,
     Int,
     NoKernel,
     Numeric,
+    Scale,
     String,
     Temporal,
     method,
@@ -42,7 +46,7 @@ _BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no"
 
 
 def int_of(value: Any) -> int | None:
-    """A value as an Int, or None: from texts of digits, Floats (truncated toward zero, within 64 bits) and Bools."""
+    """A value as an Int, or None: texts of digits, Floats and Decimals (cut toward zero, within 64 bits), Bools."""
     kind = value.__class__
     if kind is int:
         return value  # type: ignore[no-any-return]
@@ -53,15 +57,35 @@ def int_of(value: Any) -> int | None:
         return number if values.MIN_INT <= number <= values.MAX_INT else None
     if kind is float:
         return int(value) if math.isfinite(value) and -(2.0**63) <= value < 2.0**63 else None
+    if kind is decimal.Decimal:
+        number = int(value)
+        return number if values.MIN_INT <= number <= values.MAX_INT else None
     return int(value) if kind is bool else None
 
 
 def float_of(value: Any) -> float | None:
     """A value as a Float, or None; texts may not have spaces or underscores."""
     kind = value.__class__
-    if kind is float or kind is int:
+    if kind is float or kind is int or kind is decimal.Decimal:
         return float(value)
     return float(value) if kind is str and _FLOAT.fullmatch(value) else None
+
+
+def decimal_of(value: Any, scale: int | None = None) -> decimal.Decimal | None:
+    """A value as a Decimal, or None: Ints, texts of numbers, Floats by the digits of their text.
+
+    With a scale it is rounded half away from zero; None too where it has more than 38 digits.
+    """
+    kind = value.__class__
+    if kind is decimal.Decimal:
+        found: decimal.Decimal | None = value
+    elif kind is str:
+        found = decimals.of_text(value)
+    elif kind is int:
+        found = decimals.of_int(value)
+    else:
+        found = decimals.of_float(value) if kind is float else None
+    return found if found is None or scale is None else decimals.rounded(found, max(scale, 0))
 
 
 def bool_of(value: Any) -> bool | None:
@@ -113,7 +137,9 @@ def _or_null(kind: types.Type) -> Any:
 
 @method(arrow=kernels.strict(kernels.to_int(int_of)), fails=True)
 def to_int(value: Anything) -> Int:
-    """The value as an Int: a Float is cut toward zero, true is 1. A text must be all digits, with an optional sign.
+    """The value as an Int: a Float or Decimal is cut toward zero, true is 1.
+
+    A text must be all digits, with an optional sign.
 
     >>> "42".to_int()
     42
@@ -159,6 +185,39 @@ def try_float(value: Anything) -> Float:
     return float_of(value)  # type: ignore[return-value]
 
 
+@method(arrow=BY_VALUE, nulls="receiver", fails=True)
+def to_decimal(value: Anything, scale: Scale = None) -> Decimal:  # type: ignore[assignment]
+    """The value as a Decimal, exact, with as many digits after the point as it has; a Bool fails.
+
+    With a scale it has that many digits after the point, rounded half away from zero. A Float is taken by the digits of
+    its text. More than 38 digits do not convert. Ours.
+
+    >>> "12.50".to_decimal()
+    12.50
+    >>> 12.to_decimal(2)
+    12.00
+    >>> "0.125".to_decimal(2)
+    0.13
+    >>> 0.1.to_decimal()
+    0.1
+    >>> "n/a".to_decimal()
+    error: conversion failed: cannot convert 'n/a' to Decimal
+    """
+    return _strict(decimal_of, "Decimal", value, scale)  # type: ignore[no-any-return]
+
+
+@method(arrow=BY_VALUE, nulls="receiver", result=_or_null(types.DECIMAL))
+def try_decimal(value: Anything, scale: Scale = None) -> Decimal:  # type: ignore[assignment]
+    """The value as a Decimal, or null. Ours.
+
+    >>> "12.50".try_decimal()
+    12.50
+    >>> "n/a".try_decimal()
+    null
+    """
+    return decimal_of(value, scale)  # type: ignore[return-value]
+
+
 @method(arrow=kernels.strict(kernels.to_bool(bool_of)), fails=True)
 def to_bool(value: Anything) -> Bool:
     """The value as a Bool: `true`, `1`, `yes` and `false`, `0`, `no` in any case.
@@ -185,7 +244,9 @@ def try_bool(value: Anything) -> Bool:
 
 @method(arrow=kernels.to_string)
 def to_string(value: Anything) -> String:
-    """The value's text: Floats without exponent and trailing zero, dates by ISO 8601, arrays and maps as compact JSON.
+    """The value's text: Floats without exponent and trailing zero, Decimals with all digits, dates by ISO 8601.
+
+    Arrays and maps are compact JSON.
 
     >>> 42.to_string()
     "42"

@@ -20,6 +20,7 @@ says why there is nothing. Examples run on both engines.
 
 from __future__ import annotations
 
+import decimal
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,9 @@ from spark_jobs.cxl import failure, types
 String = Annotated[str, types.STRING]
 Int = Annotated[int, types.INT]
 Float = Annotated[float, types.FLOAT]
+Decimal = Annotated[decimal.Decimal, types.DECIMAL]
+#: How many digits stand after the point of the result, which is a Decimal; of a literal the checker knows it.
+Scale = Annotated[int, types.INT, "exact", "scale"]
 Bool = Annotated[bool, types.BOOL]
 Date = Annotated[Any, types.DATE]
 DateTime = Annotated[Any, types.DATETIME]
@@ -80,8 +84,9 @@ ResultRule = Callable[[Sequence[types.Type]], types.Type]
 class Parameter:
     """A parameter after the receiver; `default` is `Parameter.REQUIRED` where the argument must be given.
 
-    `others` are types that are as welcome as `type`. `exact` keeps a dynamic Float from being cut to an Int. `check`
-    looks at a literal argument when the program is compiled: it gives the complaint, or None.
+    `others` are types that are as welcome as `type`. `exact` keeps a dynamic Float from being cut to an Int.
+    `is_scale`: a literal argument is the scale of the result, where that is a Decimal. `check` looks at a literal
+    argument when the program is compiled: it gives the complaint, or None.
     """
 
     name: str
@@ -89,6 +94,7 @@ class Parameter:
     default: Any
     others: tuple[types.Type, ...] = ()
     exact: bool = False
+    is_scale: bool = False
     check: Callable[[str], str | None] | None = None
 
     REQUIRED = inspect.Parameter.empty
@@ -213,6 +219,7 @@ def _parameter(parameter: inspect.Parameter, annotation: Any) -> Parameter:
         parameter.default,
         others=tuple(other for other in others if other),
         exact="exact" in _markers(annotation),
+        is_scale="scale" in _markers(annotation),
         check=checks[0] if checks else None,
     )
 

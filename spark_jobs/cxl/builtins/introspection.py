@@ -25,7 +25,7 @@ def _type_of(pc: Any, value: Any) -> Any:
 
 @method(arrow=_type_of, nulls="handle")
 def type_of(value: Anything) -> String:
-    """The name of the value's type: Null, Bool, Int, Float, String, Date, DateTime, Array or Map.
+    """The name of the value's type: Null, Bool, Int, Float, Decimal, String, Date, DateTime, Array or Map.
 
     >>> 42.type_of()
     "Int"

@@ -1,13 +1,14 @@
-"""Numeric methods. A method whose type is Float gives a Float, also for Ints."""
+"""Numeric methods. A method whose type is Float gives a Float, also for Ints; roundings of Decimals are Decimals."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import arithmetic, failure, types, values
+from spark_jobs.cxl import arithmetic, decimals, failure, types, values
 from spark_jobs.cxl.builtins import array_kernels as arrays
-from spark_jobs.cxl.builtins.declare import BY_VALUE, Float, Int, NoKernel, Numeric, method
+from spark_jobs.cxl.builtins.declare import BY_VALUE, Float, Int, NoKernel, Numeric, Scale, method
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -16,33 +17,44 @@ if TYPE_CHECKING:
 
 def _kind_of_receiver(arguments: Sequence[types.Type]) -> types.Type:
     kind = arguments[0].kind
-    return arguments[0].non_null() if kind in (Kind.INT, Kind.FLOAT) else types.NUMERIC
+    return arguments[0].non_null() if kind in (Kind.INT, Kind.FLOAT, Kind.DECIMAL) else types.NUMERIC
 
 
 def _kind_of_all(arguments: Sequence[types.Type]) -> types.Type:
-    """Int among Ints, Float where a Float takes part, unknown where one is."""
-    kinds = {argument.kind for argument in arguments if argument.kind is not Kind.NULL}
+    """Int among Ints, Decimal among these and Decimals, Float where a Float takes part, unknown where one is."""
+    known = [argument for argument in arguments if argument.kind is not Kind.NULL]
+    kinds = {argument.kind for argument in known}
     if kinds == {Kind.INT}:
         return types.INT
-    return types.FLOAT if kinds <= {Kind.INT, Kind.FLOAT} else types.NUMERIC
+    if kinds <= {Kind.INT, Kind.DECIMAL}:
+        scales = {argument.scale for argument in known}
+        return types.decimal_of(None, scales.pop() if len(scales) == 1 else None)
+    return types.FLOAT if kinds <= {Kind.INT, Kind.FLOAT, Kind.DECIMAL} else types.NUMERIC
+
+
+def _rounded_type(arguments: Sequence[types.Type]) -> types.Type:
+    return types.DECIMAL if arguments[0].kind is Kind.DECIMAL else types.FLOAT
 
 
 @method(arrow=lambda pc, number: pc.abs_checked(number), result=_kind_of_receiver, fails=True)
 def abs_(number: Numeric) -> Numeric:
-    """The number without its sign; an Int stays an Int. The smallest Int has no counterpart: an error.
+    """The number without its sign, of the same type. The smallest Int has no counterpart: an error.
 
     >>> (-42).abs()
     42
     >>> (-3.14).abs()
     3.14
     """
+    if number.__class__ is Decimal:
+        return decimals.absolute(number)
     return arithmetic.negate_int(number) if number.__class__ is int and number < 0 else abs(number)
 
 
-def _to_int(number: float, rounded: Any) -> int:
-    if not math.isfinite(number) or not -(2.0**63) <= number < 2.0**63:
+def _to_int(number: float | Decimal, rounded: Any) -> int:
+    found = rounded(number) if math.isfinite(number) else None
+    if found is None or not values.MIN_INT <= found <= values.MAX_INT:
         raise failure.conversion(values.text_of(number), "Int")
-    return rounded(number)  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
 
 
 def _rounded_to_int(kernel: str) -> Any:
@@ -109,11 +121,19 @@ def _round(pc: Any, number: Any, decimals: Any) -> Any:
     return arrays.like(floats, rounded)
 
 
-@method(arrow=_round, nulls="receiver")
-def round_(number: Numeric, decimals: Int = 0) -> Float:
-    """The number rounded half away from zero to some decimal places, always a Float.
+def _round_decimal(number: Decimal, places: int) -> Decimal:
+    found = decimals.rounded(number, places)
+    if found is None:
+        raise decimals.overflow("round")
+    return found
 
-    The places may be negative; null means 0. Computed in binary floating point: `1.005.round(2)` is 1.0.
+
+@method(arrow=_round, nulls="receiver", result=_rounded_type, fails=True)
+def round_(number: Numeric, decimals: Scale = 0) -> Float:
+    """The number rounded half away from zero to some decimal places: of a Decimal a Decimal, else a Float.
+
+    The places may be negative; null means 0. A Decimal has that many places then, also if it had fewer. Floats are
+    computed in binary floating point: `1.005.round(2)` is 1.0.
 
     >>> 3.456.round(2)
     3.46
@@ -121,17 +141,25 @@ def round_(number: Numeric, decimals: Int = 0) -> Float:
     3.0
     >>> 1250.round(-2)
     1300.0
+    >>> 1.005d.round(2)
+    1.01
     """
+    if number.__class__ is Decimal:
+        return _round_decimal(number, decimals or 0)  # type: ignore[return-value]  # as `result` says
     return _half_away(float(number), decimals or 0)
 
 
-@method(arrow=_round)
-def round_to(number: Numeric, decimals: Int) -> Float:
-    """The number rounded half away from zero to the given decimal places, always a Float.
+@method(arrow=_round, result=_rounded_type, fails=True)
+def round_to(number: Numeric, decimals: Scale) -> Float:
+    """The number rounded half away from zero to the given decimal places: of a Decimal a Decimal, else a Float.
 
     >>> 3.14159.round_to(3)
     3.142
+    >>> 2.5d.round_to(2)
+    2.50
     """
+    if number.__class__ is Decimal:
+        return _round_decimal(number, decimals)  # type: ignore[return-value]  # as `result` says
     return _half_away(float(number), decimals)
 
 

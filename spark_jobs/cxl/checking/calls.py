@@ -105,7 +105,7 @@ def _receiver_help(name: str, receiver: Type) -> str | None:
     if takes_text:
         return "convert the receiver with .to_string()"
     if any(one.receiver.is_numeric for one in overloads(name)) and receiver.kind is Kind.STRING:
-        return "convert the receiver with .to_int() or .to_float()"
+        return "convert the receiver with .to_int(), .to_float() or .to_decimal()"
     if any(one.receiver.kind in (Kind.DATE, Kind.DATETIME) for one in overloads(name)) and receiver.kind is Kind.STRING:
         return "convert the receiver with .to_date() or .to_datetime()"
     return None
@@ -182,7 +182,19 @@ def _call(
         if parameter.default is not parameter.REQUIRED
     ]
     whole = _widen_together(builtin, [receiver, *checked])
-    return typed.Call(_result(shaped, builtin, whole), place, builtin.key, tuple(whole))
+    result = _scaled(_result(shaped, builtin, whole), builtin, whole)
+    return typed.Call(result, place, builtin.key, tuple(whole))
+
+
+def _scaled(result: Type, builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> Type:
+    """The type of a call with the scale that a literal argument says."""
+    if result.kind is not Kind.DECIMAL:
+        return result
+    for index, argument in enumerate(arguments[1:]):
+        if parameter_of(builtin, index).is_scale:
+            is_known = isinstance(argument, typed.Literal) and argument.value.__class__ is int
+            return types.Type(Kind.DECIMAL, result.nullable, scale=max(argument.value, 0) if is_known else None)  # type: ignore[union-attr]
+    return result
 
 
 def _localized(
@@ -205,7 +217,7 @@ def _type_of(argument: typed.Expression | typed.Closure) -> Type:
 
 def _result(shaped: Sequence[Builtin], builtin: Builtin, arguments: Sequence[typed.Expression | typed.Closure]) -> Type:
     given = [_type_of(argument) for argument in arguments]
-    if not given[0].is_dynamic or builtin.receiver.kind in (Kind.ANY, given[0].kind):
+    if not given[0].is_dynamic or given[0].kind is Kind.DECIMAL or builtin.receiver.kind in (Kind.ANY, given[0].kind):
         return builtin.result_type(given)
     # The overload is chosen by the receiver's kind at run time; what fits no overload is null.
     result = builtin.result_type([builtin.receiver.or_null(), *given[1:]])
@@ -241,6 +253,8 @@ def _refuse_argument(
 
 def _is_chosen(builtin: Builtin, receiver: typed.Expression) -> bool:
     """Whether a call is one of this overload; else the receiver's kind at run time decides."""
+    if receiver.type.kind is Kind.DECIMAL:
+        return True
     return not receiver.type.is_dynamic or builtin.receiver.kind in (Kind.ANY, receiver.type.kind)
 
 
@@ -285,6 +299,8 @@ def _widen_together(
     numeric = [i for i, of in enumerate(wanted) if of and of.kind is Kind.NUMERIC]
     mixed = any(_type_of(arguments[i]).kind is Kind.FLOAT for i in numeric)
     result = list(arguments)
+    if not mixed and any(_type_of(arguments[i]).kind is Kind.DECIMAL for i in numeric):
+        return _as_decimals(result, numeric)
     for index, of in enumerate(wanted):
         argument = arguments[index]
         if isinstance(argument, typed.Closure) or of is None:
@@ -292,6 +308,16 @@ def _widen_together(
         if of.kind is Kind.FLOAT or (mixed and index in numeric):
             result[index] = operators.widened(argument)
     return result
+
+
+def _as_decimals(
+    arguments: list[typed.Expression | typed.Closure], numeric: Sequence[int]
+) -> list[typed.Expression | typed.Closure]:
+    """Ints become Decimals beside Decimals, of which one is chosen; all have one scale where it is known."""
+    given = (arguments[i] for i in numeric)
+    chosen = [one for one in given if isinstance(one, typed.Expression) and one.type.kind is not Kind.NULL]
+    together = dict(zip(map(id, chosen), operators.meet(chosen)[0], strict=True))
+    return [together.get(id(argument), argument) for argument in arguments]
 
 
 def function(session: Session, node: ast.FunctionCall) -> typed.Expression:

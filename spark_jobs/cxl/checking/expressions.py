@@ -6,9 +6,10 @@ bounded.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import decimals, typed, types
 from spark_jobs.cxl.checking import calls, inlining, operators, paths
 from spark_jobs.cxl.checking.environment import Binding
 from spark_jobs.cxl.syntax import ast
@@ -30,6 +31,7 @@ _LITERALS: dict[str, Type] = {
     "bool": types.BOOL,
     "int": types.INT,
     "float": types.FLOAT,
+    "decimal": types.DECIMAL,
     "string": types.STRING,
     "date": types.DATE,
 }
@@ -109,6 +111,12 @@ def _literal(session: Session, node: ast.Literal) -> typed.Expression:
         return session.mistyped(
             f"integer literal {node.text[:40]} is out of range", node.place, "Int has 64 bits; write a Float with `.0`"
         )
+    if node.kind == "decimal":
+        if node.value is None:
+            help_text = f"a Decimal has {decimals.MAX_DIGITS} digits at most"
+            return session.mistyped(f"decimal literal {node.text[:60]} has too many digits", node.place, help_text)
+        assert isinstance(node.value, Decimal)
+        return typed.Literal(types.decimal_of(None, decimals.scale_of(node.value)), node.place, node.value)
     return typed.Literal(_LITERALS[node.kind], node.place, node.value)
 
 

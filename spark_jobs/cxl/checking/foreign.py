@@ -121,7 +121,6 @@ METHODS = {
     "lag": "$window.lag(column)",
     "lead": "$window.lead(column)",
     "try_cast": ".try_int()",
-    "to_decimal": ".to_float()",
     "boolean": ".to_bool()",
     "date": ".to_date()",
     "hash": ".sha256()",

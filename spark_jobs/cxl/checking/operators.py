@@ -1,13 +1,15 @@
 """Types of operators, and of expressions whose branches have different types.
 
-Operands that can never go together are errors. Int and Float branches meet in Float, others in `any`.
+Operands that can never go together are errors. Int and Float branches meet in Float, Ints and Decimals in a Decimal of
+the larger scale, others in `any`.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import decimals, typed, types
 from spark_jobs.cxl.typed import Operator
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.diagnostics import codes
@@ -31,12 +33,31 @@ _VERBS = {
 
 
 def widened(value: typed.Expression) -> typed.Expression:
-    """An Int expression as a Float; others as they are."""
-    if value.type.kind is not Kind.INT:
+    """An Int or Decimal expression as a Float; others as they are."""
+    if value.type.kind not in (Kind.INT, Kind.DECIMAL):
         return value
     if isinstance(value, typed.Literal):
         return typed.Literal(types.FLOAT, value.place, float(value.value))
     return typed.Widen(Type(Kind.FLOAT, value.type.nullable), value.place, value)
+
+
+def exact(value: typed.Expression, scale: int | None = None) -> typed.Expression:
+    """An Int expression as a Decimal, and a Decimal with a larger scale; None is its own. Others are as they are."""
+    kind = value.type.kind
+    if kind is Kind.INT:
+        scale = scale or 0
+    elif kind is not Kind.DECIMAL or scale is None or value.type.scale == scale:
+        return value
+    wanted = Type(Kind.DECIMAL, value.type.nullable, scale=scale)
+    if isinstance(value, typed.Literal) and (found := decimals.rounded(Decimal(value.value), scale)) is not None:
+        return typed.Literal(wanted, value.place, found)
+    return typed.Widen(wanted, value.place, value)
+
+
+def _scales(values: Sequence[typed.Expression]) -> int | None:
+    """The largest scale among Decimals and Ints, None where one is not known."""
+    scales = [0 if value.type.kind is Kind.INT else value.type.scale for value in values if value.type.is_numeric]
+    return None if None in scales else max(scale for scale in scales if scale is not None)
 
 
 def meet(values: Sequence[typed.Expression]) -> tuple[list[typed.Expression], Type]:
@@ -48,6 +69,11 @@ def meet(values: Sequence[typed.Expression]) -> tuple[list[typed.Expression], Ty
         result = types.ANY
     if result.kind is Kind.FLOAT:
         return [widened(value) for value in values], result
+    if result.kind is Kind.DECIMAL:
+        scale = _scales(values)
+        precision = result.precision if scale == result.scale else None
+        found = [exact(value, scale) for value in values]
+        return found, Type(Kind.DECIMAL, result.nullable, scale=scale, precision=precision)
     return list(values), result
 
 
@@ -150,12 +176,36 @@ def _arithmetic(
         # Null makes the result null whatever the other side is; a number or a text says what kind of null.
         known = other if one.kind is Kind.NULL else one
         says = known.is_numeric or (operator is Operator.ADD and known.kind is Kind.STRING)
+        if known.kind is Kind.DECIMAL:
+            known = types.DECIMAL
         return typed.Binary(known.or_null() if says else types.NULL, place, operator, left, right)
     if not fits and not texts:
         return _refuse(session, operator, left, right, place)
-    (left, right), result = meet((left, right))
     nullable = one.may_be_null or other.may_be_null
+    if types.unify(one, other).kind is Kind.DECIMAL:  # type: ignore[union-attr]  # numbers always meet
+        return _decimal_arithmetic(session, operator, exact(left), exact(right), place)
+    (left, right), result = meet((left, right))
     return typed.Binary(Type(result.kind, nullable), place, operator, left, right)
+
+
+def _decimal_arithmetic(
+    session: Session, operator: Operator, left: typed.Expression, right: typed.Expression, place: Place
+) -> typed.Expression:
+    """An operation on Decimals, with the scale of its result where those of the operands are known."""
+    scale: int | None = None
+    if left.type.scale is not None and right.type.scale is not None:
+        scale = max(left.type.scale, right.type.scale)
+        if operator is Operator.DIVIDE:
+            scale = max(scale, decimals.DIVISION_SCALE)
+        elif operator is Operator.MULTIPLY:
+            scale = left.type.scale + right.type.scale
+            if scale > decimals.MAX_DIGITS:
+                message = (
+                    f"the product has {scale} digits after the point, and a Decimal has {decimals.MAX_DIGITS} at most"
+                )
+                return session.mistyped(message, place, "round a factor first: `.round(6)`")
+    nullable = left.type.may_be_null or right.type.may_be_null
+    return typed.Binary(Type(Kind.DECIMAL, nullable, scale=scale), place, operator, left, right)
 
 
 def negate(session: Session, operand: typed.Expression, place: Place) -> typed.Expression:
@@ -164,7 +214,8 @@ def negate(session: Session, operand: typed.Expression, place: Place) -> typed.E
     if kind not in _UNKNOWN and not operand.type.is_numeric:
         return session.mistyped(f"cannot apply unary '-' to {kind}", place, "only numbers have a sign")
     if isinstance(operand, typed.Literal) and operand.value is not None and operand.value != -(2**63):
-        return typed.Literal(operand.type, place, -operand.value)
+        value = decimals.negate(operand.value) if kind is Kind.DECIMAL else -operand.value
+        return typed.Literal(operand.type, place, value)
     return typed.Negate(operand.type, place, operand)
 
 

@@ -7,6 +7,7 @@ conversions fail (`docs/semantics/cxl.md`, "Values of the wrong kind").
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from spark_jobs.cxl import typed, values
@@ -55,11 +56,11 @@ def _argument(
 
 
 def _as_float(call: Compiled) -> Compiled:
-    """An expression whose static type is Float has a Float value, also where the body returns an Int argument."""
+    """An expression whose static type is Float has a Float value, also where the body returns another number."""
 
     def widened(row: Any) -> Any:
         value = call(row)
-        return float(value) if value.__class__ is int else value
+        return float(value) if value.__class__ is int or value.__class__ is Decimal else value
 
     return widened
 
@@ -89,14 +90,14 @@ def conversion(parameter: Parameter, argument: typed.Expression | typed.Closure)
 
 
 def _members(kind: Kind) -> tuple[Kind, ...]:
-    return (Kind.INT, Kind.FLOAT) if kind is Kind.NUMERIC else (kind,)
+    return (Kind.INT, Kind.FLOAT, Kind.DECIMAL) if kind is Kind.NUMERIC else (kind,)
 
 
 def _int_argument(value: Any) -> int | None:
-    """A dynamic argument where an Int is wanted: a Float is cut toward zero and saturates, NaN is 0."""
+    """A dynamic argument where an Int is wanted: other numbers are cut toward zero and saturate, NaN is 0."""
     if value.__class__ is int:
         return value
-    if value.__class__ is not float:
+    if value.__class__ is not float and value.__class__ is not Decimal:
         return None
     if value != value:
         return 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import arithmetic, failure, typed, values
+from spark_jobs.cxl import arithmetic, decimals, failure, typed, values
 from spark_jobs.cxl.interpreter import calls
 from spark_jobs.cxl.types import Kind
 
@@ -73,10 +74,26 @@ def _now(node: typed.Now) -> Compiled:
 
 def _widen(node: typed.Widen) -> Compiled:
     operand = compile(node.operand)
+    if node.type.kind is Kind.DECIMAL:
+        return _widen_decimal(operand, node.type.scale)
 
     def widened(row: Row) -> Any:
         value = operand(row)
         return None if value is None else float(value)
+
+    return widened
+
+
+def _widen_decimal(operand: Compiled, scale: int | None) -> Compiled:
+    def widened(row: Row) -> Any:
+        value = operand(row)
+        if value is None:
+            return None
+        number = Decimal(value) if value.__class__ is int else value
+        found = number if scale is None else decimals.rounded(number, scale)
+        if found is None:
+            raise decimals.overflow("conversion")
+        return found
 
     return widened
 

@@ -11,6 +11,9 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Kind
 
+#: Days, moments and Decimals, which are keys.
+_TAGGED_KEY = r'^\{"\$d'
+
 
 def unhashable(keys: list[pa.Array], kinds: list[types.Type]) -> pa.Array | None:
     """The rows whose key may hold a NaN, an array or a map; the interpreter makes the error message."""
@@ -19,7 +22,9 @@ def unhashable(keys: list[pa.Array], kinds: list[types.Type]) -> pa.Array | None
         if static.kind is Kind.FLOAT:
             odd = pc.is_nan(array)
         elif static.is_dynamic:
-            container = pc.and_not(pc.starts_with(array, pattern="{"), pc.starts_with(array, pattern='{"$date'))
+            container = pc.and_not(
+                pc.starts_with(array, pattern="{"), pc.match_substring_regex(array, pattern=_TAGGED_KEY)
+            )
             odd = pc.or_(pc.starts_with(array, pattern="["), container)
         elif static.kind is Kind.ARRAY:
             odd = pc.is_valid(array)

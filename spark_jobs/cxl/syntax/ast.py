@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import datetime
+    import decimal
 
 Place = tuple[int, int]
 
@@ -29,9 +30,9 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Expression):
-    """A constant; `text` is how it was written."""
+    """A constant; `text` is how it was written. A Decimal with too many digits has None for its value."""
 
-    value: bool | int | float | str | datetime.date | None
+    value: bool | int | float | decimal.Decimal | str | datetime.date | None
     text: str = field(compare=False)
     #: `1 == 1.0 == True` in Python, so the kind takes part in the comparison.
     kind: str

@@ -10,6 +10,7 @@ import datetime
 import re
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl import decimals
 from spark_jobs.cxl.syntax import ast, names
 
 if TYPE_CHECKING:
@@ -173,8 +174,10 @@ class Builder:
         )
 
     def number(self, parts: list[Token]) -> ast.Literal:
-        """An Int or Float literal; the checker looks at the range of Ints."""
+        """An Int, Float or Decimal literal; the checker looks at the range of Ints and the digits of Decimals."""
         token = parts[0]
+        if token.type == "DECIMAL":
+            return ast.Literal(_place(token), 1, decimals.of_text(token[:-1]), str(token), "decimal")
         if token.type == "FLOAT":
             return ast.Literal(_place(token), 1, float(token), str(token), "float")
         # Digits beyond any Int are cut short: Python refuses to convert very long ones, and an excess shows anyway.

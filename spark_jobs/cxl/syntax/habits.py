@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 #: What converts to what other languages call a type.
 CONVERSIONS = {
     **dict.fromkeys(("int", "integer", "bigint", "smallint", "tinyint", "long", "int4", "int8", "int64"), "to_int"),
-    **dict.fromkeys(("float", "double", "real", "decimal", "numeric", "number", "float8", "float64"), "to_float"),
+    **dict.fromkeys(("float", "double", "real", "number", "float8", "float64"), "to_float"),
+    **dict.fromkeys(("decimal", "numeric"), "to_decimal"),
     **dict.fromkeys(("text", "string", "varchar", "char", "nvarchar", "str"), "to_string"),
     **dict.fromkeys(("bool", "boolean", "bit"), "to_bool"),
     "date": "to_date",

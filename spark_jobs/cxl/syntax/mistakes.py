@@ -28,7 +28,9 @@ _RESERVED = terminals(
     "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW"
 )
 #: Where an operand may end: a comparison can only be refused there because one stands before it.
-_OPERAND_ENDS = terminals("NAME QUOTED MEMBER INT FLOAT STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE")
+_OPERAND_ENDS = terminals(
+    "NAME QUOTED MEMBER INT FLOAT DECIMAL STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE"
+)
 DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
 _CLOSURE = "a closure is written `it => …`; its parameter is always `it`, and it can only be an argument of a method"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
@@ -310,5 +312,5 @@ _HABITS = (
     ),
     (r"\b(let|emit)\s+\w+\s+$", ("NAME",), "write a name with blanks in backticks"),
     (r"(^|\n)\s*$", ("SLASH",), "a comment starts with `#`"),
-    (r"\(.*\S\s+$", ("STRING", "NAME", "INT", "FLOAT", "DATE"), "arguments are separated by commas"),
+    (r"\(.*\S\s+$", ("STRING", "NAME", "INT", "FLOAT", "DECIMAL", "DATE"), "arguments are separated by commas"),
 )

@@ -319,14 +319,14 @@ class _Driver:
         if previous is None or new_line:
             return None
         if (
-            previous.type in ("INT", "FLOAT")
+            previous.type in ("INT", "FLOAT", "DECIMAL")
             and token.type in ("NAME", "FUNCTION")
             and previous.end_pos == token.start_pos
         ):
             return Problem(
                 f"invalid number `{previous}{token}`",
                 (previous.start_pos or 0, place[1]),
-                "numbers have digits and one dot alone: no exponent, no `_`, no `0x`",
+                "numbers have digits and one dot alone, and a Decimal ends in `d`: no exponent, no `_`, no `0x`",
             )
         if previous.type == "NAME" and token.type == "STRING" and previous.end_pos == token.start_pos:
             return Problem(

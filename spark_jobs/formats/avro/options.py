@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from spark_jobs.cxl.types import Kind
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Options
 from spark_jobs.formats.typed import counterparts
@@ -48,6 +49,8 @@ class AvroWrite(Options):
 
     def type_problem(self, static: Type) -> str | None:
         """What has no type in an Avro file."""
+        if static.kind is Kind.DECIMAL:
+            return "Decimals are not written to Avro yet; write `.to_string()`, or `.to_float()` if digits may go"
         return counterparts.problem(static)
 
     def writes_names(self, *, include_header: bool) -> bool:

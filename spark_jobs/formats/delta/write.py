@@ -11,6 +11,7 @@ import math
 import uuid
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -223,7 +224,7 @@ def text_of(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, datetime):
         return value.replace(tzinfo=None).isoformat(" ", "microseconds")
-    return str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 
 def _folder(name: str, value: str | None) -> str:

@@ -158,7 +158,7 @@ class InterchangeWriter:
         if static.kind in _CONTAINERS:
             is_container = array.is_valid()
         elif static.is_dynamic:
-            is_container = pc.fill_null(pc.match_substring_regex(array, r"^[\[{]"), False)
+            is_container = pc.fill_null(cell_text.are_containers(array), False)
         else:
             text = array if static.kind is Kind.STRING else cell_text.texts(array, static)
             return pc.fill_null(cast("pa.StringArray", text), "")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 _NEWLINE, _RETURN = 10, 13
-_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.NUMERIC)
 
 
 @dataclass(frozen=True)

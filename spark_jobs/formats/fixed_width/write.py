@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.fixed_width.options import FixedWidthWrite
 
 _LINE_ENDS = {LineSeparator.LF: "\n", LineSeparator.CR_LF: "\r\n", LineSeparator.NONE: ""}
-_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.NUMERIC)
+_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.NUMERIC)
 _TIMES = (Kind.DATE, Kind.DATETIME)
 _TIME_HELP = "make the field wider, or give it a `format` that fits, such as '%Y%m%d'"
 _ARRAY_HELP = "make a record of each element with `emit each`, or emit its text (`.to_string()`)"
@@ -206,7 +207,7 @@ class FixedWidthWriter:
         if dynamic is None or field.type is not None:
             return "warn"
         value = values.decode(dynamic[row].as_py() or "null")
-        is_whole = isinstance(value, (int, float, date)) and not isinstance(value, bool)
+        is_whole = isinstance(value, (int, float, Decimal, date)) and not isinstance(value, bool)
         return "error" if is_whole else "warn"
 
     def _scaled(self, field: Field, text: pa.StringArray, failed: dict[int, Failure]) -> pa.StringArray:

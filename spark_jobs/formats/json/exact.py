@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import decimals, types, values
 from spark_jobs.cxl import failure_columns as columnar
-from spark_jobs.cxl import types, values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce, misread
@@ -93,7 +93,7 @@ class ExactRecords:
         converted: list[Any] = []
         for value, row in zip(found, rows, strict=True):
             try:
-                converted.append(None if value is None else decoding.convert(value, column.type.kind, formats))
+                converted.append(None if value is None else _declared(value, column.type, formats))
             except ValueError:
                 failures.setdefault(row, coerce.failure_of(column, decoding.raw_text(value)))
                 converted.append(None)
@@ -133,6 +133,20 @@ class ExactRecords:
             texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
             arrays.append(spread(texts, np.array(places, np.int64), len(records)))
         return arrays
+
+
+def _declared(value: Any, static: types.Type, formats: tuple[str, ...]) -> Any:
+    """A value under a declared type.
+
+    Raises:
+        ValueError: it does not convert.
+    """
+    found = decoding.convert(value, static.kind, formats)
+    if static.kind is Kind.DECIMAL:
+        found = decimals.declared(found, static.precision, static.scale)
+        if found is None:
+            raise ValueError(decoding.raw_text(value))
+    return found
 
 
 def _members(records: list[dict[str, Any]], name: str) -> list[Any]:

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl import decimals
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import date_forms
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.types import Type
 
-_NUMBERS = (Kind.INT, Kind.FLOAT)
+_NUMBERS = (Kind.INT, Kind.FLOAT, Kind.DECIMAL)
 _FLAGS = ("true", "yes", "1", "on", "false", "no", "0", "off")
 
 
@@ -76,9 +77,9 @@ def problems(field: Mapping[str, Any], static: Type, forms: tuple[str, ...] = ()
         for value in written if key == "enum" else (written,):
             if isinstance(value, dict | list | tuple) or value is None:
                 yield key, f"`{key}` holds single values"
-            elif static.is_dynamic or static.kind is Kind.ARRAY:
+            elif _has_kinds(static) or static.kind is Kind.ARRAY:
                 yield key, f"`{key}` is for columns of one kind of values, and this one is `{static.kind}`"
-            elif not _is_of(text_of(value), static.kind, forms):
+            elif not _is_of(text_of(value), static, forms):
                 yield key, f"`{text_of(value)}` under `{key}` is no {static.kind}"
     if field.get("enum") is not None and not field["enum"]:
         yield "enum", "`enum` is empty, so that no value fits"
@@ -91,14 +92,21 @@ def problems(field: Mapping[str, Any], static: Type, forms: tuple[str, ...] = ()
         yield "precision", f"`precision` counts all digits, those of `scale` too: {precision} are too few"
 
 
-def _is_of(text: str, kind: Kind, forms: tuple[str, ...]) -> bool:
-    """Whether a text is a value of a kind; what `formats/coerce.py` reads in full, here without Arrow."""
+def _has_kinds(static: Type) -> bool:
+    """Whether single values do not say how they are compared: of several kinds, or Decimals each with its own scale."""
+    return static.scale is None if static.kind is Kind.DECIMAL else static.is_dynamic
+
+
+def _is_of(text: str, static: Type, forms: tuple[str, ...]) -> bool:
+    """Whether a text is a value of a type; what `formats/coerce.py` reads in full, here without Arrow."""
     try:
-        match kind:
+        match static.kind:
             case Kind.INT:
                 return -(2**63) <= int(text) < 2**63
             case Kind.FLOAT:
                 return not math.isnan(float(text))
+            case Kind.DECIMAL:
+                return decimals.of_declared(text, static.precision, static.scale) is not None
             case Kind.BOOL:
                 return text.lower() in _FLAGS
             case Kind.DATE:

@@ -4,6 +4,7 @@
 |---|---|
 | Bool, Int, Float, String, Date | bool, int64, float64, string, date32 |
 | DateTime | a timestamp in microseconds without a zone |
+| Decimal | a decimal of 38 digits, or as many as are declared, with the scale of the column |
 | Numeric | float64; an int that has no float is an error of its record |
 | Array of a kind that is known | a list |
 | Any | texts, as CSV cells have them |
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import decimals, values
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 def problem(static: Type) -> str | None:
     """Why a file has no column for a type; None when it has. Loads no Arrow."""
+    if static.kind is Kind.DECIMAL and static.scale is None:
+        help_text = "say `.round(2)` or `.to_decimal(2)`"
+        return f"Decimals have one scale in such a file, and here each may have its own; {help_text}"
     if static.kind in (Kind.MAP, Kind.ARRAY) and static.is_dynamic:
         what = "a map" if static.kind is Kind.MAP else "an array of values that may be anything"
         return f"{what} has no type in such a file"
@@ -38,4 +42,7 @@ def of(static: Type) -> pa.DataType:
 
     if static.kind is Kind.NUMERIC:
         return pa.float64()
+    if static.kind is Kind.DECIMAL:
+        assert static.scale is not None
+        return pa.decimal128(static.precision or decimals.MAX_DIGITS, static.scale)
     return values.arrow_type(static)

@@ -91,7 +91,7 @@ class Rows:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_list(kind)
+    return pa.types.is_string(kind) or pa.types.is_list(kind) or pa.types.is_decimal(kind)
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -107,6 +107,8 @@ def _texts(array: pa.Array) -> pa.Array:
     """The texts of a column as bytes, none of nulls."""
     if pa.types.is_list(array.type):
         array = pa.array([json.dumps(value) for value in array.cast(_plain(array.type)).to_pylist()], pa.string())
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.string())
     return pc.fill_null(array.cast(pa.large_binary()), b"")
 
 
@@ -114,6 +116,8 @@ def _of_texts(data: np.ndarray, ends: np.ndarray, valid: np.ndarray, kind: pa.Da
     offsets = np.concatenate([[0], ends]).astype(np.int64)
     buffers = [pa.py_buffer(np.packbits(valid, bitorder="little")), pa.py_buffer(offsets), pa.py_buffer(data)]
     texts = pa.Array.from_buffers(pa.large_string(), len(valid), buffers).cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return pc.cast(texts, kind)
     if not pa.types.is_list(kind):
         return texts
     found: list[Any] = [None if text is None else json.loads(text) for text in texts.to_pylist()]

@@ -141,7 +141,7 @@ def convert(
     """
     if pa.types.is_binary(array.type):
         return _of_bytes(array)
-    if wanted.is_dynamic and wanted.kind is not Kind.NUMERIC:
+    if wanted.is_dynamic and wanted.kind not in (Kind.NUMERIC, Kind.DECIMAL):
         return _containers(tagged(array, static), wanted.kind)
     match static.kind, wanted.kind:
         case (given, declared) if given is declared and not static.is_dynamic:

@@ -22,6 +22,8 @@ _TAGGED = [
     (b'{"$datetime":"', r'\{"\$datetime":"([^".]*\.[0-9]{3})000"\}'),
     (b'{"$datetime":"', r'\{"\$datetime":"([^"]*)"\}'),
 ]
+#: Decimals, which are numbers.
+_DECIMAL = (b'{"$decimal":"', r'\{"\$decimal":"([^"]*)"\}')
 #: What is written in another way: keys that begin with a dollar sign, floats that are no numbers, and small ones.
 _ODD = [(b"$", r'"\$\$|\{"\$float":'), (b"e-0", "[0-9]e-0")]
 #: From here on Arrow writes floats with an exponent and JSON does not, up to 1e16.
@@ -69,6 +71,8 @@ def of_tagged(column: pa.StringArray) -> pa.StringArray:
         for mark, pattern in _TAGGED:
             if mark in data:
                 found = pc.replace_substring_regex(found, pattern=pattern, replacement=r'"\1"')
+        if _DECIMAL[0] in data:
+            found = pc.replace_substring_regex(found, pattern=_DECIMAL[1], replacement=r"\1")
         data = cell_text.characters(found)
     odd = [pattern for mark, pattern in _ODD if mark in data]
     if not odd:

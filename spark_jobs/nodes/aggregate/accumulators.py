@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -304,7 +305,10 @@ class Folded(Accumulator):
         results, bad = [], []
         for group in zip(*columns, strict=True):
             value, failed = function.fold(zip(*group, strict=True))
-            results.append(value)
+            # A mean of values of any kind is declared a Float, whatever it was made of.
+            results.append(
+                float(value) if isinstance(value, Decimal) and self.call.type.kind is types.Kind.FLOAT else value
+            )
             bad.append(failed)
         return values.to_arrow(results, self.call.type), pa.array(bad)
 

@@ -5,6 +5,7 @@ The numeric functions of analytic windows share this: there, such a value is a f
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
-#: How the text of a number begins in a dynamic column; NaN and the infinities are tagged.
-_NUMBER = r'^([-0-9]|\{"\$float")'
+#: How the text of a number begins in a dynamic column; NaN, the infinities and Decimals are tagged.
+_NUMBER = r'^([-0-9]|\{"\$(float|decimal)")'
 
 
 def arguments(step: AggregateStep) -> dict[str, str]:
@@ -61,7 +62,7 @@ def others(column: pa.Array) -> np.ndarray:
 
 def check(node: str, function: str, value: object, name: str) -> None:
     """Whether a single argument is a number or null. Raises `Failure`."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float, Decimal))):
         raise problem(f"aggregate {node}: {function}", value, None if name.startswith("$") else name)
 
 

@@ -32,6 +32,8 @@ def common(equality: Equality) -> types.Type:
 
 def meeting_type(left: types.Type, right: types.Type) -> types.Type:
     """The type in which keys of two types are compared."""
+    if {left.kind, right.kind} == {types.Kind.DECIMAL, types.Kind.FLOAT}:
+        return types.FLOAT
     if left.is_dynamic or right.is_dynamic or left.kind is types.Kind.ARRAY:
         return types.ANY
     if {left.kind, right.kind} == {types.Kind.INT, types.Kind.FLOAT}:

@@ -121,6 +121,7 @@ def shapes_of(layout: formats.Layout | None, format: Format, date_header: str) -
                 bool(field.required),
                 rules.of(keys, is_pointed=False),
                 field.scale,
+                keeps_decimals=field.type == "decimal",
             )
         found.setdefault(field.name, shape)
     return tuple(found.values())

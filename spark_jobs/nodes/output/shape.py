@@ -30,6 +30,7 @@ class Shape:
         is_required: whether a record without a value is an error.
         rules: what its values may be, and what stands for nothing.
         scale: to how many digits after the decimal point its numbers are rounded.
+        keeps_decimals: whether Decimals stay what they are, whatever `type` says: its word is `decimal`.
     """
 
     name: str
@@ -39,10 +40,17 @@ class Shape:
     is_required: bool = False
     rules: Rules | None = None
     scale: int | None = None
+    keeps_decimals: bool = False
+
+    def value_type(self, static: types.Type) -> types.Type:
+        """The type that the values of a column of some type get."""
+        if static.kind is types.Kind.DECIMAL and (self.type is None or self.keeps_decimals):
+            return static if self.scale is None else types.decimal_of(None, self.scale)
+        return self.type or static
 
     def written(self, static: types.Type) -> types.Type:
         """The type of what is written of a column of some type."""
-        found = self.type or static
+        found = self.value_type(static)
         return types.STRING.or_null() if self.form is not None and found.kind in _DATES else found.or_null()
 
 

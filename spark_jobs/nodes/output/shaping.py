@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import types
+from spark_jobs.cxl import decimals, types, values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.failure_columns import Reason
@@ -53,10 +53,10 @@ def _column(
     column: Written, shape: Shape, array: pa.Array, problems: Problems, number: int
 ) -> tuple[pa.Array, pa.StringArray]:
     """A column, and the texts that messages show of it; notes what is wrong."""
-    static = shape.type or column.read
+    static = shape.value_type(column.read)
     texts = cell_text.texts(array, column.read)
     named = SourceColumn(column.name, static, shape.is_required)
-    if static.kind is not column.read.kind:
+    if static.kind is not column.read.kind or (static.kind is Kind.DECIMAL and not _has_digits(column.read, static)):
         array, failed = _converted(array, texts, column.read, static)
         problems.note(failed, coerce.no_conversion(named), number)
     if shape.rules is not None:
@@ -66,7 +66,7 @@ def _column(
         problems.note(missing, coerce.absence(named), None)
     if shape.scale is not None and static.kind is Kind.FLOAT:
         array = _rounded(array, shape.scale)
-    if shape.rules is not None and not static.is_dynamic:
+    if shape.rules is not None and (not static.is_dynamic or static.kind is Kind.DECIMAL):
         for rule in applied.broken(array, shape.rules, static):
             category = Category.REQUIRED_CONVERSION if shape.is_required else Category.TYPE_COERCION
             reason = Reason(category, column.name, "'", f"' {rule.says}")
@@ -76,6 +76,12 @@ def _column(
     return array, texts
 
 
+def _has_digits(read: Type, static: Type) -> bool:
+    """Whether all Decimals of a type have the digits that another one declares."""
+    scale = static.scale is None or read.scale == static.scale
+    return scale and (static.precision is None or read.precision == static.precision)
+
+
 def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type) -> tuple[pa.Array, np.ndarray]:
     """A column with values of another type; dates become moments and moments their days, the rest is read as text."""
     if static.kind is Kind.STRING:
@@ -83,10 +89,22 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
     if {read.kind, static.kind} == set(_DATES):
         target = pa.date32() if static.kind is Kind.DATE else pa.timestamp("us")
         return pc.cast(array, target, safe=False), coerce.NO_ROWS
+    if read.kind is static.kind is Kind.DECIMAL:
+        return _of_scale(array, static)
     # Empty text becomes null, as an empty cell does when it is read.
     given: pa.StringArray = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
     done = coerce.convert(given, static)
     return done.array, done.failed
+
+
+def _of_scale(array: pa.Array, static: Type) -> tuple[pa.Array, np.ndarray]:
+    """Decimals rounded half away from zero to the scale of a type; those that have too many digits then fail."""
+    assert static.scale is not None
+    encoded = pc.dictionary_encode(array)
+    numbers = values.from_arrow(encoded.dictionary, static)
+    found = [decimals.rounded(number, static.scale) for number in numbers]
+    done = values.to_arrow(found, static).take(encoded.indices)
+    return done, pc.indices_nonzero(pc.and_(pc.is_null(done), pc.is_valid(array))).to_numpy().astype(np.int64)
 
 
 def _rounded(array: pa.Array, scale: int) -> pa.Array:

@@ -117,7 +117,7 @@ def _column(one: LayoutField, has_places: bool) -> SourceColumn:
         keys["default"] = None
     return SourceColumn(
         name=one.name,
-        type=LAYOUT_TYPES[one.type or "string"],
+        type=formats.column_type_of(one),
         required=bool(one.required) and keys["default"] is None,
         formats=_formats(one),
         alias=one.alias if one.path is None else key_of(one.path),

@@ -108,6 +108,7 @@ class DecimalMeaning(StrEnum):
     """What `decimal` is in schemas."""
 
     FLOAT = "float"
+    EXACT = "exact"
 
 
 class BehaviorConfig(Config):
@@ -170,11 +171,14 @@ class Storage:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace: its storage settings, the folders of channels, and whether `decimal` stays a word for `float`."""
+    """A workspace: its storage settings, the folders of channels, and what `decimal` means in schemas.
+
+    `decimal` is None where that is not said: it is a word for `float` still, which is told.
+    """
 
     storage: Storage = Storage()
     channel_folders: tuple[Path, ...] = ()
-    keeps_decimal: bool = False
+    decimal: DecimalMeaning | None = None
 
 
 def load(base_dir: Path, found: Diagnostics) -> Workspace:
@@ -199,7 +203,7 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
         bookmark_dir=_folder(path.parent, read.bookmarks.dir),
     )
     folders = (path.parent, path.parent / read.channels.dir)
-    return Workspace(storage, folders, keeps_decimal=read.behavior.decimal is not None)
+    return Workspace(storage, folders, decimal=read.behavior.decimal)
 
 
 def _parsed(file: SourceFile, problems: Diagnostics) -> dict[str, Any] | None:

@@ -214,11 +214,13 @@ def _fresh(kind: pa.DataType) -> pa.DataType:
 
 
 def _fits(ours: pa.DataType, theirs: pa.DataType) -> bool:
-    """Whether values of a type may be in a column of the table; ints and digits are looked at one by one."""
+    """Whether values of a type may be in a column of the table; ints, digits and Decimals are looked at one by one."""
     if ours == theirs:
         return True
     if pa.types.is_list(ours) and pa.types.is_list(theirs):
         return _fits(ours.value_type, theirs.value_type)
+    if pa.types.is_decimal(ours):
+        return pa.types.is_decimal(theirs)
     if ours == pa.int64():
         return theirs in (pa.int8(), pa.int16(), pa.int32()) or pa.types.is_decimal(theirs)
     if pa.types.is_string(ours):

@@ -18,6 +18,7 @@ from spark_jobs.formats import coerce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from decimal import Decimal
 
 
 class Number(str):
@@ -281,6 +282,14 @@ def _to_float(value: Any, formats: tuple[str, ...]) -> float:
             raise ValueError(raw_text(value))
 
 
+def _to_decimal(value: Any, formats: tuple[str, ...]) -> Decimal:
+    """Numbers by the digits that are written; texts follow the rules of text cells."""
+    if isinstance(value, bool) or not isinstance(value, (Number, int, str)):
+        raise ValueError(raw_text(value))
+    found: Decimal = coerce.text_to(str(value), Kind.DECIMAL, formats)
+    return found
+
+
 def _to_numeric(value: Any, formats: tuple[str, ...]) -> int | float:
     match value:
         case Number() | int():
@@ -335,6 +344,7 @@ _RULES: dict[Kind, Callable[[Any, tuple[str, ...]], Any]] = {
     Kind.BOOL: _to_bool,
     Kind.INT: _to_int,
     Kind.FLOAT: _to_float,
+    Kind.DECIMAL: _to_decimal,
     Kind.STRING: _to_string,
     Kind.DATE: _from_text(Kind.DATE),
     Kind.DATETIME: _from_text(Kind.DATETIME),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 from spark_jobs.cxl import values
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.failure import Failure, packed
+from spark_jobs.cxl.types import Kind
 from spark_jobs.nodes.windows.kernels.function import (
     Arguments,
     FailingFrames,
@@ -71,7 +73,7 @@ class ByRow(Function):
             if not is_wanted:
                 continue
             try:
-                found.append(self._state.finish())
+                found.append(self._finished())
                 problems.append(None)
             except Failure as problem:
                 found.append(None)
@@ -80,3 +82,8 @@ class ByRow(Function):
         given_ = self._failing.of(batch, given)
         both = combined_failures(None if given_ is None else given_.take(pa.array(rows)), failures)
         return Results(values.to_arrow(found, self.call.type), both)
+
+    def _finished(self) -> Any:
+        """The value so far; a mean of values of any kind is declared a Float, whatever it was made of."""
+        found = self._state.finish()
+        return float(found) if isinstance(found, Decimal) and self.call.type.kind is Kind.FLOAT else found

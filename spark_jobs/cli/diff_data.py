@@ -10,11 +10,13 @@ import math
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import observation, standard_streams
 from spark_jobs.contract import ExitCode
+from spark_jobs.cxl import decimals
 from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
 
@@ -221,7 +223,7 @@ def compared(old: observation.Node, new: observation.Node, rules: Rules, most: i
     Raises:
         NotObserved: the rules name a column that is not there.
     """
-    rows = [[json.loads(line) for line in side.lines] for side in (old, new)]
+    rows = [side.records() for side in (old, new)]
     names = [_names(node, side) for node, side in zip((old, new), rows, strict=True)]
     shared = [name for name in names[0] if name in names[1]]
     for name in (*rules.key, *rules.ignored):
@@ -345,11 +347,15 @@ def same(old: Any, new: Any, tolerance: float) -> bool:
     if _is_number(new) and isinstance(old, str):
         return _is_written(new, old)
     if _is_number(old) and _is_number(new):
+        if Decimal in (type(old), type(new)) and float in (type(old), type(new)):
+            old, new = float(old), float(new)
         return old == new or (tolerance > 0 and math.isclose(old, new, rel_tol=0.0, abs_tol=tolerance))
     return bool(_plain(old) == _plain(new))
 
 
-def _is_written(number: float, text: str) -> bool:
+def _is_written(number: float | Decimal, text: str) -> bool:
+    if isinstance(number, Decimal):
+        return decimals.of_text(text) == number
     try:
         return float(text) == number
     except ValueError:
@@ -364,7 +370,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _json(found: Sequence[Comparison], sides: _Sides) -> str:
@@ -376,7 +382,7 @@ def _json(found: Sequence[Comparison], sides: _Sides) -> str:
         "only_new": sides.only_new,
         "notes": sides.notes,
     }
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    return json.dumps(document, ensure_ascii=False, indent=2, default=str) + "\n"
 
 
 def _text(found: Sequence[Comparison], sides: _Sides) -> str:
@@ -427,7 +433,7 @@ def _members(row: Row) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = printable(json.dumps(value, ensure_ascii=False))
+    text = printable(f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _WIDEST_VALUE else text[: _WIDEST_VALUE - 1] + "…"
 
 

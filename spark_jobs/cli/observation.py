@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs import reasons
 from spark_jobs.cli import pipeline, report, shown_nodes
 from spark_jobs.contract import ExitCode
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.plan import plan as plans
@@ -67,6 +68,11 @@ class Node:
     name: str
     lines: list[str]
     types: Mapping[str, str]
+
+    def records(self, most: int | None = None) -> list[dict[str, Any]]:
+        """The records, Decimals with all their digits; no more than so many."""
+        decimals = [name for name, kind in self.types.items() if kind == Kind.DECIMAL]
+        return [shown_nodes.record(line, decimals) for line in self.lines[:most]]
 
 
 @dataclass(frozen=True)

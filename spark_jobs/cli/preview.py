@@ -67,5 +67,5 @@ def _print_table(node: observation.Node, most: int) -> None:
     first = f", the first {most}" if most < len(node.lines) else ""
     sys.stdout.write(f"{printable(node.name)}: {count}{first}\n")
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    rows = [json.loads(line) for line in node.lines[:most]]
+    rows = node.records(most)
     sys.stdout.write("".join(f"{line}\n" for line in tables.of_records(rows, node.types, width)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.formats.json.options import JsonLayout, JsonWrite
@@ -14,7 +16,7 @@ from spark_jobs.plan.reading import document
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.reading.document import Document
@@ -59,6 +61,20 @@ def added(named: Mapping[str, str]) -> Iterable[Any]:
     text = json.dumps({"pipeline": {"name": "shown"}, "nodes": nodes})
     read = document.read(SourceFile("<shown>", text), {}, Diagnostics())
     return read.nodes if read else []
+
+
+def record(line: str, decimals: Collection[str] = ()) -> dict[str, Any]:
+    """The record of a line, numbers of some columns as Decimals with all their digits."""
+    found: dict[str, Any] = json.loads(line)
+    if decimals:
+        exact = json.loads(line, parse_float=Decimal, parse_int=Decimal)
+        found.update({name: exact[name] for name in decimals if isinstance(exact.get(name), Decimal)})
+    return found
+
+
+def decimals_of(step: OutputStep) -> frozenset[str]:
+    """The columns of an output that are Decimals."""
+    return frozenset(column.name for column in step.columns if column.type.kind is Kind.DECIMAL)
 
 
 def as_lines(step: OutputStep, path: str) -> OutputStep:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics.printable import printable
@@ -72,13 +73,13 @@ def _cell(value: Any) -> str:
         is_plain = value != "" and value == value.strip() and value.isprintable() and value != "null"
         text = value if is_plain else json.dumps(value, ensure_ascii=False)
     else:
-        text = json.dumps(value, ensure_ascii=False)
+        text = f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
     text = printable(text)
     return text if len(text) <= _WIDEST_CELL else text[: _WIDEST_CELL - 1] + _CUT
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+    return value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool))
 
 
 def _width(text: str) -> int:

@@ -375,6 +375,8 @@ TYPE_SPELLINGS: dict[str, str] = {
 }
 #: A Decimal with its digits: all of them, and those after the point.
 _DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)", re.IGNORECASE)
+#: What is left of one that has no quotes in a flow mapping.
+_CUT_DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*[0-9]+", re.IGNORECASE)
 #: A type of SQL with its size: `decimal(10,2)`.
 _SIZED = re.compile(r"(?:decimal|numeric|number|float|varchar|char|int)\s*\([\s0-9,]*\)", re.IGNORECASE)
 _DECIMAL_PATTERN = r"^(nullable\(\s*)?(decimal|numeric)\(\s*[0-9]+\s*(,\s*[0-9]+\s*)?\)(\s*\))?$"
@@ -418,6 +420,8 @@ def column_type(value: Any) -> types.Type:
     word = TYPE_SPELLINGS.get(word, word)
     if (digits := _DECIMAL.fullmatch(word)) is not None:
         return _decimal(word, int(digits.group(1)), int(digits.group(2) or 0))
+    if _CUT_DECIMAL.fullmatch(word):
+        raise unfit(f"`{word}` ends at a comma: within `{{ }}` and `[ ]` the type needs quotes, `'decimal(12,2)'`")
     if _SIZED.fullmatch(word):
         raise unfit(
             f"`{word}`: only Decimals have digits here; write `decimal(12,2)` for exact numbers, or a plain `float`, "

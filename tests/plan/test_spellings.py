@@ -27,7 +27,12 @@ nodes:
 @pytest.mark.parametrize(
     ("kind", "keys", "options", "said"),
     [
-        ("string", "decimal_separator: ','", "{}", "it is for Int and Float and Numeric, and this column is `String`"),
+        (
+            "string",
+            "decimal_separator: ','",
+            "{}",
+            "it is for Int and Float and Decimal and Numeric, and this column is `String`",
+        ),
         ("int", "true_values: [x]", "{}", "it is for Bool, and this column is `Int`"),
         ("float", "decimal_separator: ';'", "{}", "expected `.` or `,`, found ';'"),
         ("float", "thousands_separator: x", "{}", "expected `.`, `,`, `'`, `_` or a blank, found 'x'"),

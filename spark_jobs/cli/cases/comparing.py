@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli.cases import running
+from spark_jobs.cxl import decimals
 from spark_jobs.diagnostics import nearest, render
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _row(want: Row | None, have: Row | None, *, partial: bool) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _are_equal(want: Any, have: Any) -> bool:
@@ -178,9 +179,9 @@ def _are_equal(want: Any, have: Any) -> bool:
         return len(want) == len(have) and all(map(_are_equal, want, have))
     if isinstance(want, bool) or isinstance(have, bool) or want is None or have is None:
         return want is have
-    if isinstance(have, Decimal) and isinstance(want, int | float | Decimal):
-        # What is written in YAML is a float, of which the digits count.
-        return have == Decimal(str(want))
+    if isinstance(have, Decimal) and isinstance(want, int | float | str):
+        # Of a float in YAML the digits count; a text has more of them.
+        return decimals.of_text(str(want)) == have
     if isinstance(want, int | float) and isinstance(have, int | float):
         return want == have or math.isclose(want, have, rel_tol=_TOLERANCE)
     return bool(want == have)

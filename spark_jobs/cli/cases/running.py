@@ -30,7 +30,7 @@ from spark_jobs.plan.reading import document
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from spark_jobs.cli.cases import model
     from spark_jobs.diagnostics.diagnostic import Diagnostic
@@ -221,7 +221,8 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
         if name not in hidden
     }
     if ran.error is None:
-        ran.rows = {name: _rows(path) for name, path in paths.items()}
+        exact = (shown_nodes.decimals_of(output) for output in plan.outputs.values())
+        ran.rows = {name: _rows(path, decimals) for (name, path), decimals in zip(paths.items(), exact, strict=True)}
         ran.dead = [entry for path in outcome.result.dlq_paths for entry in work_list.read(Path(path)).entries]
 
 
@@ -292,9 +293,9 @@ def _nested(row: Row) -> Row:
     return found
 
 
-def _rows(path: Path) -> list[Row]:
+def _rows(path: Path, decimals: Collection[str]) -> list[Row]:
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-    return [json.loads(line) for line in lines if line]
+    return [shown_nodes.record(line, decimals) for line in lines if line]
 
 
 def codes_of(found: Iterable[Diagnostic]) -> tuple[Counter[str], set[str]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cxl import decimals
 from spark_jobs.plan.reading import reader, scalars, yaml_tree
 
 if TYPE_CHECKING:
@@ -30,6 +32,10 @@ def flow(value: Any) -> str:
         return "{" + ", ".join(f"{_key(str(key))}: {flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, Decimal):
+        # A number in YAML is a float; one of more digits is a text.
+        text = f"{value:f}"
+        return text if decimals.of_float(float(value)) == value else json.dumps(text)
     return _key(value) if isinstance(value, str) else json.dumps(value)
 
 

@@ -128,7 +128,7 @@ def _round_decimal(number: Decimal, places: int) -> Decimal:
     return found
 
 
-@method(arrow=_round, nulls="receiver", result=_rounded_type, fails=True)
+@method(arrow=_round, nulls="receiver", result=_rounded_type)
 def round_(number: Numeric, decimals: Scale = 0) -> Float:
     """The number rounded half away from zero to some decimal places: of a Decimal a Decimal, else a Float.
 
@@ -149,7 +149,7 @@ def round_(number: Numeric, decimals: Scale = 0) -> Float:
     return _half_away(float(number), decimals or 0)
 
 
-@method(arrow=_round, result=_rounded_type, fails=True)
+@method(arrow=_round, result=_rounded_type)
 def round_to(number: Numeric, decimals: Scale) -> Float:
     """The number rounded half away from zero to the given decimal places: of a Decimal a Decimal, else a Float.
 

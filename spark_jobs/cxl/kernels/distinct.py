@@ -22,9 +22,7 @@ def unhashable(keys: list[pa.Array], kinds: list[types.Type]) -> pa.Array | None
         if static.kind is Kind.FLOAT:
             odd = pc.is_nan(array)
         elif static.is_dynamic:
-            container = pc.and_not(
-                pc.starts_with(array, pattern="{"), pc.match_substring_regex(array, pattern=_TAGGED_KEY)
-            )
+            container = pc.and_not(pc.starts_with(array, pattern="{"), pc.starts_with(array, pattern=_TAGGED_KEY))
             odd = pc.or_(pc.starts_with(array, pattern="["), container)
         elif static.kind is Kind.ARRAY:
             odd = pc.is_valid(array)

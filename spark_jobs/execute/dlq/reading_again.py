@@ -125,6 +125,8 @@ def _values(step: SourceStep, column: SourceColumn, texts: list[str | None], is_
         has_empty = step.file_format.values_are_text and not column.spelling.null_values
         return [text if text or has_empty else None for text in texts]
     known = [text or None for text in texts]
+    if kind is Kind.DECIMAL:
+        return _converted(step, column, pa.array(known, pa.string()), is_mended)
     if kind in _CONTAINERS or (column.type.is_dynamic and not step.file_format.values_are_text):
         return [_parsed(text) for text in known]
     if column.type.is_dynamic:

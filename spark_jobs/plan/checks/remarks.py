@@ -37,7 +37,7 @@ def check_decimals(read: Document, found: Diagnostics) -> None:
         more = f" here and in {len(places) - 1} more places" if len(places) > 1 else ""
         message = f"`decimal` is a word for `float`{more}; with the next release it is an exact type"
         help_text = (
-            "write `decimal(12,2)` for exact numbers or `float` for others, or say what `decimal` means in clinker.toml: "
+            "write `decimal(12,2)` for exact numbers or `float` for others, or say in clinker.toml what it means: "
             '`[behavior]` with `decimal = "exact"` or `"float"`'
         )
         found.add(codes.W008.at(places[0], message, help=help_text))

@@ -286,3 +286,49 @@ def test_decimals_of_no_known_scale_are_refused_where_a_file_has_one(tmp_path: P
 """
     (found,) = problems(tmp_path, CSV + tail)
     assert ".to_decimal(2)" in f"{found.message} {found.help}"
+
+
+def test_columns_of_files_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet, ORC and XML files of an earlier run, and a column with a decimal comma."""
+    rows = _rows(5, 60)
+    tail = """
+  - {type: output, name: q, input: s, config: {type: parquet, path: out/q}}
+  - {type: output, name: r, input: s, config: {type: orc, path: out/r}}
+  - {type: output, name: x, input: s, config: {type: xml, path: out/x}}
+"""
+    first = _ran(tmp_path / "one", monkeypatch, 10**9, {"pipeline.yaml": CSV + tail, "in.data": _csv(rows)})
+    wanted = [f"{row['amount']:f}" for row in rows]
+    for name, kind in (("q", "parquet"), ("r", "orc"), ("x", "xml")):
+        options = "{record_path: Root/Record}" if kind == "xml" else "{}"
+        head = PIPELINE.replace("TYPE", kind).replace("OPTIONS", options)
+        end = "  - {type: output, name: o, input: s, config: {type: csv, path: out/o.csv}}\n"
+        folder = tmp_path / kind
+        folder.mkdir()
+        (folder / "in.data").write_bytes(first[name])
+        out = _ran(folder, monkeypatch, 10**9, {"pipeline.yaml": head + end})
+        assert [row["amount"] for row in _read(out["o.csv"])] == wanted, kind
+    comma = CSV.replace('amount: "decimal(20,2)"', "amount: {type: 'decimal(20,2)', decimal_separator: ','}")
+    end = "  - {type: output, name: o, input: s, config: {type: csv, path: out/o.csv}}\n"
+    text = 'g,amount,rate,n\na,"1,5",,1\na,"-0,25",,1\n'
+    out = _ran(tmp_path / "comma", monkeypatch, 10**9, {"pipeline.yaml": comma + end, "in.data": text})
+    assert [row["amount"] for row in _read(out["o.csv"])] == ["1.50", "-0.25"]
+
+
+def test_an_output_rounds_decimals_where_its_schema_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _rows(6, 60)
+    tail = """
+  - type: output
+    name: o
+    input: s
+    config:
+      type: csv
+      path: out/o.csv
+      schema: {fields: [{name: amount, type: decimal, scale: 1}, {name: rate, type: decimal, precision: 5, scale: 4}]}
+error_handling: {strategy: continue, dlq: {path: dlq.csv}}
+"""
+    out = _ran(tmp_path, monkeypatch, 10**9, {"pipeline.yaml": CSV + tail, "in.data": _csv(rows)})
+    amounts = [row["amount"].quantize(Decimal("0.1"), context=_MODEL) for row in rows]
+    assert [row["amount"] for row in _read(out["o.csv"])] == [f"{abs(a) if a == 0 else a:f}" for a in amounts]
+    assert [row["rate"] for row in _read(out["o.csv"])] == [
+        "" if row["rate"] is None else f"{row['rate']:f}" for row in rows
+    ]

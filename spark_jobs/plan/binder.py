@@ -14,7 +14,7 @@ from spark_jobs.cxl import compile as cxl_compile
 from spark_jobs.cxl import types
 from spark_jobs.cxl.checking.scope import Mode, Scope
 from spark_jobs.diagnostics import codes, nearest
-from spark_jobs.nodes import program_reads
+from spark_jobs.nodes import model, program_reads
 from spark_jobs.nodes.binding import Bound, Feed, Flow, Wiring
 from spark_jobs.plan import paths, pending, ports
 from spark_jobs.plan.expanding.expand import Expansion
@@ -67,6 +67,8 @@ class Bindings:
     expansion: Expansion = field(default_factory=Expansion)
     #: Composition ports whose columns have been compared with what they are bound to, and whether they fit.
     checked_ports: dict[str, bool] = field(default_factory=dict)
+    #: Whether the workspace has the word `decimal` mean the exact type.
+    has_exact_decimals: bool = False
 
     @cached_property
     def written(self) -> frozenset[str]:
@@ -316,6 +318,11 @@ def _same_place(left: Diagnostic, right: Diagnostic) -> bool:
 
 def bind(bindings: Bindings) -> None:
     """Bind every node of the graph; nodes that cannot be bound are reported, and their consumers skipped."""
+    with model.exact_decimals(bindings.has_exact_decimals):
+        _bind(bindings)
+
+
+def _bind(bindings: Bindings) -> None:
     graph = bindings.graph
     sources = [name for name in graph.order if graph.nodes[name].is_source]
     others = [name for name in graph.order if not graph.nodes[name].is_source]

@@ -53,8 +53,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
     if found.has_errors:
         return None
     # Binding gives every node its step and its rows, so it needs a pipeline without errors so far.
-    with model.exact_decimals(space.decimal is workspace.DecimalMeaning.EXACT):
-        binder.bind(bindings)
+    binder.bind(bindings)
     scoping.check(bindings)
     produced.check(bindings)
     if not found.has_errors:
@@ -82,7 +81,9 @@ def prepare(
         if is_exact:
             # The nodes were read before the workspace was known; what is wrong with them has been told.
             read.nodes = written.read_nodes(read.tree, Diagnostics())
-        return _prepared(read, path, base_dir, options, space, found), space
+        bindings = _prepared(read, path, base_dir, options, space, found)
+    bindings.has_exact_decimals = is_exact
+    return bindings, space
 
 
 def _prepared(

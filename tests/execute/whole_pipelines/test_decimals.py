@@ -332,3 +332,32 @@ error_handling: {strategy: continue, dlq: {path: dlq.csv}}
     assert [row["rate"] for row in _read(out["o.csv"])] == [
         "" if row["rate"] is None else f"{row['rate']:f}" for row in rows
     ]
+
+
+def test_decimal_alone_is_exact_where_the_workspace_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns have each the scale that was read, fields of a format schema their own."""
+    pipeline = """
+pipeline: {name: p}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.data, schema: {a: decimal}}}
+  - {type: output, name: o, input: s, config: {type: csv, path: out/o.csv}}
+  - type: source
+    name: f
+    config:
+      type: fixed_width
+      path: in.txt
+      format_schema: {fields: [{name: b, type: decimal, scale: 2, start: 0, width: 20}]}
+  - {type: transform, name: t, input: f, config: {cxl: "emit c = b * 2"}}
+  - {type: output, name: p, input: t, config: {type: parquet, path: out/p.parquet}}
+"""
+    files = {
+        "clinker.toml": '[behavior]\ndecimal = "exact"\n',
+        "pipeline.yaml": pipeline,
+        "in.data": "a\n1.50\n2\n0.000000000000000000001\n",
+        "in.txt": "00012345678901234567\n00000000000000000050\n",
+    }
+    out = _ran(tmp_path, monkeypatch, 10**9, files)
+    assert out["o.csv"] == files["in.data"].encode()
+    table = pq.read_table(tmp_path / "out/p.parquet")
+    assert table["b"].to_pylist() == [Decimal("123456789012345.67"), Decimal("0.50")]
+    assert table["c"].to_pylist() == [Decimal("246913578024691.34"), Decimal("1.00")]

@@ -22,7 +22,7 @@ _A_DATE = r'^\{"\$date":"[0-9]{4}-[0-9]{2}-[0-9]{2}"\}$'
 _DATE_AT = (len('{"$date":"'), len('{"$date":"2024-01-31'))
 #: A Decimal among dynamic values, and where its text begins; two characters follow it.
 _A_DECIMAL = r'^\{"\$decimal":"-?[0-9]+(\.[0-9]+)?"\}$'
-_DECIMAL_BEGINS = len('{"$decimal":"')
+_DECIMAL_MARK = b'{"$decimal":"'
 #: Behind the last character of any text.
 _END = 1 << 31
 
@@ -65,7 +65,8 @@ def containers(array: pa.Array, static: Type) -> dict[int, list[Any] | dict[str,
 
 def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
     """Dynamic values, which are tagged JSON: texts lose their quotes, floats are spelled in another way."""
-    if b"\\" in characters(column):
+    data = characters(column)
+    if b"\\" in data:
         is_text = pc.match_substring_regex(column, r'^"[^\\]*$')
     else:
         is_text = pc.starts_with(column, '"')
@@ -84,11 +85,13 @@ def _of_any_kind(column: pa.StringArray) -> pa.StringArray:
     is_date = pc.fill_null(pc.match_substring_regex(column, _A_DATE), False)
     if pc.any(is_date, min_count=0).as_py():
         found = pc.replace_with_mask(found, is_date, pc.utf8_slice_codeunits(column.filter(is_date), *_DATE_AT))
-    is_decimal = pc.fill_null(pc.match_substring_regex(column, _A_DECIMAL), False)
-    if pc.any(is_decimal, min_count=0).as_py():
-        digits = pc.utf8_slice_codeunits(column.filter(is_decimal), _DECIMAL_BEGINS, -2)
+    is_known = pc.or_(pc.or_(is_same, is_float), is_date)
+    if _DECIMAL_MARK in data:
+        is_decimal = pc.fill_null(pc.match_substring_regex(column, _A_DECIMAL), False)
+        digits = pc.utf8_slice_codeunits(column.filter(is_decimal), len(_DECIMAL_MARK), -2)
         found = pc.replace_with_mask(found, is_decimal, digits)
-    others = pc.invert(pc.or_(pc.or_(is_same, is_float), pc.or_(is_date, is_decimal)))
+        is_known = pc.or_(is_known, is_decimal)
+    others = pc.invert(is_known)
     if pc.any(others, min_count=0).as_py():
         exact = [values.text_of(values.decode(text)) for text in column.filter(others).to_pylist()]
         found = pc.replace_with_mask(found, others, pa.array(exact, pa.string()))

@@ -175,6 +175,8 @@ def _parts(number: Any) -> list[float]:
     near = float(number)
     if isinstance(number, float):
         return [near, 0.0, 0.0]
+    if isinstance(number, int):
+        return [near, float(number - int(near)), 0.0]
     rest = Fraction(number) - Fraction(near)
     more = float(rest)
     return [near, more, float(rest - Fraction(more))]

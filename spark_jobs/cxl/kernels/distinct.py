@@ -12,7 +12,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Kind
 
 #: Days, moments and Decimals, which are keys.
-_TAGGED_KEY = r'^\{"\$d'
+_TAGGED_KEY = '{"$d'
 
 
 def unhashable(keys: list[pa.Array], kinds: list[types.Type]) -> pa.Array | None:

@@ -32,6 +32,7 @@ _COLLECTIONS: dict[str, type[list[Any] | dict[str, Any]]] = {
     "dlq_reasons": list,
     "dlq_categories": dict,
     "phases_ms": dict,
+    "rules": list,
 }
 
 
@@ -66,6 +67,8 @@ class RunResult:
     `dlq_reasons_more_count` dead letters. `dlq_categories` counts all dead letters by their category.
     `started_at` is the start in ISO 8601, and `phases_ms` the milliseconds of each phase, in the order of their first
     beginning.
+    `rules` says of each rule on data its `node`, `name`, `kind`, `rule` and
+    `severity`, how many records break it (`broken`), and the `value` that a rule on all records is about.
     """
 
     execution_id: str
@@ -84,6 +87,7 @@ class RunResult:
     dlq_reasons_more: int = 0
     dlq_reasons_more_count: int = 0
     dlq_categories: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[Mapping[str, Any], ...] = ()
     output_files: tuple[str, ...] = ()
     outputs: tuple[Mapping[str, Any], ...] = ()
     inputs: tuple[Mapping[str, Any], ...] = ()
@@ -119,6 +123,7 @@ class RunResult:
             "dlq_paths": list(self.dlq_paths),
             "dlq_reasons": list(self.dlq_reasons),
             "dlq_categories": dict(self.dlq_categories),
+            "rules": list(self.rules),
             "metrics": dict(self.metrics),
             "nodes": dict(self.nodes),
             "phases_ms": dict(self.phases_ms),
@@ -152,7 +157,7 @@ def of_dict(record: object) -> RunResult:
     error = values.get("error")
     if isinstance(error, dict):
         values["error"] = RunError(str(error.get("code", "")), str(error.get("message", "")), error.get("span"))
-    for key in ("output_files", "outputs", "inputs", "dlq_paths", "dlq_reasons"):
+    for key in ("output_files", "outputs", "inputs", "dlq_paths", "dlq_reasons", "rules"):
         values[key] = tuple(values.get(key) or ())
     if not values["dlq_paths"] and values.get("dlq_path"):
         values["dlq_paths"] = (values["dlq_path"],)  # an older job knows of one

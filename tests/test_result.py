@@ -61,7 +61,7 @@ def test_record_carries_what_the_contract_lists() -> None:
     assert set(document) == {
         *("schema_version", "execution_id", "exit_code", "status", "pipeline_name", "records_total", "records_ok"),
         *("records_written", "records_filtered", "records_deduplicated", "records_dlq", "dlq_path", "dlq_count"),
-        *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "taken_from"),
+        *("dlq_paths", "dlq_reasons", "dlq_reasons_more", "dlq_reasons_more_count", "rules", "taken_from"),
         *("dlq_categories", "started_at", "phases_ms"),
         *("output_files", "outputs", "inputs", "metrics_path", "metrics", "nodes", "application_id", "error"),
     }

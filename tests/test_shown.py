@@ -330,6 +330,21 @@ def test_the_page_on_incremental_sources_is_true(tmp_path: Path, monkeypatch: py
     check_console(console)
 
 
+def test_the_page_on_data_rules_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    page = FENCE.findall((ROOT / "docs/data_rules.md").read_text("utf-8"))
+    for language, name, text in page:
+        if name:
+            Path(name).write_text(text, encoding="utf-8")
+        elif language == "console":
+            check_console(text)
+    assert Path("out/orders.csv").read_text("utf-8") == "order_id,customer,amount\n1,ann,10.5\n2,bob,20\n3,cy,7.5\n"
+    (dead,) = csv.DictReader(io.StringIO(Path("out/dead.csv").read_text("utf-8")))
+    detail = dead["_cxl_dlq_error_detail"]
+    assert f"`{detail}`" in (ROOT / "docs/data_rules.md").read_text("utf-8")
+
+
 def test_the_builtin_that_contributing_adds_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = re.search(r"^   ```python\n(.*?)^   ```$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M | re.S)
     assert found is not None

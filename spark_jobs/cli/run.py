@@ -143,6 +143,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """
     outcome, nodes = ended.result, ended.nodes
     if outcome.exit_code not in (contract.ExitCode.SUCCESS, contract.ExitCode.DEAD_LETTERS):
+        yield from _rules(outcome)
         yield from reasons.lines_with_figures(outcome)
         return
     counts = outcome.records
@@ -164,6 +165,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"  wrote {printable(path)}", {"event": "output", "path": printable(path)}
     for path in outcome.dlq_paths:
         yield f"  dead letters in {printable(path)}", {"event": "dead_letters", "path": printable(path)}
+    yield from _rules(outcome)
     yield from reasons.lines_with_figures(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
         yield f"  exit code {outcome.exit_code}: complete, with dead letters", {}
@@ -176,3 +178,27 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"  {name} → {size} bytes", {}
         text = f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)"
         yield text, {"event": "spilled", "bytes": sum(spilled.values())}
+
+
+def _rules(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What became of the rules on all records of sources and outputs."""
+    found = [each for each in outcome.rules if each["kind"] != "check"]
+    if found:
+        yield "  rules on data:", {}
+    width = max((len(each["node"]) for each in found), default=0)
+    for each in found:
+        facts = {
+            "event": "rule",
+            **{key: printable(value) if isinstance(value, str) else value for key, value in each.items()},
+        }
+        end = f"BROKEN ({each['severity']})" if each["broken"] else "holds"
+        yield f"    {printable(each['node']):<{width}}  {printable(each['name'])}: {_found(each)}{end}", facts
+
+
+def _found(rule: Mapping[str, Any]) -> str:
+    """What a rule has found, in words."""
+    if "value" in rule:
+        return f"{rule['value']:,}, "
+    if not rule["broken"]:
+        return ""
+    return "1 record, " if rule["broken"] == 1 else f"{rule['broken']:,} records, "

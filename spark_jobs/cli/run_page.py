@@ -70,6 +70,7 @@ def page(document: Mapping[str, Any], plan: Plan | None = None, masked: Callable
         f"<small>{_safe(_when(record))}</small>",
         *_error(record),
         *_figures(record),
+        *_rules(record),
         *_letters(record),
         *(_picture(plan, record) if plan is not None else ()),
         *_nodes(record),
@@ -109,6 +110,21 @@ def _figures(record: Mapping[str, Any]) -> Iterator[str]:
     }
     shown = "".join(f"<li><b>{value}</b>{name}</li>" for name, value in figures.items())
     yield f'<ul class="figures">{shown}</ul>'
+
+
+def _rules(record: Mapping[str, Any]) -> Iterator[str]:
+    rules = record.get("rules", ())
+    if not rules:
+        return
+    yield "<h2>Rules on data</h2>"
+    rows = []
+    for rule in rules:
+        value = f"{rule['value']:,}" if "value" in rule else ""
+        shown = f"{_safe(rule['name'])}<br><code>{_safe(rule['rule'])}</code>"
+        end = f"{rule['broken']:,}" if rule["broken"] else "holds"
+        rows.append((_safe(rule["node"]), shown, _safe(rule["severity"]), value, end))
+    marked = [number for number, rule in enumerate(rules) if rule["broken"]]
+    yield from _table(("node", "rule", "severity", "value", "broken by"), rows, numbers=(3, 4), marked=marked)
 
 
 def _letters(record: Mapping[str, Any]) -> Iterator[str]:

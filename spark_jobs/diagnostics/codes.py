@@ -117,6 +117,8 @@ E335 = Code("E335", "staged copy is corrupt")
 E336 = Code("E336", "staging cap is exceeded")
 E337 = Code("E337", "staged copy exists already")
 E338 = Code("E338", "X12 output is split")
+E350 = Code("E350", "rule on data is broken")
+E351 = Code("E351", "rule on data does not fit its records")
 E400 = Code("E400", "feature does not run yet")
 
 # Warnings

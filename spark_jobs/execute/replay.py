@@ -25,6 +25,7 @@ from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import publishing, reading_again, work_list
 from spark_jobs.execute.run import executor
 from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.shape import ShufflePhase
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.physical import inputs as discovery
@@ -402,11 +403,12 @@ class _After:
                 mine = [entry for entry in wanted.entries if entry.source == name]
                 again = reading_again.written(step, mine, folder / "in" / name.replace("/", "%"))
                 self.origins |= again.origins
-                steps[name] = again.step
+                steps[name] = replace(again.step, rules=rules.of_records(again.step.rules))
         for number, name in enumerate(sorted(self.plan.outputs)):
             output = self.plan.outputs[name]
             path = folder / "out" / str(number) / (output.path.partition("://")[2] or output.path).lstrip("/")
-            steps[name] = replace(output, path=str(path), if_exists=IfExists.OVERWRITE)
+            mine_alone = rules.of_records(output.rules)
+            steps[name] = replace(output, path=str(path), if_exists=IfExists.OVERWRITE, rules=mine_alone)
         unwanted = set(self.plan.outputs) - wanted.outputs
         nodes = tuple(
             replace(planned, step=steps.get(planned.name, planned.step))

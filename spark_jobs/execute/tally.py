@@ -12,7 +12,7 @@ from spark_jobs.nodes.records.ledger import Counters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.execute.tasks.report import Broken, DlqReport, FirstFailure, TaskReport
+    from spark_jobs.execute.tasks.report import Broken, BrokenRule, DlqReport, FirstFailure, TaskReport
 
 
 @dataclass
@@ -41,6 +41,8 @@ class Tally:
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
     dead_per_stage: dict[str, int] = field(default_factory=dict)
+    #: How many dead letters name each rule, by its stage and its name.
+    dead_per_rule: dict[tuple[str, str], int] = field(default_factory=dict)
     #: Why records died, with examples.
     reasons: Reasons = field(default_factory=Reasons)
     #: The length of each split, by its number: several jobs may read one.
@@ -54,6 +56,8 @@ class Tally:
     logs: list[LogLine] = field(default_factory=list)
     #: What users should know, by its text.
     notices: dict[str, Notice] = field(default_factory=dict)
+    #: Rules that records break which go on, by node and name.
+    broken_rules: dict[tuple[str, str], BrokenRule] = field(default_factory=dict)
 
     def add(self, job: int, report: TaskReport) -> None:
         """Add the report of a task."""
@@ -71,6 +75,9 @@ class Tally:
         for notice in report.notices:
             known = self.notices.get(notice.text)
             self.notices[notice.text] = notice if known is None else known.and_also(notice)
+        for rule in report.broken_rules:
+            earlier = self.broken_rules.get(rule.key)
+            self.broken_rules[rule.key] = rule if earlier is None else earlier.and_also(rule)
         if report.logs_left_out:
             self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
         self.payload_bytes += report.payload_bytes
@@ -98,7 +105,7 @@ class Tally:
     def recount(self, dlq: Iterable[DlqReport]) -> None:
         """Replace the dead letters that the tasks reported by these."""
         self.dead, self.dead_per_source, self.dead_per_category, self.dead_per_stage = 0, {}, {}, {}
-        self.reasons = Reasons()
+        self.reasons, self.dead_per_rule = Reasons(), {}
         for each in dlq:
             self._add_dead_letters(each)
 
@@ -111,6 +118,8 @@ class Tally:
             self.dead_per_category[category] = self.dead_per_category.get(category, 0) + count
         for stage, count in dlq.per_stage.items():
             self.dead_per_stage[stage] = self.dead_per_stage.get(stage, 0) + count
+        for stage, rule, count in dlq.per_rule:
+            self.dead_per_rule[stage, rule] = self.dead_per_rule.get((stage, rule), 0) + count
 
     def unbalanced(self) -> list[str]:
         """Nodes whose counters do not add up: records were lost or invented, which is a bug."""

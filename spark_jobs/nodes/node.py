@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from spark_jobs.nodes.rules.step import Rule
     from spark_jobs.nodes.terms.needs import Need, VariableRead
     from spark_jobs.nodes.terms.requirements import Requirements
 
@@ -84,6 +85,11 @@ class Step:
     def column_properties(self) -> ColumnProperties:
         """How the step treats columns."""
         return ColumnProperties()
+
+    @property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """The rules on data that records of the step may break."""
+        return ()
 
     @property
     def member_properties(self) -> MemberProperties:

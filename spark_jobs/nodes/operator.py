@@ -131,6 +131,7 @@ class Context(Protocol):
         trigger: str,
         cause: Batch | None,
         stage: str | None = None,
+        equal_to: np.ndarray | None = None,
     ) -> None:
         """Send rows of a batch to the dead letters, see `Operator.fail`."""
 
@@ -176,6 +177,24 @@ class Context(Protocol):
             text: what is to be said, to stand before the number of all tasks' values.
             batch: the records.
             values: the values, by their rows.
+        """
+
+    def break_rule(
+        self,
+        operator: Operator,
+        rule: str,
+        batch: Batch,
+        values: pa.StringArray | None = None,
+        equal_to: np.ndarray | None = None,
+    ) -> None:
+        """Count records that break a rule and go on; the run tells the first of all, replays tell of none.
+
+        Args:
+            operator: where they do.
+            rule: the rule's name.
+            batch: the records.
+            values: what is wrong with each, where the rule says that of values.
+            equal_to: see `Operator.fail`.
         """
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
@@ -331,11 +350,21 @@ class Operator:
         trigger: str = "",
         cause: Batch | None = None,
         stage: str | None = None,
+        equal_to: np.ndarray | None = None,
     ) -> None:
-        """Send rows of a batch to the dead letters; `cause` has the driver of each build record of a combine."""
+        """Send rows of a batch to the dead letters.
+
+        Args:
+            batch: the records.
+            failing: those that fail, and why.
+            trigger: the rule that they break.
+            cause: the driver of each build record of a combine.
+            stage: where they fail, unless it is the step's stage.
+            equal_to: the numbers of the records that they equal and should not (see `records/identity.py`).
+        """
         if len(failing):
             self.counters.dead += len(failing)
-            self.context.fail(self, batch, failure_columns.of(failing), trigger, cause, stage)
+            self.context.fail(self, batch, failure_columns.of(failing), trigger, cause, stage, equal_to)
 
     def log(
         self, level: str, line: Text | Callable[[], Text], about: tuple[Batch, int] | None = None, **how: bool

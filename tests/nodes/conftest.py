@@ -42,7 +42,10 @@ nodes:
   - {type: output, name: x, input: r.low, config: {name: x, type: csv, path: out/x.csv}}
   - {type: output, name: y, input: r.high, config: {name: y, type: csv, path: out/y.csv}}
   - {type: output, name: u, input: l, config: {name: u, type: csv, path: out/u.csv}}
-  - {type: output, name: z, input: j, config: {name: z, type: csv, path: out/z.csv}}
+  - type: output
+    name: z
+    input: j
+    config: {name: z, type: csv, path: out/z.csv, validations: [{unique: k}, {row_count: {min: 1}}]}
 """
 
 

@@ -24,6 +24,7 @@ PROPERTIES: dict[str, type] = {
 }
 #: What a step can say beside its name; all but `kind` are neutral where a type says nothing.
 CAN_SAY = {
+    "checked_rules",
     "column_properties",
     "member_properties",
     "module",
@@ -59,11 +60,12 @@ SAYS = {
     },
     "DistinctStep": {"module"},
     "MergeStep": {"module", "needs", "phases", "schedule"},
-    "OutputStep": {"column_properties", "member_properties", "module", "phases"},
+    "OutputStep": {"checked_rules", "column_properties", "member_properties", "module", "partitions", "phases"},
     "RouteStep": {"stage"},
-    "SourceStep": {"pruned"},
+    "SourceStep": {"checked_rules", "partitions", "phases", "pruned"},
     "StateStep": {"member_properties", "module", "partitions", "phases", "unfolded"},
     "TransformStep": {
+        "checked_rules",
         "column_properties",
         "member_properties",
         "module",
@@ -73,6 +75,7 @@ SAYS = {
         "pruned",
         "record_properties",
     },
+    "UniqueStep": {"module", "stage"},
     "WindowStep": {"module"},
 }
 #: The facts that types state in their properties; a new fact is decided for each type.

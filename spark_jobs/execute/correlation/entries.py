@@ -99,7 +99,10 @@ def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntrie
     merging = partial(_counted if run.filed is None else _written, run, reports)
     done = spread.spread(spark, merging, ranges) if many else [merging(splits) for splits in ranges]
     if run.filed is None:
-        done += [replace(entry, count=0, per_source={}, per_category={}, per_stage={}, reasons=[]) for entry in reports]
+        done += [
+            replace(entry, count=0, per_source={}, per_category={}, per_stage={}, reasons=[], per_rule=[])
+            for entry in reports
+        ]
     return [entry for entry in done if entry.count or entry.path]
 
 
@@ -118,6 +121,7 @@ def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int,
     found.per_category, found.per_stage = (
         buffer.counts(merged.whys, per_reason, what) for what in ("category", "stage")
     )
+    found.per_rule = buffer.rule_counts(merged.whys, per_reason)
     return found
 
 

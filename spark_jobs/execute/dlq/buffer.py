@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 #: position in the block's list of `ReasonKey`. `record` has the texts of the source's declared columns, null where they
 #: have to be read again. With correlation keys (see `GroupColumns`), `kind` says in which passes the entry counts,
 #: `group` is the number of an aggregate's row that failed, with the columns of all sources, `node` says where it did,
-#: `key` is the correlation key.
+#: `key` is the correlation key. `equal_to` is the number of the record that it equals and should not (see
+#: `nodes/records/identity.py`), -1 where it fails for another reason.
 SCHEMA = pa.schema([
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("number", pa.int32()),
     ("cause_source", pa.int32()), ("cause_split", pa.int32()), ("cause_row", pa.int64()), ("cause_group", pa.int64()),
     ("at", pa.int64()), ("branch", pa.int16()), ("reason", pa.int32()), ("detail", pa.string()), ("value", pa.string()),
     ("record", pa.list_(pa.string())), ("kind", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
-    ("key", pa.list_(pa.string())),
+    ("key", pa.list_(pa.string())), ("equal_to", pa.int64()),
 ])  # fmt: skip
 #: What entries are sorted by.
 ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
@@ -114,6 +115,7 @@ class DlqEntries:
         branches: the branch of each record's last route; None where they have met none.
         texts: the records as they were read, where they are at hand.
         correlation: what they say of correlation groups; None where there are none.
+        equal_to: the numbers of the records that they equal and should not; None where they fail for other reasons.
     """
 
     failing: Failures
@@ -122,6 +124,7 @@ class DlqEntries:
     branches: pa.Array | None = None
     texts: pa.RecordBatch | None = None
     correlation: GroupColumns | None = None
+    equal_to: Rows | None = None
 
 
 class DlqBuffer:
@@ -230,6 +233,11 @@ class DlqBuffer:
         return counts(list(self._whys), self._per_why, "stage")
 
     @property
+    def per_rule(self) -> list[tuple[str, str, int]]:
+        """The rules that were broken: stage, rule, and how many entries name it."""
+        return rule_counts(list(self._whys), self._per_why)
+
+    @property
     def dropped_reasons(self) -> list[tuple[str, str, str, int]]:
         """Stage, category, field and number of records without a file."""
         names = list(self._whys)
@@ -252,6 +260,16 @@ def counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int], what: str) -> 
         name = getattr(whys[number], what)
         found[name] = found.get(name, 0) + count
     return found
+
+
+def rule_counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int]) -> list[tuple[str, str, int]]:
+    """How many entries name each rule at each stage: stage, rule, count."""
+    found: dict[tuple[str, str], int] = {}
+    for number, count in per_why.items():
+        if whys[number].trigger:
+            key = (whys[number].stage, whys[number].trigger)
+            found[key] = found.get(key, 0) + count
+    return [(*key, count) for key, count in found.items()]
 
 
 class Runs:
@@ -373,6 +391,7 @@ def _table(entries: DlqEntries, reason: Rows, number: int, rows: slice | Rows) -
         part(failing.values),
         _shown(entries, part, count),
         *_group_columns(entries.correlation, part, zero),
+        pa.array(np.full(count, -1)) if entries.equal_to is None else part(pa.array(entries.equal_to, pa.int64())),
     ]
     return pa.Table.from_arrays(
         [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA

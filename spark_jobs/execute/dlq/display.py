@@ -14,6 +14,7 @@ from spark_jobs.contract import MERGED
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.nodes.records import guarded
+from spark_jobs.nodes.records.identity import ROW_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +87,20 @@ class Shown:
         return pc.if_else(is_beside, place, "")
 
     @property
+    def _equals(self) -> pa.Array:
+        """The record that each equals and should not, in words; empty where there is none."""
+        numbers = single(self._part.column("equal_to"))
+        is_equal = pc.greater_equal(numbers, 0)
+        if not pc.any(is_equal).as_py():
+            return pa.repeat(pa.scalar(""), self._part.num_rows)
+        known = pc.unique(numbers).to_pylist()
+        places = {number: self._place(number) if number >= 0 else "" for number in known}
+        return _named(numbers, places.__getitem__)
+
+    def _place(self, number: int) -> str:
+        return place_of(number, self._inputs.file_name, self._before)
+
+    @property
     def values(self) -> pa.Array:
         """The offending values; null for records that were only rejected with their group."""
         is_good = pa.array([why.category in (Category.CORRELATED, Category.GROUP_SIZE) for why in self._whys])
@@ -95,7 +110,8 @@ class Shown:
         """`row N: field 'f': detail`.
 
         Unless all places are wanted, a validation has the rule's own words, and collateral names the row
-        that failed, not its own. A build side's record names the driver's with which it failed.
+        that failed, not its own. A build side's record names the driver's with which it failed, and one that equals
+        another and should not names that one.
 
         What has all places is told beside the file: values of secrets are hidden in it.
         """
@@ -111,7 +127,7 @@ class Shown:
             detail, value = self._guarded(detail, value)
         return pc.binary_join_element_wise(
             place, pa.array(fields).take(self._reason), detail,
-            self.each("before"), value, self.each("after"), self._drivers, "", null_handling="replace",
+            self.each("before"), value, self.each("after"), self._drivers, self._equals, "", null_handling="replace",
         )  # fmt: skip
 
     def _guarded(self, details: pa.Array, said: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -126,6 +142,12 @@ class Shown:
                 values[row] = values[row] and credentials.HIDDEN
                 found[row] = found[row] and guarded.detail(found[row], own[row])
         return pa.array(found, pa.string()), pa.array(values, pa.string())
+
+
+def place_of(number: int, file_of: Callable[[int, int], str], rows_before: Mapping[int, int]) -> str:
+    """The record that another equals and should not, in words, by its number (see `nodes/records/identity.py`)."""
+    split, row = number >> ROW_BITS, number & ((1 << ROW_BITS) - 1)
+    return f" (the first is in {file_of(split, -1)}, row {rows_before.get(split, 0) + row + 1})"
 
 
 def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:

@@ -26,6 +26,7 @@ from spark_jobs.execute.run import (
     name_search,
     once,
     progress,
+    rules,
     scratch_location,
     shared_folders,
     unpacked,
@@ -126,7 +127,13 @@ class _Run:
             correlation=self.work.products.correlation if self.work else {},
             watermarks=self.work.products.watermarks if self.work else {},
             reasons=self._reasons,
+            rules=self._rules,
         )
+
+    @property
+    def _rules(self) -> list[rules.Outcome]:
+        is_preview = self.options.preview is not None
+        return rules.outcomes(self.plan, self.tally, is_preview=is_preview) if self.work else []
 
     @property
     def _reasons(self) -> reasons.ReasonSummary:
@@ -470,6 +477,7 @@ def _work(
     _log_around(run, transform.AFTER)
     try:
         tolerance.judge(run.plan.errors, products, run.options.error_threshold)
+        rules.judge(run.plan, products, is_preview=run.options.preview is not None)
     except RunFailed:
         dropped.log_unpublished(_dlq_writer(run.plan, run.work), products.dlq, products.tally.dead)
         raise

@@ -23,11 +23,12 @@ from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_jobs.contract import ExitCode
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.run import rules
     from spark_jobs.execute.tally import Tally
     from spark_jobs.plan import plan as plans
     from spark_jobs.plan.options import RunOptions
@@ -86,6 +87,8 @@ class Facts:
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     #: Why records died.
     reasons: ReasonSummary = field(default_factory=ReasonSummary)
+    #: What became of rules on data.
+    rules: Sequence[rules.Outcome] = ()
 
     @property
     def dlq_path(self) -> str | None:
@@ -190,6 +193,7 @@ def _outcome(
         dlq_reasons_more=run.reasons.more,
         dlq_reasons_more_count=run.reasons.more_count,
         dlq_categories=dict(run.tally.dead_per_category),
+        rules=tuple(each.record for each in run.rules),
         output_files=tuple(file for files in run.output_files.values() for file in files),
         outputs=_outputs(run),
         inputs=_inputs(run),
@@ -275,6 +279,7 @@ def _document(run: Facts, finished: datetime, exit_code: ExitCode, error: result
         "dlq_reasons": list(run.reasons.reasons),
         "dlq_reasons_more": run.reasons.more,
         "dlq_reasons_more_count": run.reasons.more_count,
+        "rules": [each.record for each in run.rules],
         "per_source_record_counts": {name: nodes[name]["records_in"] for name in numbers},
         "per_source_dlq_counts": {
             name: run.tally.dead_per_source[number]

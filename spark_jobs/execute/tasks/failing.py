@@ -55,6 +55,7 @@ class Failing:
         trigger: str = "",
         cause: Batch | None = None,
         stage: str | None = None,
+        equal_to: np.ndarray | None = None,
     ) -> None:
         """Send rows of a batch to the dead letters."""
         if operator_.silent:
@@ -68,7 +69,7 @@ class Failing:
             driver = cause.origin.identify(cause, pa.array(range(cause.count), pa.int64()))
             causes = (*driver, pa.array(aggregated(cause)), cause.places)
         failing, said = self.correlation.failed(operator_, batch, failing, places, cause)
-        entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, said)
+        entries = buffer.DlqEntries(failing, places, causes, batch.branches.take(indices), texts, said, equal_to)
         stages = [stage or operator_.step.stage] * len(failing.reasons)
         site = buffer.Site(stages, operator_.number, trigger, operator_.guard)
         self._note(operator_, entries, site, batch.data)

@@ -115,6 +115,8 @@ class DlqReport:
     dropped: list[tuple[str, str, str, int]] = field(default_factory=list)
     #: Why the records died, with examples.
     reasons: list[Reason] = field(default_factory=list)
+    #: The rules that were broken: stage, rule, number.
+    per_rule: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 def dlq_report(buffer: DlqBuffer) -> DlqReport:
@@ -126,6 +128,7 @@ def dlq_report(buffer: DlqBuffer) -> DlqReport:
         found.dropped_path, found.dropped_splits = buffer.dropped.path, buffer.dropped.splits
     found.dropped = buffer.dropped_reasons
     found.reasons = [*buffer.reasons.known.values()]
+    found.per_rule = buffer.per_rule
     return found
 
 
@@ -200,6 +203,42 @@ class Notice:
         return replace(first, count=self.count + other.count)
 
 
+@dataclass(slots=True)
+class BrokenRule:
+    """Records that break a rule and go on.
+
+    Args:
+        node: where they do.
+        rule: the rule's name.
+        count: how many they are.
+        source: the source of the first of them.
+        split: where that was read.
+        row: its place there.
+        shown: what is wrong with it; None where the rule says that of no value, or nobody may see it.
+        equal_to: the number of the record that it equals and should not; -1 where there is none.
+    """
+
+    node: str
+    rule: str
+    count: int
+    source: int = -1
+    split: int = -1
+    row: int = -1
+    shown: str | None = None
+    equal_to: int = -1
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which rule it is."""
+        return self.node, self.rule
+
+    def and_also(self, other: BrokenRule) -> BrokenRule:
+        """Both as one, where they are about the same rule."""
+        places = [(each.source, each.split, each.row) for each in (self, other)]
+        first = self if places[0] <= places[1] else other
+        return replace(first, count=self.count + other.count)
+
+
 @dataclass
 class TaskReport:
     """The report of a task: counters, parts, measures, dead letters, facts, log lines."""
@@ -216,6 +255,7 @@ class TaskReport:
     logs: list[LogLine] = field(default_factory=list)
     logs_left_out: int = 0
     notices: list[Notice] = field(default_factory=list)
+    broken_rules: list[BrokenRule] = field(default_factory=list)
     #: The records that came to outputs.
     reached: Bits | None = None
     #: Files with what this task found of correlation groups.
@@ -240,10 +280,12 @@ class TaskReport:
             dlq |= {name: tuple(dlq[name]) for name in ("splits", "dropped_splits")}
             dlq["dropped"] = [tuple(entry) for entry in dlq["dropped"]]
             dlq["reasons"] = [Reason(**entry) for entry in dlq["reasons"]]
+            dlq["per_rule"] = [tuple(entry) for entry in dlq["per_rule"]]
             dlq["per_source"] = {int(number): count for number, count in dlq["per_source"].items()}
             fields["dlq"] = DlqReport(**dlq)
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         fields["notices"] = [Notice(**notice) for notice in fields["notices"]]
+        fields["broken_rules"] = [BrokenRule(**each) for each in fields["broken_rules"]]
         if fields["failure"]:
             failure = fields["failure"]
             failure["record"] = failure["record"] and [tuple(pair) for pair in failure["record"]]

@@ -128,6 +128,38 @@ class Task(failing.Failing):
         else:
             self.report.notices[self.report.notices.index(known)] = known.and_also(found)
 
+    def break_rule(
+        self,
+        operator_: operator.Operator,
+        rule: str,
+        batch: batches.Batch,
+        values: pa.StringArray | None = None,
+        equal_to: np.ndarray | None = None,
+    ) -> None:
+        """Count records that break a rule, and note the first of them."""
+        if operator_.silent or not batch.count:
+            return
+        places = [column.to_numpy() for column in batch.origin.identify(batch, pa.array(np.arange(batch.count)))]
+        first = int(np.lexsort(places[::-1])[0])
+        source, split, row = (int(column[first]) for column in places)
+        shown = None if values is None else values[first].as_py()
+        found = report.BrokenRule(
+            operator_.step.name,
+            rule,
+            batch.count,
+            source,
+            split,
+            row,
+            shown=shown and shown[:_MOST_SHOWN],
+            equal_to=-1 if equal_to is None else int(equal_to[first]),
+        )
+        known = {each.key: number for number, each in enumerate(self.report.broken_rules)}
+        if found.key in known:
+            at = known[found.key]
+            self.report.broken_rules[at] = self.report.broken_rules[at].and_also(found)
+        else:
+            self.report.broken_rules.append(found)
+
     def reach(self, batch: batches.Batch) -> None:
         """Note records that are written."""
         if batch.count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -33,6 +34,8 @@ from spark_jobs.nodes.output import layout, shape
 from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import ChunkRule, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
+from spark_jobs.nodes.rules import model as rules
+from spark_jobs.nodes.rules.model import RuleConfig
 from spark_jobs.nodes.terms import sort
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
@@ -95,6 +98,7 @@ class OutputConfig(NodeConfig):
     unique_suffix_width: Annotated[int, *bounds(0, 255)] = 0
     write_meta: Flag = False
     correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
+    validations: list[RuleConfig] = Field(default_factory=list[RuleConfig])
 
 
 _NAMING_TOKEN = re.compile(r"\{(?:stem|ext|seq(?::0\d{1,2})?)\}")
@@ -234,6 +238,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         header=tuple(_header(options.header_section, flow)),
         undeclared=undeclared,
         correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
+        rules=rules.bound(config.validations, flow.schema, scope, partial(_sort_source, config, flow)),
     )
     _check_names(step, scope)
     _check_types(step, scope)
@@ -430,7 +435,7 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     names = {c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}
-    return (RequiredColumns(frozenset(names)),)
+    return (RequiredColumns(frozenset(names).union(*(rule.reads for rule in step.rules))),)
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts, is_end=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.output.step import IfExists
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.description import ColumnDerivation, Description, Details, Section, no_programs, runs
 from spark_jobs.stores import location
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _facts(step: OutputStep, around: PlanSurroundings) -> dict[str, str]:
-    return {"format": step.format}
+    return {"format": step.format, **rules.facts(step.rules)}
 
 
 def _trace(step: OutputStep, column: str) -> ColumnDerivation:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats import options, registry
 from spark_jobs.nodes import node
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.formats.frame import Frame
     from spark_jobs.nodes.output.shape import Shape
+    from spark_jobs.nodes.rules.step import Rule
     from spark_jobs.nodes.terms.sort import Field, SortField
     from spark_jobs.scan.compression import Compression
 
@@ -115,6 +117,8 @@ class OutputStep(node.Step):
     header: tuple[tuple[str, types.Type], ...] = ()
     #: Overrides the pipeline's `correlation_fanout_policy` for this output.
     correlation_fanout_policy: str | None = None
+    #: Rules on all its records.
+    rules: tuple[Rule, ...] = ()
 
     @property
     def compression(self) -> Compression:
@@ -178,12 +182,22 @@ class OutputStep(node.Step):
         """Headers may show envelopes of sources."""
         return MemberProperties(reads=frozenset(path for path, _ in self.header))
 
+    @property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """Those of its `validations`."""
+        return self.rules
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """As many as the records are worth that a rule brings together."""
+        return rules.partitions(self.name, self.rules, sizes)
+
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
+        before = rules.phases(self.kind, self.name, self.rules, partitions)
         if not self.sort_order:
-            return (shape.LocalPhase(self),)
+            return (*before, shape.LocalPhase(self))
         why = "records are written in the order of `sort_order`"
-        return (shape.LocalPhase(self, shape.Arrival(shape.Passage.SORTED, why, "sort")),)
+        return (*before, shape.LocalPhase(self, shape.Arrival(shape.Passage.SORTED, why, "sort")))
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and cannot, each with what is wrong with it."""

@@ -24,6 +24,7 @@ from spark_jobs.nodes.binding import (
     report,
 )
 from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED
+from spark_jobs.nodes.rules import model as rules
 from spark_jobs.nodes.source import envelope, layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
 from spark_jobs.nodes.source.model import ArrayMode, SourceConfig, TransportKind
@@ -317,6 +318,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         label=config.name if config.name != scope.name else None,
         date_formats=tuple(scope.date_header + form for form in scope.date_formats),
         correlation_key=key,
+        rules=rules.bound(config.validations, Schema(tuple(row)), scope),
         watermark_column=config.watermark.column if config.watermark else None,
         watermark_delay_s=config.watermark.delay or 0.0 if config.watermark else 0.0,
         idle_timeout_s=config.watermark.idle_timeout if config.watermark else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.description import ColumnDerivation, Description, no_programs, runs
 from spark_jobs.scan.bookmarks import Changed
 from spark_jobs.scan.network import addresses
@@ -34,6 +35,7 @@ def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
     elif not step.file_format.has_files:
         facts["table"] = step.options.shown
     facts |= around.found
+    facts |= rules.facts(step.rules)
     if step.incremental is not None:
         facts["incremental"] = _growth(step.incremental)
     if step.endpoint is not None:

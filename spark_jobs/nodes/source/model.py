@@ -34,6 +34,7 @@ from spark_jobs.nodes.model import (
     columns_listed,
     unfit,
 )
+from spark_jobs.nodes.rules.model import RuleConfig
 from spark_jobs.scan.bookmarks import Changed
 from spark_jobs.scan.network.endpoint import Strategy
 
@@ -258,6 +259,7 @@ class SourceConfig(NodeConfig):
     array_paths: list[ArrayPathConfig] = Field(default_factory=list)
     sort_order: SortFields = Field(default_factory=list)
     correlation_key: Names | None = None
+    validations: list[RuleConfig] = Field(default_factory=list[RuleConfig])
     on_unmapped: Annotated[
         OnUnmappedConfig,
         BeforeValidator(_long_form("mode"), json_schema_input_type=OnUnmappedConfig | choice(OnUnmapped)),

@@ -12,6 +12,8 @@ from spark_jobs.formats.format import DOCUMENT, RAW
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import META
+from spark_jobs.nodes.rules import step as rules
+from spark_jobs.nodes.terms import shape
 from spark_jobs.scan import unpacking
 from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.typed.pruning import Test
+    from spark_jobs.nodes.rules.step import Rule
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.scan.bookmarks import Incremental
     from spark_jobs.scan.files import InputFile
@@ -116,6 +119,8 @@ class SourceStep(node.Step):
     passes: tuple[Test, ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
     lifted: bool = False
+    #: Rules on all its records.
+    rules: tuple[Rule, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks read files: the endpoint, which has credentials, stays on the driver."""
@@ -123,7 +128,8 @@ class SourceStep(node.Step):
 
     def pruned(self, required: Requirements) -> SourceStep:
         """Only columns that anybody reads are carried; what does not convert fails at the first reader."""
-        live = required.columns.names & set(self.column_names) | frozenset(self.correlation_key)
+        ruled = frozenset[str]().union(*(rule.reads for rule in self.rules))
+        live = required.columns.names & set(self.column_names) | frozenset(self.correlation_key) | ruled
         reader = required.reader or self
         return replace(
             self,
@@ -141,11 +147,24 @@ class SourceStep(node.Step):
 
     def _passes(self, required: Requirements) -> tuple[Test, ...]:
         """The tests that files may answer; none where every record counts, whatever a filter says of it."""
-        is_free = not self.correlation_key and self.watermark_column is None
+        is_free = not self.correlation_key and self.watermark_column is None and not self.rules
         if not (self.file_format.has_statistics and is_free) or any(column.rules for column in self.columns):
             return ()
         known = set(self.column_names)
         return tuple(test for test in required.pushed_predicates if test.column in known)
+
+    @property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """Those of its `validations`."""
+        return self.rules
+
+    def partitions(self, sizes: shape.Sizes) -> int:
+        """As many as the records are worth that a rule brings together."""
+        return rules.partitions(self.name, self.rules, sizes)
+
+    def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
+        """Reading, then what brings records together that rules compare."""
+        return (shape.LocalPhase(self), *rules.phases(self.kind, self.name, self.rules, partitions))
 
     def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
         """What files can say beside their records: fields of sections, elements of levels, whole segments."""

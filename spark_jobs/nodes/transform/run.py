@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, failure, failure_columns, types, values
@@ -19,8 +20,6 @@ from spark_jobs.nodes.windows import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pyarrow as pa
 
     from spark_jobs.nodes.transform.step import TransformStep, Validation
 
@@ -78,6 +77,7 @@ class Transform(operator.Operator):
         return running.runs(sizes[result.rows.to_numpy()], self.context.memory_pool.share)
 
     def _warn(self, batch: batches.Batch, check: Validation, rows: list[int]) -> None:
+        self.context.break_rule(self, check.name, batch.take(pa.array(rows, pa.int64())))
         for row in rows:
             self.log("warn", f"{self.step.stage}: {check.message}", (batch, row), shows_place=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import member_reads, node, program_reads
+from spark_jobs.nodes.rules.step import Check, Severity
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
@@ -15,6 +16,7 @@ from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 if TYPE_CHECKING:
     from spark_jobs.cxl import types
+    from spark_jobs.nodes.rules.step import Rule
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.requirements import Requirements
     from spark_jobs.nodes.transform.phases import Window
@@ -137,6 +139,19 @@ class TransformStep(node.Step):
         about_records = [entry.names for entry in self.log if entry.when in (PER_RECORD, ON_ERROR)]
         return MemberProperties(
             reads=frozenset(SHOWN[name] for names in about_records for name in names if name in SHOWN)
+        )
+
+    @property
+    def checked_rules(self) -> tuple[Rule, ...]:
+        """Its `validations`."""
+        return tuple(
+            Check(
+                each.name,
+                Severity.ERROR if each.is_error else Severity.WARN,
+                each.message,
+                condition=each.check.text.strip(),
+            )
+            for each in self.validations
         )
 
     @property

@@ -247,12 +247,13 @@ def _groups(planned: PlannedNode) -> bool:
 
 
 def _met(planned: PlannedNode) -> list[str]:
-    """The inputs whose records each record that comes to a node may depend on."""
-    if planned.step is None or not planned.inputs or _groups(planned):
+    """The inputs whose records each record that comes to a node may depend on; of a source itself."""
+    if planned.step is None or _groups(planned):
         return []
     streams = upstream.streams(planned)
     if any(isinstance(phase, shape.ShufflePhase) for phase in planned.step.phases(1)):
-        return [edge.node for edge in planned.inputs]
+        # Records of a source meet each other where it has rules about them.
+        return [edge.node for edge in planned.inputs] or [planned.name]
     return [edge.node for edge in planned.inputs if edge not in streams]
 
 

@@ -1,0 +1,127 @@
+"""What became of the rules on data: how many records break each, what is counted of all records, and the verdict.
+
+A rule is broken by records, which tasks count (`spark_jobs/nodes/operator.py:Context.break_rule`) or send to the dead
+letters, or by a number that the driver knows when the jobs are done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute import logs
+from spark_jobs.execute.dlq import display
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.nodes.records.ledger import Counters
+from spark_jobs.nodes.rules.step import Check, RowCount, Severity, between
+from spark_jobs.plan.physical import upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.execute.run.pass_results import PassResults
+    from spark_jobs.execute.tally import Tally
+    from spark_jobs.execute.tasks.report import BrokenRule
+    from spark_jobs.nodes import node
+    from spark_jobs.nodes.rules.step import Rule
+    from spark_jobs.plan import plan as plans
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a rule.
+
+    Args:
+        node: its node.
+        name: what it is called.
+        kind: what it is: `check`, `unique`, `row_count`.
+        text: the rule as plans show it.
+        severity: what happens where it is broken.
+        broken: how many records break it; of a rule on all records 1 where it is broken.
+        value: the number that a rule on all records is about; None where it is about records, or was not judged.
+    """
+
+    node: str
+    name: str
+    kind: str
+    text: str
+    severity: str
+    broken: int
+    value: float | None = None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The outcome as metrics have it."""
+        return {
+            "node": self.node,
+            "name": self.name,
+            "kind": self.kind,
+            "rule": self.text,
+            "severity": self.severity,
+            "broken": self.broken,
+            **({} if self.value is None else {"value": self.value}),
+        }
+
+
+def outcomes(plan: plans.Plan, tally: Tally, *, is_preview: bool = False) -> list[Outcome]:
+    """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records."""
+    steps = (planned.step for planned in plan.nodes if planned.step is not None)
+    return [_outcome(step, rule, tally, is_preview=is_preview) for step in steps for rule in step.checked_rules]
+
+
+def _outcome(step: node.Step, rule: Rule, tally: Tally, *, is_preview: bool) -> Outcome:
+    facts = (step.name, rule.name, rule.kind, rule.text, str(rule.severity))
+    if not isinstance(rule, RowCount):
+        known = tally.broken_rules.get((step.name, rule.name))
+        return Outcome(*facts, tally.dead_per_rule.get((step.stage, rule.name), 0) + (known.count if known else 0))
+    if is_preview:
+        return Outcome(*facts, 0)
+    value = tally.counters.get(step.name, Counters()).records_out
+    is_broken = (rule.least is not None and value < rule.least) or (rule.most is not None and value > rule.most)
+    return Outcome(*facts, int(is_broken), value)
+
+
+def judge(plan: plans.Plan, products: PassResults, *, is_preview: bool = False) -> None:
+    """Warn of broken rules that say so.
+
+    Raises:
+        RunFailed: a rule is broken that ends the run.
+    """
+    fatal = []
+    for each in outcomes(plan, products.tally, is_preview=is_preview):
+        if not each.broken or each.kind == Check.kind or each.severity == Severity.ERROR:
+            continue
+        text = _told(plan, each, products)
+        if each.severity == Severity.FAIL:
+            fatal.append((each, text))
+        else:
+            logs.LOG.warning("%s", text)
+    if fatal:
+        span = plan.by_name[fatal[0][0].node].span
+        message = "; ".join(text for _, text in fatal)
+        raise RunFailed(ExitCode.EVALUATION, "E350", message, str(span) if span else None)
+
+
+def _told(plan: plans.Plan, outcome: Outcome, products: PassResults) -> str:
+    """A broken rule in words: where, what, and the first record that breaks it."""
+    planned = plan.by_name[outcome.node]
+    rule = next(each for each in upstream.step(planned).checked_rules if each.name == outcome.name)
+    words = f" ({rule.message})" if rule.message else ""
+    known = products.tally.broken_rules.get((outcome.node, outcome.name))
+    if known is None:
+        assert isinstance(rule, RowCount)
+        records = "1 record" if outcome.value == 1 else f"{outcome.value} records"
+        what = f"{records}, {between(rule.least, rule.most)} wanted"
+    else:
+        what = _of_records(known, products.inputs.file_name, products.rows_before)
+    return f"{planned.kind} '{outcome.node}': validation '{rule.name}' is broken{words}: {what}"
+
+
+def _of_records(known: BrokenRule, file_of: Any, rows_before: Mapping[int, int]) -> str:
+    row = rows_before.get(known.split, 0) + known.row + 1
+    records = "1 record is" if known.count == 1 else f"{known.count} records are"
+    shown = "" if known.shown is None else f": {known.shown}"
+    first = display.place_of(known.equal_to, file_of, rows_before) if known.equal_to >= 0 else ""
+    place = f"{file_of(known.split, known.source)}, row {row}" if row > 0 else "a row of all records"
+    return f"{records} not unique, such as {place}{shown}{first}"

@@ -1,0 +1,166 @@
+"""How a rule `unique` runs: records with equal values meet, the first in record order stays, and the others break it.
+
+`Gather` is the end of the fragment before: it sends records to the partition of their values. `Unique` has all records
+of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
+`RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. A null equals nothing:
+records with one among their values are spread by their places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.cxl import failure, failure_columns, types
+from spark_jobs.formats import cell_text
+from spark_jobs.nodes import keys, partition, shuffle, spill
+from spark_jobs.nodes.records import batches, identity, order
+from spark_jobs.nodes.records.columns import HASHED, ORIGIN_NAMES
+from spark_jobs.nodes.rules.step import Severity
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.windows.rows import Order, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.nodes.rules.step import UniqueStep
+    from spark_jobs.nodes.windows.rows import SortedBatch
+
+
+def _key_columns(step: UniqueStep) -> list[str]:
+    """The comparable keys: the columns themselves where they can be compared."""
+    return [name if keys.is_value(static) else HASHED.of(name) for name, static in step.rule.columns]
+
+
+def _has_null(table: pa.Table, names: list[str]) -> np.ndarray:
+    """Which rows have a null among some columns."""
+    found = np.zeros(table.num_rows, dtype=bool)
+    for name in names:
+        if table.column(name).null_count:
+            found |= table.column(name).is_null().to_numpy()
+    return found
+
+
+@dataclass
+class Gather(shuffle.ShuffleWriter):
+    """Sends records to the partitions of their values."""
+
+    step: UniqueStep
+
+    @property
+    def key_columns(self) -> list[str]:
+        return _key_columns(self.step)
+
+    def process(self, batch: batches.Batch, port: int) -> None:
+        """Compute comparable values; what has none, as NaN has not, goes to the dead letters."""
+        unlike = [(name, static) for name, static in self.step.rule.columns if not keys.is_value(static)]
+        self.depart(*self.hashed(self.take(batch), unlike))
+
+    def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+        """By values; records that equal no other are spread, for there may be very many of them."""
+        is_alone = _has_null(table, self.key_columns)
+        if self.partitions == 1 or not is_alone.any():
+            return super().split(table)
+        numbers = partition.numbers([table.column(name) for name in self.key_columns], self.partitions)
+        by_place = partition.numbers([table.column(order.AT)], self.partitions)
+        return partition.cut(table, np.where(is_alone, by_place, numbers))
+
+
+@dataclass
+class Unique(shuffle.ShuffleReader):
+    """Sorts the records of its partitions, and finds those that equal one before them."""
+
+    step: UniqueStep
+
+    def open(self) -> None:
+        self.by = _key_columns(self.step)
+        kinds = [types.STRING if static.is_dynamic else static for _, static in self.step.rule.columns]
+        by_values = Order(tuple(zip(self.by, kinds, strict=True)), ())
+        self.rows = Rows(self.context, self.step.name, by_values, 0, False, self.context.tuning.strip_rows)
+        #: Where the first record of the values was read that a batch has ended with.
+        self.carried = -1
+        self.found: spill.Ordered | None = None
+        if self.exchange is None:
+            self.found = spill.Ordered(self.context, self.step.name)
+
+    def receive(self, table: pa.Table) -> None:
+        """Records from one task."""
+        self.enter(table.num_rows)
+        is_alone = _has_null(table, self.by)
+        if is_alone.any():
+            self._give(table.filter(pa.array(is_alone)))
+            table = table.filter(pa.array(~is_alone))
+        if table.num_rows:
+            self.rows.add(table)
+
+    def finish(self) -> None:
+        """Look at all records, then send them to the range exchange or push them on in order."""
+        for batch in self.rows.sorted_batches():
+            self._give(self._kept(batch))
+        if self.found is not None:
+            shuffle.push_all(self, self.found, self.context.exchanges.record_origin(self.number_of_partition))
+
+    def _kept(self, batch: SortedBatch) -> pa.Table:
+        """The records of a sorted batch that go on: all of them, unless the others become dead letters."""
+        rows = batch.rows.slice(0, batch.count)
+        begins = np.asarray(batch.starts[: batch.count])
+        records = identity.record_numbers(*(rows.column(name) for name in ORIGIN_NAMES[1:]))
+        firsts = records[batch.begins]
+        firsts[: batch.head] = self.carried
+        if batch.count:
+            self.carried = int(firsts[-1])
+        broken = np.flatnonzero(~begins)
+        if not len(broken):
+            return pa.table(rows)
+        self._break(rows, broken, firsts[broken])
+        if self.step.rule.severity is not Severity.ERROR:
+            return pa.table(rows)
+        return pa.table(rows.filter(pa.array(begins)))
+
+    def _break(self, rows: pa.RecordBatch, broken: np.ndarray, firsts: np.ndarray) -> None:
+        """Records break the rule: they fail, or are counted with the first of them."""
+        rule = self.step.rule
+        failing = rows.take(pa.array(broken))
+        origin = self.context.exchanges.record_origin(self.number_of_partition)
+        batch = batches.Batch(failing, pa.array(np.arange(failing.num_rows)), origin)
+        batch.at = failing.column(order.AT)
+        texts = self._texts(failing)
+        field = rule.columns[0][0] if len(rule.columns) == 1 else None
+        if rule.severity is not Severity.ERROR:
+            if self.guard.hides(field):
+                texts = pa.nulls(batch.count, pa.string())
+            self.context.break_rule(self, rule.name, batch, texts, firsts)
+            return
+        names = ", ".join(name for name, _ in rule.columns)
+        before = rule.message or ("not unique: " if field else f"{names} are not unique: ")
+        reason = failure_columns.Reason(failure.Category.VALIDATION, field, before, None if rule.message else "")
+        self.fail(
+            batch, failure_columns.alike(np.arange(batch.count), reason, texts), trigger=rule.name, equal_to=firsts
+        )
+
+    def _texts(self, rows: pa.RecordBatch) -> pa.StringArray:
+        """The values of records, in words; several are joined, and hidden where one of them is secret."""
+        names = [name for name, _ in self.step.rule.columns]
+        columns = [cell_text.texts(rows.column(name), static) for name, static in self.step.rule.columns]
+        if len(columns) == 1:
+            return columns[0]
+        if any(self.guard.hides(name) for name in names):
+            return pa.nulls(rows.num_rows, pa.string())
+        joined: pa.StringArray = pc.binary_join_element_wise(*columns, ", ")
+        return joined
+
+    def _give(self, table: pa.Table) -> None:
+        """Send records without the columns that only this rule reads."""
+        table = table.drop_columns([name for name in table.schema.names if name in HASHED])
+        if self.found is not None:
+            self.found.add(table)
+        else:
+            self.send_home(table)
+
+
+#: The operators of a rule `unique` by their roles.
+OPERATORS = {shape.Role.PARTIAL: Gather, shape.Role.FINAL: Unique, shape.Role.ORDERED: shuffle.RestoreOrder}

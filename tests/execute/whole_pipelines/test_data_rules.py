@@ -174,3 +174,13 @@ def test_equal_records_are_found_however_the_input_is_cut(
         assert outcome.result.exit_code == (2 if expected.failed else 0)
         for path in (tmp_path / "out").iterdir():
             path.unlink()
+
+
+def test_a_rule_that_fails_the_run_has_its_code_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    row = record(random.Random(1), 0) | {"i": 1}
+    pipelines.write(tmp_path, Setting([row, row | {"n": 1}], "output", [(["i"], "fail")], False, False).files)
+    error = pipelines.run(tmp_path).result.error
+    assert error is not None
+    assert (error.code, "1 record is not unique" in error.message) == ("E350", True)
+    assert not (tmp_path / "out/o.ndjson").exists()

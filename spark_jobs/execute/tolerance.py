@@ -48,7 +48,7 @@ def judge(errors: plans.ErrorHandling, products: PassResults, error_threshold: i
         raise RunFailed(
             ExitCode.EVALUATION,
             "E316",
-            f"{tally.dead} dead letters of {total} records, more than type_error_threshold {limit}",
+            f"{tally.dead} of {total} records are dead letters, more than type_error_threshold {limit} allows",
         )
 
 

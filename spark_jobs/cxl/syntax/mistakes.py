@@ -281,6 +281,7 @@ _HINTS = {
 }
 #: Habits from other languages: what stands before the token, the tokens it shows at, and the hint.
 _HABITS = (
+    (r"\bemit\s+each\s+outer\s+$", ("NAME",), "`outer` follows the array: `emit each x in xs outer { … }`"),
     (r"\bnow\s*\($", ("RPAR",), "`now` is a word, not a function: leave the parentheses out"),
     (r"(?:^|[=(,\s])$", ("_DOT",), "a fraction begins with a digit: write `0.5`"),
     (r"\d\.$", ("_NL", "$END", "RPAR", "_COMMA"), "a fraction has digits behind its dot: write `1.0`"),
@@ -294,7 +295,7 @@ _HABITS = (
     (
         r"",
         ("_LSQB",),
-        "there are no array literals; `[ ]` reads an element of the value before it, on the same line",
+        "there are no array literals: write `{a: x, b: y}.values()`; `[ ]` reads an element of the value before it",
     ),
     (r"\blambda\b[^\n]*$", ("NAME",), _CLOSURE),
     (r"\bin\s*\([^()\n]*$", ("_COMMA",), "compare with each value, joined by `or`, or use `match`"),

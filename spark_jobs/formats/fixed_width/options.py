@@ -58,7 +58,8 @@ class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
         decimal_separator: The decimal separator of numbers, `.` or `,`. A column may override it, like the next four
             options.
         thousands_separator: The separator between groups of digits; none when absent.
-        null_values: Texts that mean null, besides empty cells.
+        null_values: Texts that mean null. Blank fields mean null as well, except in columns of texts, where they are
+            the empty text.
         true_values: Texts that mean true, besides `true`, `yes`, `on` and `1`, in any case of ASCII letters.
         false_values: Texts that mean false, besides `false`, `no`, `off` and `0`, likewise.
         encoding: The encoding, by its Python name.

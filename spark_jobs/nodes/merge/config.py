@@ -55,7 +55,9 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
         other = [column.name for column in feed.flow.schema.user_columns]
         if set(other) != set(names):
             fits = False
-            report(scope, codes.E314, _difference(scope.name, first.node, names, feed.node, other), "inputs", index)
+            message = _difference(scope.name, first.node, names, feed.node, other)
+            help_text = "emit the missing columns upstream of the merge, such as `emit name = null`"
+            report(scope, codes.E314, message, "inputs", index, help=help_text)
         if feed.flow.on_unmapped is not first.flow.on_unmapped:
             fits = False
             message = (

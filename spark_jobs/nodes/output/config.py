@@ -407,7 +407,7 @@ def _chosen(
         elif name in config.exclude:
             help_text = "`exclude` leaves it out"
         elif help_text is None and flow.widens:
-            help_text = "a column that files have and no `schema` declares is chosen once it is declared"
+            help_text = "emit it in a node upstream; declare a column that only the files have in the source's `schema`"
         report(scope, codes.E007, message, "config", "columns", index, help=help_text)
     asked = [column for column in columns if column.source in META or column.source in CORRELATION]
     return (*chosen.values(), *(column for column in asked if column.name not in chosen))

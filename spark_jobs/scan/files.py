@@ -224,8 +224,8 @@ def small_ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
         return nullcontext()
     from spark_jobs.stores import heads, reading
 
-    small = dict.fromkeys(each for each in objects_of(files) if each.size <= reading.LEAST_BYTES)
-    wanted = [(each.path, each.version, partial(_fetched, each, each.size)) for each in small]
+    small = {(each.path, each.version): each for each in objects_of(files) if each.size <= reading.LEAST_BYTES}
+    wanted = [(*key, partial(_fetched, each, each.size)) for key, each in small.items()]
     return heads.ahead(wanted, _SMALL_WAITING)
 
 

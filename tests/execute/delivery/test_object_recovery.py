@@ -179,8 +179,8 @@ def test_a_store_that_refuses_from_some_request_on_is_reported_and_nothing_is_ha
             found = small(published(s3))
             assert found in (OLD, new), at
             states.add("old" if found == OLD else "new")
-            if found == new:  # All files were there, and at most the removal of the rest was refused.
-                assert error is None
+            if found == new:  # The run had decided: at most some of its files were left to whoever recovers them.
+                assert error is None or "are published already" in error.message
                 break
             assert (error.code, says in error.message) == ("E910", True), error
     assert states == {"old", "new"}

@@ -50,8 +50,8 @@ class Builder:
 class Launched:
     """Is launched as a JVM is, with settings."""
 
-    def __init__(self, settings: dict[str, str], folder: str | None, *, is_heard: bool) -> None:
-        assert not is_heard
+    def __init__(self, settings: dict[str, str], folder: str | None, *, is_shown: bool) -> None:
+        assert not is_shown
         assert settings["spark.local.dir"] == folder
 
     def gateway(self) -> None:

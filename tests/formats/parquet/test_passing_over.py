@@ -78,7 +78,9 @@ def ran(folder: Path, table: pa.Table | bytes, written: str, group: int = 5, **o
     assert found.result.exit_code in (0, 2), found.result.error
     nodes: dict[str, dict[str, Any]] = json.loads(json.dumps(found.nodes, default=dict))
     passed = nodes.get("rows", {}).pop("row_groups_passed_over", 0)
-    result = replace(found.result, execution_id="", metrics={}, metrics_path=None, nodes={})
+    result = replace(
+        found.result, execution_id="", metrics={}, metrics_path=None, nodes={}, started_at="", phases_ms={}
+    )
     outputs = {name: _without_ids(data) for name, data in pipelines.outputs(folder).items()}
     return (result, nodes, outputs), passed
 

@@ -60,7 +60,7 @@ class Pattern:
             return values.float_text(number)
         exact = Decimal(repr(number) if number.__class__ is float else number)
         rounded = exact.scaleb(self.scale, _EXACT).quantize(_unit(self.most), context=_EXACT)
-        digits = f"{abs(rounded):f}"
+        digits = f"{rounded.copy_abs():f}"  # `abs` would round to the 28 digits of the default context
         is_negative = rounded < 0
         whole, _, fraction = digits.partition(".")
         if self.most > self.least:

@@ -108,6 +108,15 @@ def test_a_schema_gives_types_and_converts(capsys: Captured) -> None:
     assert evaluated(capsys, "-e", "emit a = q", "--schema", '[{"name": "q", "type": "int"}]') == {"a": None}
 
 
+@pytest.mark.parametrize("digits", ["12345678901234567890.12", "123456789012345678901234567890", "-0.10", "1e2"])
+def test_numbers_for_decimals_keep_all_digits_that_are_written(digits: str, capsys: Captured) -> None:
+    wanted = {"12345678901234567890.12": "12345678901234567890.12", "-0.10": "-0.10", "1e2": "100.00",
+              "123456789012345678901234567890": "123456789012345678901234567890.00"}[digits]  # fmt: skip
+    schema = ("-e", "emit a = q.to_string()", "--schema", '{"q": "decimal(38,2)"}')
+    assert evaluated(capsys, *schema, "--record", f'{{"q": {digits}}}') == {"a": wanted}
+    assert evaluated(capsys, *schema, "--field", f"q={digits}") == {"a": wanted}
+
+
 def test_fan_out_prints_an_array_and_a_filtered_record_nothing(capsys: Captured) -> None:
     assert evaluated(capsys, "-e", "emit each v in xs { emit a = v }", "--record", '{"xs": [1, 2]}') == [
         {"a": 1},

@@ -227,8 +227,9 @@ def evaluate(program: Program) -> int:
     from spark_jobs.diagnostics.source import Text
 
     text = read_program(program.file) if program.file else Text.whole("\n".join(program.lines), INLINE)
-    given = input.record(program.record) if program.record else input.fields(program.fields)
-    row = input.declared(program.schema) if program.schema else input.row_of(given)
+    declared = input.declared(program.schema) if program.schema else None
+    given = input.record(program.record, declared) if program.record else input.fields(program.fields, declared)
+    row = input.row_of(given) if declared is None else declared
     analysis = front.analyse(text.value, Scope(row=row, library=Library(program.rules_path), is_alone=True))
     if analysis.program is None:
         if program.as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import decimals, failure, schema, types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _WORDS = {
     "string": types.STRING,
@@ -94,25 +94,51 @@ def _decimal(found: re.Match[str]) -> types.Type | None:
     return types.decimal_of(precision, scale) if is_held else None
 
 
-def _json(text: str, what: str) -> Any:
+class _Written(float):
+    """A JSON number with the digits that are written."""
+
+    text: str
+
+
+def _written(text: str) -> _Written:
+    number = _Written(text)
+    number.text = text
+    return number
+
+
+def _json(text: str, what: str, number: Callable[[str], float] = float) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=number)
     except ValueError as error:
         raise InputError(f"invalid JSON {what}: {error}") from None
     except RecursionError:
         raise InputError(f"invalid JSON {what}: nested too deeply") from None
 
 
-def record(text: str) -> dict[str, Any]:
-    """The record of a `--record` argument."""
-    given = _json(text, "record")
+def record(text: str, row: schema.Schema | None = None) -> dict[str, Any]:
+    """The record of a `--record` argument; numbers for Decimal columns are texts, with the digits that are written.
+
+    Args:
+        text: a JSON object.
+        row: the declared columns, if there are any.
+    """
+    given = _json(text, "record", _written)
     if not isinstance(given, dict):
         raise InputError("--record must be a JSON object")
-    return {name: _number_limits(value) for name, value in given.items()}
+    exact = {column.name for column in row or () if column.type.kind is types.Kind.DECIMAL}
+    return {name: _digits(value) if name in exact else _number_limits(value) for name, value in given.items()}
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, _Written):
+        return value.text
+    return str(value) if value.__class__ is int else _number_limits(value)
 
 
 def _number_limits(value: Any) -> Any:
     """JSON numbers beyond 64 bits are Floats."""
+    if isinstance(value, _Written):
+        return float(value)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         return float(str(value))  # which is infinity where `float(value)` raises
     if isinstance(value, list):
@@ -122,14 +148,18 @@ def _number_limits(value: Any) -> Any:
     return value
 
 
-def fields(given: Sequence[str]) -> dict[str, Any]:
-    """The record of `--field name=value` arguments; the values' types follow from their spelling."""
+def fields(given: Sequence[str], row: schema.Schema | None = None) -> dict[str, Any]:
+    """The record of `--field name=value` arguments; the values' types follow from their spelling.
+
+    Values for Decimal columns stay texts, see `record`.
+    """
+    exact = {column.name for column in row or () if column.type.kind is types.Kind.DECIMAL}
     found = {}
     for item in given:
         name, equals, text = item.partition("=")
         if not equals or not name:
             raise InputError(f"--field must be name=value, got '{item}'")
-        found[name] = _inferred(text)
+        found[name] = text if name in exact and text != "null" else _inferred(text)
     return found
 
 

@@ -41,7 +41,7 @@ def run(record: str | None, schema: str | None, rules_path: Path) -> int:
         rules_path: where `use` finds modules.
     """
     declared = input.declared(schema) if schema else None
-    shell = Repl(input.record(record) if record else {}, declared, rules_path)
+    shell = Repl(input.record(record, declared) if record else {}, declared, rules_path)
     history = _history()
     try:
         shell.cmdloop()
@@ -133,10 +133,10 @@ class Repl(cmd.Cmd):
                 case "type" | "t":
                     self._type(rest)
                 case "load" | "l":
-                    self.record = input.record(_read(rest))
+                    self.record = input.record(_read(rest), self.declared)
                     self.say(f"record: {', '.join(self.record) or 'no fields'}")
                 case "record" | "r":
-                    self.record = input.record(rest or "{}")
+                    self.record = input.record(rest or "{}", self.declared)
                 case "show":
                     self._show()
                 case "reset":

@@ -173,9 +173,15 @@ def comparable(left: Any, right: Any) -> bool:
 def key_of(value: Any) -> Hashable:
     """A hashable key: two values are the same key exactly if these are equal.
 
-    Null equals null, 1 equals 1.0 and 1.00d, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`.
+    Null equals null, 1 equals 1.0 and 1.00d, -0.0 equals 0.0. NaN, arrays and maps are no keys: `TypeError`. A Float is
+    one key with the Decimal that its text spells: 0.1 with 0.1d.
     """
     kind = value.__class__
+    if kind is Decimal:
+        from spark_jobs.cxl import decimals  # which fails with values
+
+        plain = decimals.plainest(value)
+        return ("decimal", plain) if plain.__class__ is Decimal else plain
     if kind is bool:
         return ("bool", value)
     if kind is list or kind is dict or value != value:

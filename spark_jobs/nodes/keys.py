@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +14,6 @@ from spark_jobs.cxl import decimals, types, values
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-
-_DIGITS = Context(prec=decimals.MAX_DIGITS)
 
 
 def is_value(static: types.Type) -> bool:
@@ -71,26 +68,18 @@ def _equals_itself(value: Any) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    """The same for all values that are equal: 1 for 1.0 and 1.00d, 0.5 for 0.50d, keys in alphabetical order."""
+    """The same for all values that are equal: 1 for 1.0 and 1.00d, 0.1 for 0.10d, keys in alphabetical order."""
     match value:
         case float() if value.is_integer():
             return int(value)
         case Decimal():
-            return _plainest(value)
+            return decimals.plainest(value)
         case list():
             return [_canonical(item) for item in value]
         case dict():
             return {name: _canonical(value[name]) for name in sorted(value)}
         case _:
             return value
-
-
-def _plainest(number: Decimal) -> int | float | Decimal:
-    """The Int or the Float that equals a Decimal, or else the number without zeros at its end."""
-    if number == number.to_integral_value():
-        return int(number)
-    near = float(number)
-    return near if number == near else number.normalize(_DIGITS)
 
 
 def name(value: Any) -> str:

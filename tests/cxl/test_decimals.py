@@ -217,3 +217,18 @@ def test_a_decimal_travels_as_a_value_of_any_kind() -> None:
     assert values.from_arrow(values.to_arrow([1, None], types.DECIMAL), types.DECIMAL) == [Decimal(1), None]
     found = values.retyped(values.to_arrow([Decimal("0.5")], types.DECIMAL), types.DECIMAL, types.FLOAT)
     assert found.to_pylist() == [0.5]
+
+
+def test_a_float_is_one_key_with_the_decimal_that_its_text_spells() -> None:
+    alike = [
+        (Decimal("0.10"), Decimal("0.1"), 0.1),
+        (Decimal("2.00"), 2, 2.0),
+        (Decimal("-19.99"), -19.99),
+        (Decimal("0.0000000009313225746154785"), 2.0**-30),
+        (Decimal("0.000000000931322574615478515625"),),
+        (Decimal("0.1000000000000000000001"),),
+        (Decimal("12345678901234567890123.5"),),
+    ]
+    keys = [{values.key_of(value) for value in group} for group in alike]
+    assert [len(each) for each in keys] == [1] * len(alike)
+    assert len(set().union(*keys)) == len(alike)

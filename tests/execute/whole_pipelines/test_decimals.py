@@ -277,6 +277,27 @@ error_handling: {strategy: continue, dlq: {path: dlq.csv}}
     assert all("to Decimal" in row["_cxl_dlq_error_detail"] for row in letters)
 
 
+@SIZES
+def test_decimals_match_the_floats_of_dynamic_columns(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tail = """
+  - {type: source, name: f, config: {type: json, path: f.ndjson, options: {format: ndjson}, schema: {k: any, w: string}}}
+  - type: combine
+    name: c
+    input: {left: s, right: f}
+    config:
+      {where: "left.amount == right.k", match: all, on_miss: skip, cxl: "emit g = left.g\\nemit w = right.w",
+       propagate_ck: driver}
+  - {type: output, name: o, input: c, config: {type: csv, path: out/o.csv}}
+"""
+    rows = "a,0.1,,1\nb,19.99,,1\nc,2,,1\nd,0.10,,1\n"
+    others = '{"k":0.1,"w":"tenth"}\n{"k":19.99,"w":"price"}\n{"k":2,"w":"two"}\n{"k":"0.10","w":"text"}\n'
+    files = {"pipeline.yaml": CSV + tail, "in.data": "g,amount,rate,n\n" + rows, "f.ndjson": others}
+    found = _read(_ran(tmp_path, monkeypatch, size, files)["o.csv"])
+    assert [tuple(row.values()) for row in found] == [("a", "tenth"), ("b", "price"), ("c", "two"), ("d", "tenth")]
+
+
 def test_decimals_of_no_known_scale_are_refused_where_a_file_has_one(tmp_path: Path) -> None:
     from tests.plan.pipelines import problems
 

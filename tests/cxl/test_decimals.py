@@ -232,3 +232,19 @@ def test_a_float_is_one_key_with_the_decimal_that_its_text_spells() -> None:
     keys = [{values.key_of(value) for value in group} for group in alike]
     assert [len(each) for each in keys] == [1] * len(alike)
     assert len(set().union(*keys)) == len(alike)
+
+
+@pytest.mark.parametrize(
+    ("expression", "places", "wanted"),
+    [
+        ("3.14159.round(d)", 2.9, 3.14),
+        ("3.14159.round_to(d)", 2.9, 3.14),
+        ("1.505d.round(d)", 2.9, Decimal("1.51")),
+        ("1.505d.to_decimal(d)", 2.9, Decimal("1.51")),
+    ],
+)
+def test_places_of_a_dynamic_type_are_cut_to_an_int(expression: str, places: float, wanted: Any) -> None:
+    columns = {"d": types.ANY}
+    program = program_of(f"emit r = {expression}", columns)
+    for outcomes in (by_interpreter(program, [{"d": places}]), by_kernels(program, columns, [{"d": places}])):
+        assert outcomes[0].outputs[0][0] == {"r": wanted}

@@ -35,7 +35,7 @@ Int = Annotated[int, types.INT]
 Float = Annotated[float, types.FLOAT]
 Decimal = Annotated[decimal.Decimal, types.DECIMAL]
 #: How many digits stand after the point of the result, which is a Decimal; of a literal the checker knows it.
-Scale = Annotated[int, types.INT, "exact", "scale"]
+Scale = Annotated[int, types.INT, "scale"]
 Bool = Annotated[bool, types.BOOL]
 Date = Annotated[Any, types.DATE]
 DateTime = Annotated[Any, types.DATETIME]

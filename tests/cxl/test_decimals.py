@@ -189,6 +189,10 @@ def test_literals_and_products_with_too_many_digits_are_found_when_checked() -> 
     row = {"a": types.decimal_of(30, 20), "b": types.decimal_of(30, 20)}
     (found,) = compiled("emit r = a * b", row).diagnostics
     assert "40 digits after the point" in found.message
+    for expression in ("1.5d.round(40)", '"1".to_decimal(40)', '"1".try_decimal(40)'):
+        (found,) = compiled(f"emit r = {expression}").diagnostics
+        assert "40 digits after the point" in found.message
+    assert not compiled("emit r = 1.5.round(40)").diagnostics
 
 
 @pytest.mark.parametrize("seed", range(5))

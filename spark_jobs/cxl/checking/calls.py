@@ -6,7 +6,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import decimals, typed, types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.checking import foreign, inlining, operators
 from spark_jobs.cxl.dates import strftime
@@ -183,6 +183,13 @@ def _call(
     ]
     whole = _widen_together(builtin, [receiver, *checked])
     result = _scaled(_result(shaped, builtin, whole), builtin, whole)
+    if result.scale is not None and result.scale > decimals.MAX_DIGITS:
+        return session.mistyped(
+            f"`{builtin.name}` gives {result.scale} digits after the point, and a Decimal has "
+            f"{decimals.MAX_DIGITS} at most",
+            place,
+            f"write fewer: `.{builtin.name}(6)`",
+        )
     return typed.Call(result, place, builtin.key, tuple(whole))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _OF_FILES = (Category.MALFORMED, "E900")
 #: How much of a value, and how many columns, a message shows.
 _MOST_CHARACTERS, _MOST_COLUMNS = 100, 40
+#: What batches hold of a Decimal, and of a date of a dynamic type; see `values.encode`.
+_TAGGED = re.compile(r'^\{"\$(?:decimal|date|datetime)":"([^"]*)"\}$')
 
 
 def blamed(first: FirstFailure, inputs: Inputs, rows_before: Mapping[int, int], strategy: plans.Strategy) -> RunFailed:
@@ -78,7 +81,7 @@ def at_hand(
         value = column[row].as_py()
         if value is None and shown != name:
             continue
-        text = None if value is None else values.text_of(value)[: _MOST_CHARACTERS + 1]
+        text = None if value is None else _TAGGED.sub(r"\1", values.text_of(value))[: _MOST_CHARACTERS + 1]
         found.append((shown, text and credentials.HIDDEN if guard.hides(shown) else text))
     return found
 

@@ -91,6 +91,8 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
         return pc.cast(array, target, safe=False), coerce.NO_ROWS
     if read.kind is static.kind is Kind.DECIMAL:
         return _of_scale(array, static)
+    if read.kind is Kind.DECIMAL and static.kind is Kind.INT:
+        texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     # Empty text becomes null, as an empty cell does when it is read.
     given: pa.StringArray = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))
     done = coerce.convert(given, static)

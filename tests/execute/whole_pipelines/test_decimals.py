@@ -298,6 +298,31 @@ def test_decimals_match_the_floats_of_dynamic_columns(
     assert [tuple(row.values()) for row in found] == [("a", "tenth"), ("b", "price"), ("c", "two"), ("d", "tenth")]
 
 
+def test_a_failing_record_is_shown_with_plain_decimals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    tail = """
+  - {type: transform, name: t, input: s, config: {cxl: "emit q = amount / (n - 1)"}}
+  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv}}
+"""
+    pipelines.write(tmp_path, {"pipeline.yaml": CSV + tail, "in.data": "g,amount,rate,n\na,12.5,0.1,1\n"})
+    assert "{g: a, amount: 12.50, rate: 0.1000, n: 1}" in str(pipelines.run(tmp_path).result.error)
+
+
+def test_whole_decimals_are_ints_where_an_output_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tail = """
+  - type: output
+    name: o
+    input: s
+    config: {type: csv, path: out/o.csv, schema: {fields: [{name: amount, type: integer}]}}
+error_handling: {strategy: continue, dlq: {path: dlq.csv}}
+"""
+    rows = "".join(f"a,{number},,1\n" for number in ("100", "-7.00", "0.50", "12345678901.00"))
+    out = _ran(tmp_path, monkeypatch, 10**9, {"pipeline.yaml": CSV + tail, "in.data": "g,amount,rate,n\n" + rows})
+    assert [row["amount"] for row in _read(out["o.csv"])] == ["100", "-7", "12345678901"]
+    (letter,) = _read((tmp_path / "dlq.csv").read_bytes())
+    assert "cannot convert '0.50' to Int" in letter["_cxl_dlq_error_detail"]
+
+
 def test_decimals_of_no_known_scale_are_refused_where_a_file_has_one(tmp_path: Path) -> None:
     from tests.plan.pipelines import problems
 

@@ -31,7 +31,6 @@ _LIMIT = 10**MAX_DIGITS
 _EXACT = Context(
     prec=4 * MAX_DIGITS + 2, Emax=10**6, Emin=-(10**6), traps=[InvalidOperation, DivisionByZero, Overflow, Clamped]
 )
-_DIGITS = Context(prec=MAX_DIGITS)
 _TEXT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 #: Texts that are longer are no Decimals: they have zeros that nobody writes.
 _LONGEST = 200
@@ -77,17 +76,6 @@ def of_float(number: float) -> Decimal | None:
         return None
     digits = repr(number)
     return _plain(Decimal(digits[:-2] if digits.endswith(".0") else digits))
-
-
-def plainest(number: Decimal) -> int | float | Decimal:
-    """The Int that equals a Decimal, else the Float whose text spells it, else the number without zeros at its end.
-
-    No two unequal Decimals give the same, and no Float equals two of them.
-    """
-    if number == number.to_integral_value():
-        return int(number)
-    near = float(number)
-    return near if of_float(near) == number else number.normalize(_DIGITS)
 
 
 def of_int(number: int) -> Decimal:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from json.encoder import encode_basestring as _quote
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,8 @@ MIN_INT = -(2**63)
 MAX_INT = 2**63 - 1
 #: Characters of the smallest int.
 _LONGEST_INT = 20
+#: Exact for all digits that a Decimal has.
+_DIGITS = Context(prec=38)
 
 _KINDS: dict[type, Kind] = {
     type(None): Kind.NULL,
@@ -178,15 +180,24 @@ def key_of(value: Any) -> Hashable:
     """
     kind = value.__class__
     if kind is Decimal:
-        from spark_jobs.cxl import decimals  # which fails with values
-
-        plain = decimals.plainest(value)
+        plain = plainest(value)
         return ("decimal", plain) if plain.__class__ is Decimal else plain
     if kind is bool:
         return ("bool", value)
     if kind is list or kind is dict or value != value:
         raise TypeError(f"{kind_name(value)} is no key")
     return value  # type: ignore[no-any-return]
+
+
+def plainest(number: Decimal) -> int | float | Decimal:
+    """The Int that equals a Decimal, else the Float whose text spells it, else the number without zeros at its end.
+
+    No two unequal Decimals give the same, and no Float equals two of them.
+    """
+    if number == number.to_integral_value():
+        return int(number)
+    near = float(number)
+    return near if Decimal(repr(near)) == number else number.normalize(_DIGITS)
 
 
 def kind_name(value: Any) -> str:

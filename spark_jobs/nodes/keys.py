@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimals, types, values
+from spark_jobs.cxl import types, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def _canonical(value: Any) -> Any:
         case float() if value.is_integer():
             return int(value)
         case Decimal():
-            return decimals.plainest(value)
+            return values.plainest(value)
         case list():
             return [_canonical(item) for item in value]
         case dict():

@@ -140,7 +140,13 @@ def _convert_usual(column: pa.StringArray, static: Type, date_formats: tuple[str
 def no_conversion(column: SourceColumn, hint: str = "") -> Reason:
     """What is wrong with texts that do not convert to a column's type."""
     category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
-    return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {column.type.kind}{hint}")
+    return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {_named(column.type)}{hint}")
+
+
+def _named(static: Type) -> str:
+    """The kind of a type, with the digits that Decimals are declared with: a number may have too many."""
+    digits = "" if static.precision is None else f"({static.precision},{static.scale})"
+    return f"{static.kind}{digits}"
 
 
 def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Iterator[tuple[Rows, Reason]]:

@@ -274,7 +274,7 @@ error_handling: {strategy: continue, dlq: {path: dlq.csv}}
     ] * 5  # fmt: skip
     letters = _read((tmp_path / "dlq.csv").read_bytes())
     assert [row["_cxl_dlq_triggering_value"] for row in letters] == bad * 5
-    assert all("to Decimal" in row["_cxl_dlq_error_detail"] for row in letters)
+    assert all("to Decimal(20,2)" in row["_cxl_dlq_error_detail"] for row in letters)
 
 
 @SIZES

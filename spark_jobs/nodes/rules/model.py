@@ -13,7 +13,7 @@ from spark_jobs.nodes.model import Config, Name, Names, Natural, Text, choice, k
 from spark_jobs.nodes.rules.step import RowCount, Severity, Unique
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.nodes.binding import BindScope
@@ -36,9 +36,11 @@ def _bounds(value: Any) -> Any:
     """A mapping with bounds that leave something between them."""
     if not isinstance(value, dict):
         raise unfit(f"expected a mapping with `min`, `max` or both, found {kind_of(value)}")
-    if not {"min", "max"} & value.keys():
-        raise unfit("a rule needs `min`, `max` or both", "E351")
+    if value.keys() - {"min", "max"}:
+        return value  # unknown keys have an error of their own
     least, most = value.get("min"), value.get("max")
+    if least is None and most is None:
+        raise unfit("a rule needs a number for `min`, `max` or both", "E351")
     if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
         raise unfit(f"`min` is {least} and `max` is {most}: no number is between them", "E351")
     return value
@@ -57,9 +59,16 @@ def _one_kind(value: Any) -> Any:
     named = [key for key in KINDS if value.get(key) is not None]
     unknown = [key for key in value if key not in RuleConfig.model_fields]
     if len(named) != 1 and not unknown:
-        found = f"`{named[0]}` and `{named[1]}` are two rules: write an entry for each" if named else "no rule is named"
-        raise unfit(f"{found}; each entry has one of {', '.join(KINDS)}", "E351")
+        raise unfit(f"{_miscounted(named, value)}; each entry has one of {', '.join(KINDS)}", "E351")
     return value
+
+
+def _miscounted(named: Sequence[str], value: Mapping[str, Any]) -> str:
+    """Why an entry that is not one rule is none."""
+    if named:
+        return f"`{named[0]}` and `{named[1]}` are two rules: write an entry for each"
+    empty = next((key for key in KINDS if key in value), None)
+    return f"nothing stands at `{empty}`" if empty else "no rule is named"
 
 
 class RuleConfig(Config):
@@ -135,7 +144,11 @@ def _columns(
         place = (*path, index)
         if column is None:
             message = f"'{scope.name}' has no declared column '{written}' for this rule"
-            help_text = nearest.hint(written, known) or f"its columns: {', '.join(known)}"
+            together = [part.strip() for part in written.split(",")]
+            if len(together) > 1 and all(source_of(part) in known for part in together):
+                help_text = f"a list names several columns: `[{', '.join(together)}]`"
+            else:
+                help_text = nearest.hint(written, known) or f"its columns: {', '.join(known)}"
             report(scope, codes.E351, message, *place, help=help_text)
         elif name in seen:
             report(scope, codes.E351, f"the rule names '{written}' twice", *place, help="name each column once")

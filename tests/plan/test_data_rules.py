@@ -1,0 +1,54 @@
+"""Rules on data that are written wrongly: one error each, which says what to write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.plan import pipelines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PIPELINE = """
+pipeline: {{name: p}}
+nodes:
+  - type: source
+    name: rows
+    config:
+      type: csv
+      path: in.csv
+      schema: {{id: int, name: string, tags: array}}
+      validations: [{rule}]
+  - {{type: output, name: o, input: rows, config: {{type: csv, path: out/o.csv}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "said"),
+    [
+        ("{row_count: {min: null}}", "E351", "needs a number for `min`, `max` or both"),
+        ("{row_count: {}}", "E351", "needs a number for `min`, `max` or both"),
+        ("{row_count: {min: 5, max: 2}}", "E351", "no number is between them"),
+        ("{row_count: {min: 1}, severity: error}", "E351", "write `fail`, which is the default, or `warn`"),
+        ("{row_count: {least: 3}}", "E005", "allowed here: max, min"),
+        ("{row_count: {min: 1, most: 3}}", "E005", "unknown key `most`"),
+        ("{unique: null}", "E351", "nothing stands at `unique`"),
+        ("{name: x}", "E351", "each entry has one of unique, row_count"),
+        ("{unique: id, row_count: {min: 1}}", "E351", "write an entry for each"),
+        ("{check: id > 1}", "E351", "belongs under `validations` of a transform"),
+        ('{unique: "id, name"}', "E351", "a list names several columns: `[id, name]`"),
+        ('{unique: "id, nam"}', "E351", "its columns: id, name, tags"),
+        ("{unique: nane}", "E351", "did you mean `name`?"),
+        ("{unique: [id, id]}", "E351", "name each column once"),
+        ("{unique: tags}", "E351", "arrays, which cannot be compared"),
+        ("{unique: id}, {unique: id}", "E351", "give one of them another `name`"),
+    ],
+)
+def test_a_rule_that_is_written_wrongly_is_one_error(rule: str, code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,name,tags\n", encoding="utf-8")
+    (found,) = pipelines.problems(tmp_path, _PIPELINE.format(rule=rule))
+    assert found.code.id == code
+    assert said in f"{found.message} {found.help}"
+    assert found.span is not None

@@ -335,6 +335,8 @@ def _why_not(plan: plans.Plan, step: OutputStep) -> str:
         planned = plan.by_name[name]
         one = planned.step
         meets = one is not None and any(isinstance(phase, ShufflePhase) for phase in one.phases(2))
+        if meets and planned.name == step.name:
+            return "has a rule on all its records (`unique`), and those that it has already are not read again"
         if meets and planned.kind != "combine":
             return f"depends on all records, by {planned.kind} '{name}'"
     return ""
@@ -421,6 +423,11 @@ class _After:
         )  # fmt: skip
         return replace(self.plan, nodes=nodes, errors=errors, metrics_dir=None).whole
 
+    def place_before(self, file: str, row: str) -> tuple[str, str] | None:
+        """The file and row where a replayed record was read first, by its place in the replay; None for others."""
+        origin = reading_again.original(file, row, self.origins)
+        return origin and origin[1:]
+
     def _take(self, paths: Iterable[str]) -> None:
         """The dead letters of a run, for the records that were replayed; others are known from before."""
         for path in paths:
@@ -490,6 +497,8 @@ def _failed_again(found: WorkList, mine: Sequence[Entry], after: _After) -> list
                 cells |= _named({"source_name": source, "source_file": file, "source_row": row}, found.names)
                 if detail in cells:
                     cells[detail] = _ROW.sub(f"row {row}: ", cells[detail], count=1)
+            if detail in cells:
+                cells[detail] = work_list.equal_to(cells[detail], after.place_before)
             cells[work_list.TRIES] = str(tries)
             entries.append(work_list.Entry(cells))
     return entries

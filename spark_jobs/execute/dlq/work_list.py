@@ -39,6 +39,8 @@ ID, TRIES = f"{PREFIX}id", f"{PREFIX}tries"
 LEDGER = ".ledger.ndjson"
 #: What the detail of a build record ends with, that a combine refused with a driver's record.
 _JOINED = re.compile(r" \(joined to (?P<file>.*), row (?P<row>\d+)\)\Z", re.DOTALL)
+#: What the detail of a record ends with that equals an earlier one and should not.
+_EQUAL = re.compile(r" \(the first is in (?P<file>.*), row (?P<row>\d+)\)\Z", re.DOTALL)
 _EVENT = re.compile(r'\{"id": "(?P<id>[^"]*)", "event": "(?P<kind>[a-z]+)"')
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -327,6 +329,16 @@ def _ledger(path: FilePath, stores: StoreSettings) -> tuple[set[str], Counter[st
 def joined(detail: str, file: str, row: str) -> str:
     """The detail of a build record's entry with another place of the driver's record."""
     return _JOINED.sub("", detail) + f" (joined to {file}, row {row})"
+
+
+def equal_to(detail: str, place_of: Callable[[str, str], tuple[str, str] | None]) -> str:
+    """The detail of a record's entry that equals an earlier one, with another place of that one, if it has one."""
+    found = _EQUAL.search(detail)
+    place = found and place_of(found["file"], found["row"])
+    if not found or not place:
+        return detail
+    file, row = place
+    return f"{detail[: found.start()]} (the first is in {file}, row {row})"
 
 
 def event(kind: str, entry: Entry, **facts: Any) -> str:

@@ -272,6 +272,21 @@ def test_totals_are_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "output 'out' depends on all records, by aggregate 'priced': use --into" in capsys.readouterr().err
 
 
+def test_a_record_that_equals_another_replayed_one_names_the_place_where_that_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = _ORDERS.replace("path: out/out.csv", "path: out/out.csv, validations: [{unique: name}]")
+    _run(tmp_path, text, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n3;b;03.01.2026;y\n"})
+    _edit(tmp_path / "out/dead.csv", id="2", price="2")
+    _edit(tmp_path / "out/dead.csv", id="3", price="3")
+    assert _replay() == 1
+    assert "output 'out' has a rule on all its records (`unique`)" in capsys.readouterr().err
+    assert _replay("--into", "again") == 2
+    (left,) = work_list.read(tmp_path / "out/dead.csv").entries
+    assert (left.file, left.row) == ("in/orders.csv", "3")
+    assert left.detail == "field 'name': not unique: b (the first is in in/orders.csv, row 2)"
+
+
 def test_a_file_with_other_columns_is_not_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _run(tmp_path, _ORDERS, {"in/orders.csv": "1;a;02.01.2026;1\n2;b;03.01.2026;x\n"})
     _edit(tmp_path / "out/dead.csv", id="2", price="4")

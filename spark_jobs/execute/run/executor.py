@@ -132,8 +132,11 @@ class _Run:
 
     @property
     def _rules(self) -> list[rules.Outcome]:
-        is_preview = self.options.preview is not None
-        return rules.outcomes(self.plan, self.tally, is_preview=is_preview) if self.work else []
+        if self.work is None:
+            return []
+        if not self.work.is_done:
+            return rules.so_far(self.plan, self.tally)
+        return rules.outcomes(self.plan, self.tally, is_preview=self.options.preview is not None)
 
     @property
     def _reasons(self) -> reasons.ReasonSummary:

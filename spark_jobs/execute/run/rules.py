@@ -64,6 +64,11 @@ class Outcome:
         }
 
 
+def so_far(plan: plans.Plan, tally: Tally) -> list[Outcome]:
+    """The rules that records had broken when a run ended early; of all others nobody knows."""
+    return [each for each in outcomes(plan, tally, is_preview=True) if each.broken]
+
+
 def outcomes(plan: plans.Plan, tally: Tally, *, is_preview: bool = False) -> list[Outcome]:
     """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records."""
     steps = (planned.step for planned in plan.nodes if planned.step is not None)

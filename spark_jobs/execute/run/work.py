@@ -131,6 +131,8 @@ class Work:
     named: Callable[[Collection[str]], Pass]
     preview: int | None = None
     products: PassResults = field(init=False)
+    #: Whether all jobs are done: what was counted until then is about some of the records.
+    is_done: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.products = PassResults(self.wanted.inputs)
@@ -147,6 +149,7 @@ class Work:
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
         self.products.tally.ok = ok_records.count(spark, self.products.reached, self.wanted.run.scratch)
         self._warn_of_absent()
+        self.is_done = True
 
     def _run(self, spark: SparkSession) -> None:
         self._check_names()

@@ -2,8 +2,8 @@
 
 `Gather` is the end of the fragment before: it sends records to the partition of their values. `Unique` has all records
 of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
-`RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. A null equals nothing:
-records with one among their values are spread by their places.
+`RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. A null equals nothing,
+and neither does NaN: records with one among their values are spread by their places.
 """
 
 from __future__ import annotations
@@ -56,9 +56,14 @@ class Gather(shuffle.ShuffleWriter):
         return _key_columns(self.step)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute comparable values; what has none, as NaN has not, goes to the dead letters."""
-        unlike = [(name, static) for name, static in self.step.rule.columns if not keys.is_value(static)]
-        self.depart(*self.hashed(self.take(batch), unlike))
+        """Compute comparable values; what equals nothing, as NaN does not, has a null for one."""
+        mine = self.take(batch)
+        comparable = {
+            HASHED.of(name): keys.equal_column(mine.data.column(name), static)
+            for name, static in self.step.rule.columns
+            if not keys.is_value(static)
+        }
+        self.depart(mine, comparable)
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """By values; records that equal no other are spread, for there may be very many of them."""

@@ -82,9 +82,21 @@ def _outcome(step: node.Step, rule: Rule, tally: Tally, *, is_preview: bool) -> 
         return Outcome(*facts, tally.dead_per_rule.get((step.stage, rule.name), 0) + (known.count if known else 0))
     if is_preview:
         return Outcome(*facts, 0)
-    value = tally.counters.get(step.name, Counters()).records_out
+    value = _records(step, tally)
     is_broken = (rule.least is not None and value < rule.least) or (rule.most is not None and value > rule.most)
     return Outcome(*facts, int(is_broken), value)
+
+
+def _records(step: node.Step, tally: Tally) -> int:
+    """How many records a source gives, or an output writes.
+
+    A source has given those too that fail downstream: values that do not convert, and, in the last pass over
+    correlation groups, whatever failed in an earlier one. Its counters leave both out.
+    """
+    counters = tally.counters.get(step.name, Counters())
+    if step.kind != "source":
+        return counters.records_out
+    return counters.records_in - counters.filtered - tally.dead_per_stage.get(step.stage, 0)
 
 
 def judge(plan: plans.Plan, products: PassResults, *, is_preview: bool = False) -> None:

@@ -72,29 +72,33 @@ def so_far(plan: plans.Plan, tally: Tally) -> list[Outcome]:
 def outcomes(plan: plans.Plan, tally: Tally, *, is_preview: bool = False) -> list[Outcome]:
     """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records."""
     steps = (planned.step for planned in plan.nodes if planned.step is not None)
-    return [_outcome(step, rule, tally, is_preview=is_preview) for step in steps for rule in step.checked_rules]
+    return [
+        _outcome(step, rule, tally, is_source=step.name in plan.sources, is_preview=is_preview)
+        for step in steps
+        for rule in step.checked_rules
+    ]
 
 
-def _outcome(step: node.Step, rule: Rule, tally: Tally, *, is_preview: bool) -> Outcome:
+def _outcome(step: node.Step, rule: Rule, tally: Tally, *, is_source: bool, is_preview: bool) -> Outcome:
     facts = (step.name, rule.name, rule.kind, rule.text, str(rule.severity))
     if not isinstance(rule, RowCount):
         known = tally.broken_rules.get((step.name, rule.name))
         return Outcome(*facts, tally.dead_per_rule.get((step.stage, rule.name), 0) + (known.count if known else 0))
     if is_preview:
         return Outcome(*facts, 0)
-    value = _records(step, tally)
+    value = _records(step, tally, is_source=is_source)
     is_broken = (rule.least is not None and value < rule.least) or (rule.most is not None and value > rule.most)
     return Outcome(*facts, int(is_broken), value)
 
 
-def _records(step: node.Step, tally: Tally) -> int:
+def _records(step: node.Step, tally: Tally, *, is_source: bool) -> int:
     """How many records a source gives, or an output writes.
 
     A source has given those too that fail downstream: values that do not convert, and, in the last pass over
     correlation groups, whatever failed in an earlier one. Its counters leave both out.
     """
     counters = tally.counters.get(step.name, Counters())
-    if step.kind != "source":
+    if not is_source:
         return counters.records_out
     return counters.records_in - counters.filtered - tally.dead_per_stage.get(step.stage, 0)
 

@@ -11,7 +11,7 @@ import math
 import uuid
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 _MOST_OPEN = 64
 #: The log has statistics of so many columns, of texts as many characters.
 _MOST_COLUMNS, _MOST_CHARACTERS = 32, 32
+#: Every Int has so many digits at most, and every decimal of a table.
+_INT_DIGITS, _MOST_DIGITS = 19, 38
+_TOO_MANY_DIGITS = f"^[+-]?0*[1-9][0-9]{{{_MOST_DIGITS}}}"
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -157,11 +160,36 @@ def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
     columns = []
     for column in schema:
         try:
-            columns.append(group.column(column.name).cast(column.type))
+            columns.append(_exact(group.column(column.name), column.type).cast(column.type))
         except pa.ArrowException as error:
             text = f"column '{column.name}' has a value that is no {column.type} of the table: {error}"
             raise Unfit(text) from error
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _exact(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Values on their way to a decimal, with room for all digits: without it Arrow gives wrong numbers unnoticed."""
+    if not pa.types.is_decimal(wanted):
+        return values
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.decimal256(_INT_DIGITS, 0))
+    if pa.types.is_decimal(values.type):
+        return values.cast(pa.decimal256(values.type.precision, values.type.scale))
+    if pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
+        texts = [None if each is None else _plain(each) for each in values.to_pylist()]
+        values = pa.chunked_array([texts], pa.string())
+    if pc.any(pc.match_substring_regex(values, _TOO_MANY_DIGITS)).as_py():
+        raise pa.ArrowInvalid(f"a text has more than {_MOST_DIGITS} digits before the point")
+    return values.cast(pa.decimal256(2 * _MOST_DIGITS, wanted.scale))
+
+
+def _plain(text: str) -> str:
+    """A number without an exponent; anything else as it is."""
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return text
+    return f"{found:f}" if found.is_finite() and abs(found.adjusted()) <= 2 * _MOST_DIGITS else text
 
 
 def _by_partition(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:

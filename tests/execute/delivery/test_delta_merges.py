@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import deltalake.transaction
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -338,6 +339,36 @@ def test_new_columns_come_with_merged_records(lake: Lake) -> None:
     done(lake.merge(row(2, "B", w="new"), schema=SCHEMA + ", w: string", options="key: id, evolve: true"))
     assert lake.rows()[1] == (2, "B", "new")
     assert lake.rows()[0] == (1, "a", None)
+
+
+def test_columns_that_records_lack_may_have_any_name(lake: Lake, chosen: dict[str, Any]) -> None:
+    names = ("part", "row", "gone", "at", "key 0", "kept 1")
+    write_deltalake(lake.path, pa.table({"id": [1, 2], "v": ["a", "b"], **{name: [name, "l"] for name in names}}))
+    done(lake.merge(row(1, "A"), row(3, "c"), chosen=chosen))
+    assert lake.rows() == [(1, "A", *names), (2, "b", *"llllll"), (3, "c", *[None] * 6)]
+
+
+def test_ints_are_keys_of_narrow_decimals(lake: Lake, chosen: dict[str, Any]) -> None:
+    one = pa.array([decimal.Decimal("1.00")], pa.decimal128(5, 2))
+    write_deltalake(lake.path, pa.table({"id": one, "v": ["a"]}))
+    done(lake.merge(row(1, "A"), row(999, "b"), chosen=chosen))
+    assert lake.rows() == [(decimal.Decimal(1), "A"), (decimal.Decimal(999), "b")]
+    assert "has a value that is no decimal128(5, 2)" in lake.merge(row(1000), chosen=chosen).error.message
+
+
+def test_a_table_that_somebody_makes_meanwhile_is_seen(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = deltalake.transaction.create_table_with_add_actions
+
+    def slower(*arguments: Any, **wanted: Any) -> None:
+        write_deltalake(lake.path, pa.table({"id": [9], "v": ["z"]}))
+        real(*arguments, **wanted)
+
+    monkeypatch.setattr(deltalake.transaction, "create_table_with_add_actions", slower)
+    result = lake.merge(row(9, "b"))
+    assert (result.error.code, result.exit_code) == ("E912", 4)
+    assert "somebody else has made the table" in result.error.message
+    assert lake.rows() == [(9, "z")]
+    assert lake.left() == []
 
 
 def test_a_table_in_a_store_is_merged_into(lake: Lake, s3: Bucket) -> None:

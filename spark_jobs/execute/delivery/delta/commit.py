@@ -466,8 +466,11 @@ def _commit(place: Place, commit: Commit) -> None:
             commit_properties=properties,
         )
     except DeltaError as error:
-        if _is_done(commit, place.table()):  # the answer was lost, and the second try found its own version in the way
+        now = place.table()
+        if _is_done(commit, now):  # the answer was lost, and the second try found its own version in the way
             return
+        if table is None:
+            _refuse_changed(place, commit, now)
         text = " ".join(str(error).split())
         if isinstance(error, CommitFailedError):
             said = f"{place.name}: somebody else was faster: {text}; run again"

@@ -95,7 +95,12 @@ class Merge:
     def known(self) -> pa.Schema:
         """What is told of a record that replaces a row."""
         told = [pa.field(_PART, pa.int64()), pa.field(_ROW, pa.int64())]
-        return pa.schema([*told, *(self.layout.schema.field(name) for name in self.kept)])
+        columns = (self.layout.schema.field(name) for name in self.kept)
+        return pa.schema([*told, *(column.with_name(self.kept_as(column.name)) for column in columns)])
+
+    def kept_as(self, name: str) -> str:
+        """What a column of the table is called beside the place of a record, which may have the same name."""
+        return f"kept {self.kept.index(name)}"
 
     def stream(self, piece: Piece) -> IO[bytes]:
         """The records of a part."""
@@ -469,7 +474,8 @@ class _Records:
             places[self._rows[start:end] - first] = np.arange(start, end)
             indices = pa.array(places, mask=places < 0)
             for name in merge.kept:
-                found = found.append_column(merge.layout.schema.field(name), self._kept.column(name).take(indices))
+                values = self._kept.column(merge.kept_as(name)).take(indices)
+                found = found.append_column(merge.layout.schema.field(name), values)
             found = found.select(merge.layout.schema.names)
         if merge.flag:
             found = found.filter(pc.invert(pc.fill_null(group.column(merge.flag), False)))

@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 #: The greatest finite number that has 4 bytes, and what rounds to it.
 _FLOAT4 = 3.4028235677973364e38
+#: The digits that a numeric has before the point, and after it.
+_MOST_WHOLE, _MOST_PLACES = 131_072, 16_383
+_BLANKS = r"[ \t\n\r\v\f]*"
+_INTEGER = re.compile(rf"{_BLANKS}[+-]?[0-9]+{_BLANKS}")
+_NUMBER = re.compile(
+    rf"{_BLANKS}([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{{1,9}})?|nan|[+-]?inf(inity)?){_BLANKS}", re.IGNORECASE
+)
+#: What no text of the database has.
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _INTS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 
 
@@ -118,20 +127,23 @@ def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tupl
 
 
 def _number(text: str, column: TargetColumn) -> str | None:
-    try:
-        found = decimal.Decimal(text.strip())
-    except decimal.InvalidOperation:
+    if not _NUMBER.fullmatch(text):
         return f"'{text}' is no number"
     if column.kind in _INTS:
-        if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
+        if not _INTEGER.fullmatch(text):
             return f"'{text}' is no integer"
         most = _INTS[column.kind]
-        return None if -most <= int(found) < most else f"{text} is beyond {column.kind}"
-    if column.precision is None or found.is_nan():
+        return None if -most <= decimal.Decimal(text.strip()) < most else f"{text} is beyond {column.kind}"
+    found = decimal.Decimal(text.strip())
+    if found.is_nan():
         return None
     if not found.is_finite():
-        return f"{text} is beyond numeric({column.precision},{column.scale})"
-    with decimal.localcontext(decimal.Context(prec=1000, rounding=decimal.ROUND_HALF_UP)):
+        return None if column.precision is None else f"{text} is beyond numeric({column.precision},{column.scale})"
+    if found and (found.adjusted() >= _MOST_WHOLE or -int(found.as_tuple().exponent) > _MOST_PLACES):
+        return f"{text} has more digits than numeric"
+    if column.precision is None:
+        return None
+    with decimal.localcontext(decimal.Context(prec=2 * _MOST_WHOLE, rounding=decimal.ROUND_HALF_UP)):
         rounded = found.quantize(decimal.Decimal(1).scaleb(-(column.scale or 0))) if found else found
     digits = column.precision - (column.scale or 0)
     return (
@@ -145,11 +157,37 @@ def _json(text: str, column: TargetColumn) -> str | None:
     def refuse(word: str) -> None:
         raise ValueError(word)
 
+    is_binary = column.kind == "jsonb"
     try:
-        json.loads(text, parse_constant=refuse)
+        # Numbers are looked at as texts: those of JSON have no bounds.
+        json.loads(text, parse_constant=refuse, parse_int=str, parse_float=_checked if is_binary else str)
     except (ValueError, RecursionError):
         return "the text is no JSON"
+    except OverflowError:
+        return "the text has a number with more digits than numeric"
+    if is_binary and "\\u" in text and any(map(_NO_TEXT.search, _texts_in(json.loads(text, parse_int=str)))):
+        return "a text in jsonb cannot have the character U+0000, or half of a pair of surrogates"
     return None
+
+
+def _checked(number: str) -> str:
+    found = decimal.Decimal(number)
+    if found and (found.adjusted() >= _MOST_WHOLE or -int(found.as_tuple().exponent) > _MOST_PLACES):
+        raise OverflowError
+    return number
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts of a value of JSON, keys too."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, list):
+            waiting += each
 
 
 def _uuid(text: str, column: TargetColumn) -> str | None:

@@ -197,6 +197,39 @@ def test_records_that_the_columns_refuse_are_dead_letters(warehouse: Warehouse, 
         assert text in letter
 
 
+#: Texts, with the types of columns that the database reads them as.
+EDGES = [
+    ("1e5000", ""), ("1e200000", ""), ("1e5000", "numeric"), ("1e131071", "numeric"), ("1e131072", "numeric"),
+    ("1e-16383", "numeric"), ("1e-16384", "numeric"), ("0e99999", "numeric"), (" 7\v", "numeric(6,2)"), ("\u00a07", "int4"),
+    ("1_000", "numeric"), ("\u0661\u0662", "numeric"), ("\u0661", "int4"), ("sNaN", "numeric"), ("NaN12", "numeric"),
+    ("nan", "numeric(6,2)"), ("Infinity", "numeric"), ("-inf", "numeric(6,2)"), (".5", "numeric(6,2)"), ("5.", "numeric"),
+    ("1e-200", "numeric(6,2)"), ("+9223372036854775807", "int8"), ("-9223372036854775809", "int8"), ("9" * 5000, "int8"),
+    ('"\\u0000"', "jsonb"), ('{"\\ud800": 1}', "jsonb"), ('["\\ud83d\\ude00"]', "jsonb"), ('"\\u0000"', "json"),
+    ("[1e400000]", "jsonb"), ("[1e400000]", "json"), ("9" * 5000, "jsonb"), ('"\\\\u0000"', "jsonb"), ("[1e-400000]", "jsonb"),
+]  # fmt: skip
+
+
+def test_texts_at_the_edges_of_types_end_no_run(warehouse: Warehouse, postgres: Database) -> None:
+    """A record that the database would refuse is a dead letter, and all others are rows."""
+    kinds = [kind or "numeric(6,2)" for _, kind in EDGES]
+    names = [f"c{number}" for number in range(len(EDGES))]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+    postgres.run(f"CREATE TABLE t ({columns})")
+    good = []
+    for name, (text, _), kind in zip(names, EDGES, kinds, strict=True):
+        try:
+            postgres.run(f"SELECT {putting.literal(text)}::{kind}::text")
+            good.append(name)
+        except Exception as problem:
+            assert "ERROR" in str(problem) or "error" in str(problem).lower(), problem
+    assert 0 < len(good) < len(names)
+    rows = [{name: text} for name, (text, _) in zip(names, EDGES, strict=True)]
+    warehouse.write(rows, ", ".join(f"{name}: string" for name in names), code=2)
+    there = postgres.run(f"SELECT {', '.join(f'{name} IS NOT NULL' for name in names)} FROM t")
+    found = {name for row in there for name, is_there in zip(names, row, strict=True) if is_there}
+    assert found == set(good)
+
+
 @pytest.mark.parametrize(
     ("table", "schema", "options", "said"),
     [

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.options import DatabaseWrite
     from spark_jobs.scan.connections import Connection
 
-#: What a staging table has beside the columns of records.
-PART, ROW = "clinker_part", "clinker_row"
+#: What a staging table has beside the columns of records, whose names have no `$`.
+PART, ROW = "$part", "$row"
+_PART, _ROW, _AGAIN = '"$part"', '"$row"', '"$again"'
 _PREFIX = "clinker_stage_"
 #: Each statement sees what others have committed by then; what a role or a database has as defaults does not count.
 _SETTINGS = (
@@ -249,11 +250,11 @@ def begin(
         ),
     )
     columns = [f"{quoted(each.name)} {accepting.staged(each.type)}" for each in schema]
-    columns += [f"{PART} int8", f"{ROW} int8"]
+    columns += [f"{_PART} int8", f"{_ROW} int8"]
     with opened(connection, staging.target) as found:
         run(found, f"CREATE UNLOGGED TABLE {staging.table} ({', '.join(columns)})")
         # One entry for each part: whether it is there already is found without reading all others.
-        run(found, f"CREATE INDEX ON {staging.table} ({PART}) WHERE {ROW} = 0")
+        run(found, f"CREATE INDEX ON {staging.table} ({_PART}) WHERE {_ROW} = 0")
         note(found, staging)
     return staging
 
@@ -296,8 +297,8 @@ def fill(
         # Another attempt at the same part may be on its way: it waits here, and its rows are seen once it is done.
         run(found, f"SELECT pg_advisory_xact_lock({lock_of('part', staging.run, staging.table, str(part))})")
         run(found, "SET LOCAL enable_seqscan = off")
-        if run(found, f"SELECT 1 FROM {staging.table} WHERE {PART} = {part} AND {ROW} = 0"):
-            run(found, f"DELETE FROM {staging.table} WHERE {PART} = {part}")
+        if run(found, f"SELECT 1 FROM {staging.table} WHERE {_PART} = {part} AND {_ROW} = 0"):
+            run(found, f"DELETE FROM {staging.table} WHERE {_PART} = {part}")
         with found.cursor() as cursor:
             reader = pa.RecordBatchReader.from_batches(whole, numbered())
             cursor.adbc_ingest(staging.name, reader, mode="append", db_schema_name=staging.schema)
@@ -329,7 +330,7 @@ def statements(staging: Staging) -> list[str]:
     """What puts the rows into their table."""
     names = ", ".join(quoted(name) for name, _ in staging.columns)
     values = ", ".join(text for _, text in staging.columns)
-    order = f"{PART}, {ROW}"
+    order = f"{_PART}, {_ROW}"
     # Two runs that replace one another's rows follow one another.
     emptied = [f"LOCK TABLE {staging.target} IN SHARE ROW EXCLUSIVE MODE", f"DELETE FROM {staging.target}"]
     found = emptied if staging.mode == "replace" else []
@@ -342,11 +343,11 @@ def statements(staging: Staging) -> list[str]:
     change = f"DO UPDATE SET {', '.join(f'{name} = EXCLUDED.{name}' for name in others)}" if others else "DO NOTHING"
     # Of several records with the same key the last one counts, as if they had come one after the other.
     last = (
-        f"SELECT *, row_number() OVER (PARTITION BY {equal} ORDER BY {PART} DESC, {ROW} DESC) AS clinker_again "
+        f"SELECT *, row_number() OVER (PARTITION BY {equal} ORDER BY {_PART} DESC, {_ROW} DESC) AS {_AGAIN} "
         f"FROM {staging.table}"
     )
     return [
-        f"INSERT INTO {staging.target} ({names}) SELECT {values} FROM ({last}) s WHERE clinker_again = 1 "
+        f"INSERT INTO {staging.target} ({names}) SELECT {values} FROM ({last}) s WHERE {_AGAIN} = 1 "
         f"ORDER BY {order} ON CONFLICT ({keys}) {change}"
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -163,6 +164,17 @@ def test_upserts_change_rows_and_the_last_record_counts(warehouse: Warehouse, po
     assert postgres.run("SELECT id, v, kept FROM t ORDER BY id") == [(1, "c", 9), (2, "b", 5)]
 
 
+@pytest.mark.parametrize("name", ["clinker_part", "clinker_row", "clinker_again", "s", 'a"b {x}; --'])
+def test_columns_may_have_any_name(name: str, warehouse: Warehouse, postgres: Database) -> None:
+    quoted = name.replace('"', '""')
+    postgres.run(f'CREATE TABLE "T; ""x" (id int UNIQUE, "{quoted}" text)')
+    said = {"schema": f"id: int, '{name}': string", "table": '\'"T; ""x"\''}
+    warehouse.write([{"id": 1, name: "a"}], **said)
+    warehouse.write([{"id": 1, name: "b"}, {"id": 1, name: "c"}], **said, options="mode: upsert, key: id")
+    assert postgres.run('SELECT * FROM "T; ""x"') == [(1, "c")]
+    assert warehouse.staged == []
+
+
 def test_replacing_leaves_only_the_new_rows(warehouse: Warehouse, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int);\nINSERT INTO t VALUES (1), (2)")
     warehouse.write([{"id": 3}], "id: int", options="mode: replace")
@@ -200,28 +212,29 @@ def test_records_that_the_columns_refuse_are_dead_letters(warehouse: Warehouse, 
 #: Texts, with the types of columns that the database reads them as.
 EDGES = [
     ("1e5000", ""), ("1e200000", ""), ("1e5000", "numeric"), ("1e131071", "numeric"), ("1e131072", "numeric"),
-    ("1e-16383", "numeric"), ("1e-16384", "numeric"), ("0e99999", "numeric"), (" 7\v", "numeric(6,2)"), ("\u00a07", "int4"),
-    ("1_000", "numeric"), ("\u0661\u0662", "numeric"), ("\u0661", "int4"), ("sNaN", "numeric"), ("NaN12", "numeric"),
-    ("nan", "numeric(6,2)"), ("Infinity", "numeric"), ("-inf", "numeric(6,2)"), (".5", "numeric(6,2)"), ("5.", "numeric"),
-    ("1e-200", "numeric(6,2)"), ("+9223372036854775807", "int8"), ("-9223372036854775809", "int8"), ("9" * 5000, "int8"),
-    ('"\\u0000"', "jsonb"), ('{"\\ud800": 1}', "jsonb"), ('["\\ud83d\\ude00"]', "jsonb"), ('"\\u0000"', "json"),
-    ("[1e400000]", "jsonb"), ("[1e400000]", "json"), ("9" * 5000, "jsonb"), ('"\\\\u0000"', "jsonb"), ("[1e-400000]", "jsonb"),
+    ("1e-16383", "numeric"), ("1e-16384", "numeric"), ("0e99999", "numeric"), (" 7\v", "numeric(6,2)"),
+    ("\u00a07", "int4"), ("1_000", "numeric"), ("\u0661\u0662", "numeric"), ("\u0661", "int4"), ("sNaN", "numeric"),
+    ("NaN12", "numeric"), ("nan", "numeric(6,2)"), ("Infinity", "numeric"), ("-inf", "numeric(6,2)"),
+    (".5", "numeric(6,2)"), ("5.", "numeric"), ("1e-200", "numeric(6,2)"), ("+9223372036854775807", "int8"),
+    ("-9223372036854775809", "int8"), ("9" * 5000, "int8"), ('"\\u0000"', "jsonb"), ('{"\\ud800": 1}', "jsonb"),
+    ('["\\ud83d\\ude00"]', "jsonb"), ('"\\u0000"', "json"), ("[1e400000]", "jsonb"), ("[1e400000]", "json"),
+    ("9" * 5000, "jsonb"), ('"\\\\u0000"', "jsonb"), ("[1e-400000]", "jsonb"),
 ]  # fmt: skip
 
 
 def test_texts_at_the_edges_of_types_end_no_run(warehouse: Warehouse, postgres: Database) -> None:
     """A record that the database would refuse is a dead letter, and all others are rows."""
+    import adbc_driver_manager
+
     kinds = [kind or "numeric(6,2)" for _, kind in EDGES]
     names = [f"c{number}" for number in range(len(EDGES))]
     columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
     postgres.run(f"CREATE TABLE t ({columns})")
     good = []
     for name, (text, _), kind in zip(names, EDGES, kinds, strict=True):
-        try:
+        with contextlib.suppress(adbc_driver_manager.Error):
             postgres.run(f"SELECT {putting.literal(text)}::{kind}::text")
             good.append(name)
-        except Exception as problem:
-            assert "ERROR" in str(problem) or "error" in str(problem).lower(), problem
     assert 0 < len(good) < len(names)
     rows = [{name: text} for name, (text, _) in zip(names, EDGES, strict=True)]
     warehouse.write(rows, ", ".join(f"{name}: string" for name in names), code=2)
@@ -320,7 +333,7 @@ def dying(warehouse: Warehouse, run: Callable[[], None], patch: Callable[[Callab
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     # What is left there tells nobody a password.
     for (comment,) in warehouse.database.run(
-        "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'clinker%'"
+        "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'clinker%' AND relkind = 'r'"
     ):
         assert PASSWORD not in (comment or "")
     for file in warehouse.folder.rglob("*"):

@@ -65,7 +65,8 @@ class _BatchFetcher:
     def __init__(self, batches: Sequence[Sequence[tuple[str, str]]], fetch: Callable[[int], Sequence[Answer]]) -> None:
         self._batches = batches
         self._fetch = fetch
-        self._batch_of = {key: number for number, batch in enumerate(batches) for key in batch}
+        #: An object that comes several times is fetched with the first batch that has it.
+        self._batch_of = {key: number for number, batch in reversed([*enumerate(batches)]) for key in batch}
         self._held: dict[tuple[str, str], Answer] = {}
         self._fetched = -1
         self._lock = threading.Lock()

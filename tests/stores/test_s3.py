@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.stores import location, opening, reading, s3
+from spark_jobs.stores import heads, location, opening, reading, s3
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import S3Settings, StoreSettings
 from tests.stores.faults import Fault, Proxy, Request, between
@@ -230,3 +230,17 @@ def test_missing_credentials_are_told(s3: Bucket, monkeypatch: pytest.MonkeyPatc
     store_of = opening.store("s3", StoreSettings(settings))
     with pytest.raises(StoreError, match="no credentials are found"):
         store_of.describe(location.parse(s3.uri("a.csv")))
+
+
+def test_an_object_that_comes_twice_is_fetched_with_its_first_batch() -> None:
+    keys = [[("a", "1"), ("b", "1")], [("c", "1")], [("a", "1")]]
+    fetched: list[int] = []
+
+    def fetch(number: int) -> list[bytes]:
+        fetched.append(number)
+        return [uri.encode() for uri, _ in keys[number]]
+
+    with heads.batches(keys, fetch):
+        assert [heads.take(uri, "1") for uri in "abc"] == [b"a", b"b", b"c"]
+        assert heads.take("a", "1") is None  # whoever wants it again asks for it
+    assert fetched == [0, 1]

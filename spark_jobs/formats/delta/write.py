@@ -172,15 +172,22 @@ def _exact(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     if not pa.types.is_decimal(wanted):
         return values
     if pa.types.is_integer(values.type):
-        return values.cast(pa.decimal256(_INT_DIGITS, 0))
+        return values.cast(_wide(_INT_DIGITS, 0))
     if pa.types.is_decimal(values.type):
-        return values.cast(pa.decimal256(values.type.precision, values.type.scale))
+        return values.cast(_wide(_MOST_DIGITS, values.type.scale))
     if pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
         texts = [None if each is None else _plain(each) for each in values.to_pylist()]
-        values = pa.chunked_array([texts], pa.string())
+        values = pa.chunked_array([pa.array(texts, pa.string())])
     if pc.any(pc.match_substring_regex(values, _TOO_MANY_DIGITS)).as_py():
         raise pa.ArrowInvalid(f"a text has more than {_MOST_DIGITS} digits before the point")
-    return values.cast(pa.decimal256(2 * _MOST_DIGITS, wanted.scale))
+    return values.cast(_wide(2 * _MOST_DIGITS, wanted.scale))
+
+
+def _wide(precision: int, scale: int) -> pa.DataType:
+    """A decimal in which no product of a decimal of a table and a power of ten for its places is too large."""
+    arrow: Any = pa
+    found: pa.DataType = arrow.decimal256(precision, scale)
+    return found
 
 
 def _plain(text: str) -> str:

@@ -95,8 +95,8 @@ class Merge:
     def known(self) -> pa.Schema:
         """What is told of a record that replaces a row."""
         told = [pa.field(_PART, pa.int64()), pa.field(_ROW, pa.int64())]
-        columns = (self.layout.schema.field(name) for name in self.kept)
-        return pa.schema([*told, *(column.with_name(self.kept_as(column.name)) for column in columns)])
+        types = self.layout.schema
+        return pa.schema([*told, *(pa.field(self.kept_as(name), types.field(name).type) for name in self.kept)])
 
     def kept_as(self, name: str) -> str:
         """What a column of the table is called beside the place of a record, which may have the same name."""

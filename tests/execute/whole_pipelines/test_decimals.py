@@ -282,7 +282,9 @@ def test_decimals_match_the_floats_of_dynamic_columns(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tail = """
-  - {type: source, name: f, config: {type: json, path: f.ndjson, options: {format: ndjson}, schema: {k: any, w: string}}}
+  - type: source
+    name: f
+    config: {type: json, path: f.ndjson, options: {format: ndjson}, schema: {k: any, w: string}}
   - type: combine
     name: c
     input: {left: s, right: f}

@@ -19,6 +19,7 @@ import warnings
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # Both can be elsewhere, as in the tests.
@@ -26,6 +27,7 @@ EXAMPLES = Path(os.environ.setdefault("CLINKER_EXAMPLES", str(REPOSITORY / "exam
 HOME = Path(os.environ.get("CLINKER_DEMO_HOME", str(REPOSITORY / ".tools" / "airflow")))
 ROWS_SHOWN = 5
 CELL_WIDTH = 34
+VALUE_WIDTH = 500
 
 
 def main(arguments: list[str]) -> int:
@@ -138,9 +140,17 @@ def show_xcoms(dag: str, run_id: str) -> None:
             if isinstance(value, dict) and value:
                 print(f"  {item.key}")
                 for key, inner in value.items():
-                    print(f"    {key:18} {json.dumps(inner, ensure_ascii=False)}")
+                    print(f"    {key:18} {shortened(inner)}")
             else:
-                print(f"  {item.key:14} {json.dumps(value, ensure_ascii=False)}")
+                print(f"  {item.key:14} {shortened(value)}")
+
+
+def shortened(value: Any) -> str:
+    """A value as JSON; of a long one, such as a picture, only how much it is."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) <= VALUE_WIDTH:
+        return text
+    return f'"… {len(value)} {"characters" if isinstance(value, str) else "entries"}"'
 
 
 if __name__ == "__main__":

@@ -81,9 +81,8 @@ bench: setup java ## Measure against hand-written PySpark and DuckDB (BENCH_ARGS
 	@$(PYTHON) benchmarks/run.py $(BENCH_ARGS)
 
 .PHONY: lock
-lock: setup ## Resolve the dependencies anew and write the lock files
+lock: setup ## Resolve the dependencies anew and write the lock file
 	@$(PROVIDER_REQUIREMENTS) | $(LOCK) --all-extras --upgrade -o requirements.lock pyproject.toml -
-	@printf 'psycopg2-binary\nasyncpg\n' | $(LOCK) --upgrade -c requirements.lock -o docker/postgres.lock -
 
 .PHONY: up down
 up: ## Start Airflow and a Spark cluster with Docker (http://localhost:8080)

@@ -78,9 +78,8 @@ def test_help_lists_every_target_of_the_makefile() -> None:
     assert {"setup", "run", "test", "check", "lint", "docs", "build", "bench", "lock"} <= listed
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "docker/postgres.lock"])
-def test_lock_files_pin_everything_by_hash_and_name_no_place(lock: str) -> None:
-    text = (REPOSITORY / lock).read_text()
+def test_the_lock_file_pins_everything_by_hash_and_names_no_place() -> None:
+    text = (REPOSITORY / "requirements.lock").read_text()
     assert "://" not in text
     assert not re.search(r"^--", text, re.MULTILINE)
     requirements = re.split(r"^(?=\S)", re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE)[1:]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
+from spark_jobs.contract import ExitCode
+
 
 class ClinkerError(AirflowException):
     """Any failure of a Clinker task."""
@@ -67,3 +69,15 @@ class ClinkerConnectionError(ClinkerError, AirflowFailException):
 
 class ClinkerPipelineInvalid(ValueError):
     """The pipeline or what is asked of it is wrong, and the DAG file was parsed just now. Becomes an import error."""
+
+
+_OF_COMMANDS: dict[int, type[ClinkerError]] = {
+    ExitCode.CONFIG: ClinkerConfigError,
+    ExitCode.EVALUATION: ClinkerEvaluationError,
+    ExitCode.IO: ClinkerIOError,
+}
+
+
+def of_command(name: str, code: int, tail: str) -> ClinkerError:
+    """What a task fails with whose command ended with this code; `tail` are its last lines."""
+    return _OF_COMMANDS.get(code, ClinkerInterrupted)(tail or f"{name} ended with {code}", exit_code=code)

@@ -175,6 +175,13 @@ def credentials_of(subject: Subject) -> list[str]:
     return [*values, *(secret for endpoint in endpoints for secret in endpoint.secrets)]
 
 
+def outputs_of(subject: Subject) -> list[str]:
+    """The names of the outputs of a valid pipeline."""
+    from spark_jobs import plan
+
+    return list(plan.load(subject.pipeline, subject.options()).outputs)
+
+
 def shortened(text: str, limit: int) -> str:
     """The text, or as many of its lines as fit into `limit` characters with a last line that says so."""
     if len(text) <= limit:

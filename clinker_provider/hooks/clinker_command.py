@@ -6,7 +6,7 @@ import collections
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from airflow.providers.common.compat.sdk import BaseHook
 
@@ -51,27 +51,29 @@ class ClinkerCommandHook(BaseHook):
         """The last lines, without secrets."""
         return "\n".join(self._tail)
 
-    def run(self, arguments: Sequence[str], *, folder: str | None = None) -> int:
+    def run(self, arguments: Sequence[str], *, folder: str | None = None, output: IO[str] | None = None) -> int:
         """Run a command to its end; gives its return code, negative for a signal.
 
         Args:
             arguments: what stands after `clinker`.
             folder: the working directory.
+            output: a file for the standard output, which is not logged then; standard error is.
         """
         environ = {**os.environ, **self._env_vars, process_tree.MARK: self._execution_id, "PYTHONUNBUFFERED": "1"}
         try:
             with subprocess.Popen(
                 [sys.executable, "-m", "spark_jobs", *arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stdout=output or subprocess.PIPE,
+                stderr=subprocess.PIPE if output else subprocess.STDOUT,
                 encoding="utf-8",
                 errors="replace",
                 env=environ,
                 cwd=folder,
             ) as self._process:
-                assert self._process.stdout is not None
-                for line in self._process.stdout:
+                logged = self._process.stderr if output else self._process.stdout
+                assert logged is not None
+                for line in logged:
                     text = self._masked(line.rstrip("\n"))
                     self._tail.append(text)
                     self.log.info("%s", text)

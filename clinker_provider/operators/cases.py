@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from clinker_provider import execution, validation
-from clinker_provider.exceptions import ClinkerConfigError, ClinkerInterrupted, ClinkerIOError
+from clinker_provider.exceptions import of_command
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
-from spark_jobs import contract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,6 +60,7 @@ class ClinkerTestOperator(BaseOperator):
 
         Raises:
             ClinkerConfigError: a case fails, or there is none.
+            ClinkerError: another of its kinds, where they could not be run.
         """
         dag = self.get_dag()
         folder = str(Path(dag.fileloc).parent) if dag and dag.fileloc else None
@@ -80,14 +80,9 @@ class ClinkerTestOperator(BaseOperator):
             found = _counted(report)
         if self.do_xcom_push and code:
             context["ti"].xcom_push(key="return_value", value=found)
-        match code:
-            case contract.ExitCode.SUCCESS:
-                return found
-            case contract.ExitCode.CONFIG:
-                raise ClinkerConfigError(self._hook.tail, exit_code=code)
-            case contract.ExitCode.IO:
-                raise ClinkerIOError(self._hook.tail, exit_code=code)
-        raise ClinkerInterrupted(f"clinker test ended with {code}\n{self._hook.tail}", exit_code=code)
+        if code:
+            raise of_command("clinker test", code, self._hook.tail)
+        return found
 
     def on_kill(self) -> None:
         """End the cases."""

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from clinker_provider import dead_letters, execution, policy, validation
-from clinker_provider.exceptions import (
-    ClinkerConfigError,
-    ClinkerDeadLettersError,
-    ClinkerError,
-    ClinkerEvaluationError,
-    ClinkerInterrupted,
-    ClinkerIOError,
-)
+from clinker_provider.exceptions import ClinkerDeadLettersError, ClinkerIOError, of_command
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
 from clinker_provider.operators.pipeline import PipelineOperator
 from spark_jobs import contract
@@ -24,12 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.providers.common.compat.sdk import Context
-
-_FAILURES: dict[int, type[ClinkerError]] = {
-    contract.ExitCode.CONFIG: ClinkerConfigError,
-    contract.ExitCode.EVALUATION: ClinkerEvaluationError,
-    contract.ExitCode.IO: ClinkerIOError,
-}
 
 
 class ClinkerDlqReplayOperator(PipelineOperator):
@@ -114,8 +101,7 @@ class ClinkerDlqReplayOperator(PipelineOperator):
         if self.do_xcom_push:
             context["ti"].xcom_push(key="return_value", value=found)
         if not is_over:
-            reason = self._hook.tail or f"clinker dlq replay ended with {code}"
-            raise _FAILURES.get(code, ClinkerInterrupted)(reason, exit_code=code)
+            raise of_command("clinker dlq replay", code, self._hook.tail)
         reason = f"{left} dead letters are left in {self.path}"
         if self.on_partial is policy.Action.SKIP:
             raise AirflowSkipException(reason)

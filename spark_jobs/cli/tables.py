@@ -25,14 +25,14 @@ def of_records(rows: Sequence[Row], kinds: Mapping[str, str], width: int | None 
 
     Args:
         rows: the records.
-        kinds: the types of columns that are known, shown below their names.
+        kinds: the types of columns that are known, shown below their names; there is no such line where none is.
         width: how many characters a line may have; None: any number.
     """
     names = list(dict.fromkeys(name for row in rows for name in row)) or list(kinds)
     if not names:
         return []
     cells = [[_cell(row[name]) if name in row else "" for name in names] for row in rows]
-    heads = [[printable(name) for name in names], [kinds.get(name, "") for name in names]]
+    heads = [[printable(name) for name in names], *([[kinds.get(name, "") for name in names]] if kinds else [])]
     if width is not None and max(map(_width, _lines(heads, cells, ()))) > width:
         return _listed(heads[0], cells)
     numbers = [at for at, name in enumerate(names) if all(_is_number(row.get(name)) for row in rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,13 @@ ORDERS = Path(__file__).resolve().parent.parent.parent / "examples" / "orders" /
 @pytest.fixture
 def pipeline(tmp_path: Path) -> Path:
     return Path(shutil.copy(ORDERS, tmp_path / "p.yaml"))
+
+
+@pytest.fixture
+def with_data(tmp_path: Path) -> Path:
+    """The pipeline with its inputs."""
+    shutil.copytree(ORDERS.parent, tmp_path / "orders", ignore=shutil.ignore_patterns("output"))
+    return tmp_path / "orders" / "pipeline.yaml"
 
 
 def check(pipeline: object, **arguments: Any) -> Any:
@@ -69,6 +77,76 @@ def test_check_that_is_switched_off_is_refused() -> None:
 def test_relative_pipeline_without_a_dag_is_refused(context: Any) -> None:
     with pytest.raises(exceptions.ClinkerConfigError, match="is relative"):
         check("p.yaml").execute(context)
+
+
+def test_a_preview_shows_records_in_the_log_and_the_xcom(
+    with_data: Path, context: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(with_data.parent.rglob("*"))
+    operator = check(with_data, preview=["by_size.large", "customers"], preview_records=2)
+    operator.execute(context)
+    shown = context["ti"].pushed["preview"]
+    assert {node: len(records) for node, records in shown.items()} == {"by_size.large": 2, "customers": 2}
+    assert shown["by_size.large"][0]["order_id"] == 1002
+    assert shown["by_size.large"][0]["amount"] == 862.92
+    told = "".join(capfd.readouterr())
+    assert re.search(r"^order_id +ordered_on +customer", told, re.MULTILINE)
+    assert re.search(r"^ +1002 +2026-03-02", told, re.MULTILINE)
+    assert "2 records are dead letters" in told
+    assert sorted(with_data.parent.rglob("*")) == before, "a preview writes nothing"
+
+
+def test_a_preview_is_of_all_outputs_where_no_node_is_named(with_data: Path, context: Any) -> None:
+    check(with_data, preview=True, preview_records=1).execute(context)
+    assert set(context["ti"].pushed["preview"]) == {"large_orders", "regular_orders", "sales_by_region"}
+
+
+def test_a_preview_of_no_node_of_the_pipeline_fails_without_retry(pipeline: Path, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match="no node 'nobody'"):
+        check(pipeline, preview="nobody").execute(context)
+
+
+def test_a_preview_without_a_source_tells_its_place(with_data: Path, context: Any) -> None:
+    (with_data.parent / "input" / "orders.csv").unlink()
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"E216\]: input/orders.csv"):
+        check(with_data, preview=True).execute(context)
+
+
+ONE = """
+pipeline: {name: one}
+nodes:
+  - {type: source, name: rows, config: {type: json, path: rows.json, schema: {n: "decimal(25,20)", text: string}}}
+  - {type: output, name: out, input: rows, config: {type: json, path: "${PLACE}.json"}}
+"""
+
+
+def test_a_preview_is_bounded_and_says_what_it_leaves_out(
+    tmp_path: Path, context: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.yaml").write_text(ONE)
+    texts = [json.dumps({"n": "1.5", "text": "x" * 20_000}) for _ in range(5)]
+    (tmp_path / "rows.json").write_text("\n".join(texts))
+    check(tmp_path / "p.yaml", preview="rows", env_vars={"PLACE": "out"}).execute(context)
+    assert [len(each["text"]) for each in context["ti"].pushed["preview"]["rows"]] == [20_000, 20_000]
+    told = "".join(capfd.readouterr())
+    assert "3 of 5 records of rows are not in the XCom" in told
+    assert "x" * 100 not in told
+
+
+def test_a_preview_keeps_digits_and_shows_no_secret(
+    tmp_path: Path, context: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.yaml").write_text(ONE)
+    (tmp_path / "rows.json").write_text('{"n": "1.50000000000000000001", "text": "key LEAK-token-01"}')
+    check(tmp_path / "p.yaml", preview=True, env_vars={"PLACE": "out", "API_TOKEN": "LEAK-token-01"}).execute(context)
+    assert context["ti"].pushed["preview"] == {"out": [{"n": "1.50000000000000000001", "text": "key ***"}]}
+    assert "LEAK" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("arguments", [{"preview_records": 0}, {"preview_records": 101}, {"preview_read": 0}])
+def test_a_preview_of_no_size_or_too_large_is_refused(arguments: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        check("p.yaml", preview=True, **arguments)
 
 
 def test_root_of_pipelines_is_used(pipeline: Path, context: Any) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import socket
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +17,7 @@ import pytest
 pytest.importorskip("airflow.api_fastapi", reason="Airflow 3 has these processes")
 
 from tests.provider.real_airflow import Airflow, running
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,15 +29,77 @@ RUN = "first+run"
 TASK = {"DAG_ID": "clinker_orders", "RUN_ID": "first%2Brun", "TASK_ID": "run"}
 
 
+class Collected:
+    """What Airflow has sent to collectors: lines of StatsD, and the names of Clinker's spans."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.spans: list[str] = []
+
+
+@contextmanager
+def collectors() -> Iterator[tuple[Collected, dict[str, str]]]:
+    """A StatsD server and one for traces, with the settings of an Airflow that sends to them."""
+    found = Collected()
+
+    class Traces(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            # Names are plain text between the numbers of the protocol.
+            found.spans.extend(
+                each.decode() for each in re.findall(rb"clinker\.(?:run|job \d|[a-z]+)(?=[0-9\x00-\x20])", body)
+            )
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    def listen(at: socket.socket) -> None:
+        while text := at.recv(65_536).decode():
+            found.lines.extend(text.splitlines())
+
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as statsd,
+        ThreadingHTTPServer(("127.0.0.1", 0), Traces) as traces,
+    ):
+        statsd.bind(("127.0.0.1", 0))
+        threads = [threading.Thread(target=listen, args=[statsd]), threading.Thread(target=traces.serve_forever)]
+        for thread in threads:
+            thread.start()
+        settings = {
+            "AIRFLOW__METRICS__STATSD_ON": "True",
+            "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1",
+            "AIRFLOW__METRICS__STATSD_PORT": str(statsd.getsockname()[1]),
+            "AIRFLOW__TRACES__OTEL_ON": "True",
+            "OTEL_TRACES_EXPORTER": "otlp_proto_http",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"http://127.0.0.1:{traces.server_port}/v1/traces",
+        }
+        try:
+            yield found, settings
+        finally:
+            statsd.sendto(b"", statsd.getsockname())  # an end that the listener sees
+            traces.shutdown()
+            for thread in threads:
+                thread.join()
+
+
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    """An Airflow that has run the example `orders`, twice."""
+def collected() -> Iterator[tuple[Collected, dict[str, str]]]:
+    """The collectors of this Airflow."""
+    with collectors() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def airflow(collected: tuple[Collected, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    """An Airflow that has run the example `orders`, and sends figures and traces to collectors."""
     folder = tmp_path_factory.mktemp("airflow")
     examples, dags = folder / "examples", folder / "dags"
     shutil.copytree(REPOSITORY / "examples" / "orders", examples / "orders", ignore=shutil.ignore_patterns("output"))
     dags.mkdir()
     shutil.copy(REPOSITORY / "dags" / "clinker_orders.py", dags)
-    with running(folder, dags, {"CLINKER_EXAMPLES": str(examples)}) as found:
+    with running(folder, dags, {"CLINKER_EXAMPLES": str(examples), **collected[1]}) as found:
         found.trigger("clinker_orders", RUN, "2026-01-01T00:00:00Z")
         assert found.ended("clinker_orders", RUN) == "success", found.task_states("clinker_orders", RUN)
         yield found
@@ -73,3 +141,17 @@ def test_a_page_is_for_those_who_may_read_the_dag(airflow: Airflow) -> None:
 def test_airflow_has_nothing_to_say_against_the_plugin(airflow: Airflow) -> None:
     assert json.loads(airflow.get("/api/v2/plugins/importErrors")[1])["import_errors"] == []
     assert json.loads(airflow.get("/api/v2/importErrors")[1])["import_errors"] == []
+
+
+def test_figures_and_spans_arrive_at_collectors(airflow: Airflow, collected: tuple[Collected, dict[str, str]]) -> None:
+    found = collected[0]
+    for line in (
+        "airflow.clinker.task.clinker_orders.run.runs.partial_success:1|c",
+        "airflow.clinker.task.clinker_orders.run.records_read:17|c",
+        "airflow.clinker.pipeline.orders.dead_letters:2|c",
+        "airflow.clinker.node.orders.priced.dead:2|c",
+        "airflow.clinker.category.orders.type_coercion_failure.dead_letters:2|c",
+    ):
+        assert found.lines.count(line) == 1, [each for each in found.lines if "clinker" in each]
+    assert [each for each in found.lines if re.match(r"airflow\.clinker\.phase\.orders\.session\.duration:\d", each)]
+    assert until(lambda: {"clinker.run", "clinker.session", "clinker.publish"} <= set(found.spans), 60), found.spans

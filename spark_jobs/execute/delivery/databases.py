@@ -200,6 +200,8 @@ def looked(plan: plans.Plan) -> plans.Plan:
     steps = {name: _looked(plan, step) for name, step in plan.outputs.items() if not step.has_path}
     if not steps:
         return plan
+    relations = {step.options.target.relation for step in steps.values()}
+    steps = {name: replace(step, options=step.options.beside(relations)) for name, step in steps.items()}
     nodes = tuple(replace(each, step=steps.get(each.name, each.step)) for each in plan.nodes)
     return replace(plan, nodes=nodes)
 

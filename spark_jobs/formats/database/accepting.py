@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import nearest
+from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
+
+    from spark_jobs.scan.connections import Connection
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,69 @@ class TargetColumn:
 
 
 @dataclass(frozen=True)
+class Constraint:
+    """What the rows of a table, or of another one, have to say about a record.
+
+    Args:
+        kind: `unique`, `foreign key` or `check`.
+        name: its name.
+        columns: the columns that it is about.
+        other: of foreign keys, the table that has to have the row, as statements have it.
+        others: the columns there.
+        text: of checks, the condition; its columns are those of the record.
+    """
+
+    kind: str
+    name: str
+    columns: tuple[str, ...]
+    other: str = ""
+    others: tuple[str, ...] = ()
+    text: str = ""
+
+    def is_decided_by(self, written: Sequence[str], key: tuple[str, ...], *, replaces: bool) -> bool:
+        """Whether records with some columns tell, before they are in the table.
+
+        Args:
+            written: the columns of the records.
+            key: what upserts go by; empty otherwise.
+            replaces: whether the table's rows go.
+        """
+        if not set(self.columns) <= set(written):
+            return False
+        # The rows that an upsert changes have its key; those that a replacement leaves are none.
+        return self.kind != "unique" or not (replaces or set(self.columns) == set(key))
+
+    def asked_for(self, key: tuple[str, ...]) -> tuple[str, ...]:
+        """The columns of records that tell."""
+        more = key if self.kind == "unique" else ()
+        return tuple(dict.fromkeys([*self.columns, *more]))
+
+    def refusing(self, relation: str, key: tuple[str, ...]) -> str:
+        """The condition of records, `r`, that it refuses."""
+        if self.kind == "check":
+            return f"NOT ({self.text})"
+        pairs = zip(self.others or self.columns, self.columns, strict=True)
+        equal = " AND ".join(f"t.{quoted(there)} = r.{quoted(here)}" for there, here in pairs)
+        if self.kind == "unique":
+            same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in key)
+            return f"EXISTS (SELECT 1 FROM {relation} t WHERE {equal}{f' AND NOT ({same})' if same else ''})"
+        given = " AND ".join(f"r.{quoted(name)} IS NOT NULL" for name in self.columns)
+        return f"{given} AND NOT EXISTS (SELECT 1 FROM {self.other} t WHERE {equal})"
+
+    @property
+    def why(self) -> str:
+        """What is wrong with a record that it refuses."""
+        named = f"{self.kind} '{self.name}'"
+        match self.kind:
+            case "unique":
+                return f"the table has a row with this value already ({named})"
+            case "foreign key":
+                return f"table {self.other} has no row with this value ({named})"
+            case _:
+                return f"{named} does not hold: {self.text}"
+
+
+@dataclass(frozen=True)
 class Target:
     """A table that takes records.
 
@@ -48,6 +116,8 @@ class Target:
         schema: the schema that staging tables are made in.
         columns: its columns.
         keys: what upserts go by, as it is written.
+        constraints: what its rows, and those of other tables, have to say about records.
+        place: what tasks ask about records by; None where nobody is asked.
     """
 
     name: str
@@ -55,6 +125,8 @@ class Target:
     schema: str
     columns: tuple[TargetColumn, ...]
     keys: tuple[str, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    place: Connection | None = None
 
 
 #: The types that a column of records goes into; texts go into all, and the database reads them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,7 @@ from spark_jobs.formats.typed import counterparts
 from spark_jobs.scan.bookmarks import Growth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.database.accepting import Target
@@ -135,6 +135,11 @@ class KnownDatabaseWrite(DatabaseWrite):
         """What the table takes."""
         found: Target | None = self.known
         return found
+
+    def beside(self, relations: Collection[str]) -> KnownDatabaseWrite:
+        """The options of a run that writes some tables, whose rows nobody can ask for before they are there."""
+        constraints = tuple(each for each in self.known.constraints if each.other not in relations)
+        return replace(self, known=replace(self.known, constraints=constraints))
 
 
 FORMAT = Format(

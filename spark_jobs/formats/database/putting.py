@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_jobs.formats import format
 from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.accepting import Target, TargetColumn
+from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
 from spark_jobs.formats.database.options import KnownDatabaseWrite
 from spark_jobs.formats.database.postgres import told
 from spark_jobs.formats.database.tables import quoted
@@ -47,6 +47,8 @@ _SETTINGS = (
 LOCK_S = 60
 #: The state of a statement that has waited for a lock in vain.
 _LOCKED = "55P03"
+#: The state of a statement that would put a value there twice.
+_TWICE = "23505"
 _RELATION = """
 SELECT c.oid::int8, c.oid::regclass::text, quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relkind::text,
     n.nspname::text, has_table_privilege(c.oid, 'INSERT'), has_table_privilege(c.oid, 'UPDATE'),
@@ -62,11 +64,26 @@ SELECT a.attname::text, t.typname::text, format_type(a.atttypid, a.atttypmod),
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _UNIQUE = """
-SELECT array_to_json(array_agg(a.attname::text))::text FROM pg_index i
+SELECT array_to_json(array_agg(a.attname::text))::text, i.indexrelid::regclass::text, i.indimmediate FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
-WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid AND i.indimmediate
+WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid
     AND i.indpred IS NULL AND i.indexprs IS NULL
-GROUP BY i.indexrelid"""
+GROUP BY i.indexrelid, i.indimmediate ORDER BY 2"""
+_KINDS = {"c": "check", "f": "foreign key"}
+#: Constraints that a record alone, or rows that are there, decide. Whoever may not read a table asks it nothing.
+_CONSTRAINTS = """
+SELECT c.contype::text, c.conname::text, coalesce(f.oid::regclass::text, ''),
+    coalesce((SELECT json_agg(a.attname::text ORDER BY k.place)
+        FROM unnest(c.conkey) WITH ORDINALITY AS k(number, place)
+        JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.number), '[]')::text,
+    coalesce((SELECT json_agg(a.attname::text ORDER BY k.place)
+        FROM unnest(c.confkey) WITH ORDINALITY AS k(number, place)
+        JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.number), '[]')::text,
+    coalesce(pg_get_expr(c.conbin, c.conrelid), '')
+FROM pg_constraint c LEFT JOIN pg_class f ON f.oid = c.confrelid
+WHERE c.conrelid = $1::oid AND (c.contype = 'c'
+    OR (c.contype = 'f' AND c.confrelid <> c.conrelid AND has_table_privilege(c.confrelid, 'SELECT')))
+ORDER BY c.contype, c.conname"""
 _STAGED = """
 SELECT n.nspname::text, c.relname::text, obj_description(c.oid, 'pg_class'), pg_get_userbyid(c.relowner) = current_user
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -95,16 +112,26 @@ def opened(connection: Connection, name: str = "") -> Iterator[Any]:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
+    with waiting(connection), told(connection, name):
+        found = importlib.import_module("adbc_driver_postgresql.dbapi").connect(connection.uri)
+        try:
+            for setting in _SETTINGS:
+                run(found, setting.format(lock=LOCK_S))
+            yield found
+            found.commit()
+        finally:
+            found.close()
+
+
+@contextmanager
+def waiting(connection: Connection) -> Iterator[None]:
+    """Within, a lock that another session holds for too long is told as such.
+
+    Raises:
+        FormatError: it does (E911).
+    """
     try:
-        with told(connection, name):
-            found = importlib.import_module("adbc_driver_postgresql.dbapi").connect(connection.uri)
-            try:
-                for setting in _SETTINGS:
-                    run(found, setting.format(lock=LOCK_S))
-                yield found
-                found.commit()
-            finally:
-                found.close()
+        yield
     except FormatError as problem:
         if _LOCKED not in problem.message:
             raise
@@ -194,12 +221,17 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
             )
         run(found, _FULL_NAMES)
         columns = tuple(_column(*each) for each in run(found, _COLUMNS, oid))
-        if options.key:
-            unique = [frozenset(json.loads(text)) for (text,) in run(found, _UNIQUE, oid)]
-            if frozenset(options.key) not in unique:
-                listed = "; ".join(", ".join(sorted(each)) for each in unique) or "none"
-                raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
-        known_target = Target(name, relation, schema, columns, options.key)
+        indexes = [(tuple(json.loads(text)), index, is_now) for text, index, is_now in run(found, _UNIQUE, oid)]
+        unique = [frozenset(names) for names, _, is_now in indexes if is_now]
+        if options.key and frozenset(options.key) not in unique:
+            listed = "; ".join(", ".join(sorted(each)) for each in unique) or "none"
+            raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
+        constraints = [Constraint("unique", index, names) for names, index, _ in indexes] if rights[-1] else []
+        constraints += [
+            Constraint(_KINDS[kind], index, tuple(json.loads(own)), other, tuple(json.loads(others)), text)
+            for kind, index, other, own, others, text in run(found, _CONSTRAINTS, oid)
+        ]
+        known_target = Target(name, relation, schema, columns, options.key, tuple(constraints), connection)
     return KnownDatabaseWrite(**vars(options), known=known_target)
 
 
@@ -213,9 +245,10 @@ def _refuse_without_rights(options: DatabaseWrite, name: str, has: dict[str, boo
 def _column(
     name: str, kind: str, type: str, needs_value: bool, has_default: bool, is_written: bool, modifier: int
 ) -> TargetColumn:
-    length = modifier - 4 if kind in ("varchar", "bpchar") and modifier >= 4 else None
+    one = kind.removeprefix("_")  # lengths and digits of arrays are those of their elements
+    length = modifier - 4 if one in ("varchar", "bpchar") and modifier >= 4 else None
     precision = scale = None
-    if kind == "numeric" and modifier >= 4:
+    if one == "numeric" and modifier >= 4:
         precision, scale = ((modifier - 4) >> 16) & 0xFFFF, ((modifier - 4) & 0x7FF ^ 1024) - 1024
     return TargetColumn(name, kind, type, needs_value, has_default, is_written, length, precision, scale)
 
@@ -321,9 +354,28 @@ def publish(found: Any, staging: Staging) -> None:
             staging.target,
             FAILED,
         )
-    for text in statements(staging):
-        run(found, text)
+    with _about(staging):
+        for text in statements(staging):
+            run(found, text)
     drop(found, staging)
+
+
+@contextmanager
+def _about(staging: Staging) -> Iterator[None]:
+    """Within, what the driver says names the table, and how a record could get as far as this."""
+    import adbc_driver_manager
+
+    try:
+        yield
+    except adbc_driver_manager.Error as problem:
+        hint = ""
+        if (problem.sqlstate or "") == _TWICE:
+            hint = (
+                "; no row had this value when the records were looked at: either two records have it (keep one of them "
+                "with `distinct`, or use `mode: upsert`), or another session has put it there since (run again)"
+            )
+        text = f"table {staging.target}: {problem}{hint}"
+        raise type(problem)(text, status_code=problem.status_code, sqlstate=problem.sqlstate) from None
 
 
 def statements(staging: Staging) -> list[str]:

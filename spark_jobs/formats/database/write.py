@@ -1,8 +1,9 @@
 """Records on their way to a table: batches of Arrow, without the records that the table surely refuses.
 
 What the table says of its columns is known before a record is read: lengths, ranges, forms of texts, whether there must
-be a value. A record that does not fit is a dead letter in its task. What only the table's rows can tell, such as a
-value that must be there once, is found when the rows are put into it.
+be a value. What the database alone knows the task asks it: whether it reads a text of an unusual form, and whether the
+rows of tables let a record in (`asking.py`). A record that does not fit is a dead letter. What several records of a run
+do to one another, or another session meanwhile, is found when the rows are put into the table.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.formats import format
 from spark_jobs.formats.database import accepting
+from spark_jobs.formats.database.asking import Asking
+from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.typed.write import TypedWriter
 
 if TYPE_CHECKING:
@@ -41,6 +44,25 @@ _NUMBER = re.compile(
 )
 #: What no text of the database has.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
+#: The forms of texts that are values of a type for sure. The database is asked about all others.
+_DATE = (
+    r"[0-9]{3}[1-9]-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+)
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_MOMENT = rf"{_DATE}(?:[ T]{_TIME}(?:Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?)?"
+_FLOAT = r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9])?"
+_PLAIN = {
+    "bool": r"(?i:t|true|f|false|y|yes|n|no|on|off|1|0)",
+    "date": _DATE,
+    "time": _TIME,
+    "timestamp": _MOMENT,
+    "timestamptz": _MOMENT,
+    "float4": _FLOAT,
+    "float8": _FLOAT,
+}
+#: The types whose texts are looked at here, to the last case.
+_SURE = frozenset(["text", "varchar", "bpchar", "bytea", "int2", "int4", "int8", "numeric", "json", "jsonb", "uuid"])
 _INTS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 
 
@@ -52,6 +74,7 @@ class DatabaseWriter(TypedWriter):
     def __init__(self, schema: Schema, options: DatabaseWrite) -> None:
         super().__init__(schema, options)
         self._targets: dict[str, TargetColumn] = {}
+        self._asking: Asking | None = None
         if options.target is not None:
             problems = accepting.problems(options.target, self._schema)
             if problems:
@@ -60,6 +83,9 @@ class DatabaseWriter(TypedWriter):
                 column.name: replace(column, needs_value=column.needs_value or column.name in options.key)
                 for column in options.target.columns
             }
+            if options.target.place is not None:
+                is_replaced = options.mode is WriteMode.REPLACE
+                self._asking = Asking(options.target.place, options.target, options.key, replaces=is_replaced)
 
     @property
     def schema(self) -> pa.Schema:
@@ -70,11 +96,50 @@ class DatabaseWriter(TypedWriter):
         raise AssertionError("rows go into a table")
 
     def _refused(self, found: pa.RecordBatch) -> Iterator[RowFailure]:
+        bad = set[int]()
         for name, array in zip(found.schema.names, found.columns, strict=True):
             if name in self._targets:
-                for row, detail in _refused(self._targets[name], array):
-                    text = f"column '{name}' of table {self._options.table}: {detail}"
-                    yield RowFailure(row, Failure(text, value=array[row].as_py(), field=name))
+                column = self._targets[name]
+                for row, detail in (*_refused(column, array), *self._misread(column, array)):
+                    bad.add(row)
+                    yield self._failure(row, detail, found, (name,))
+        if self._asking is None or not self._asking.has_constraints(found.schema):
+            return
+        good = pa.array([row for row in range(found.num_rows) if row not in bad], pa.int64())
+        for at, detail, names in self._asking.rows(found.take(good) if bad else found):
+            yield self._failure(good[at].as_py(), detail, found, names)
+
+    def _failure(self, row: int, detail: str, found: pa.RecordBatch, names: tuple[str, ...]) -> RowFailure:
+        shown = f"column '{names[0]}'" if len(names) == 1 else f"columns {', '.join(names)}"
+        told = [found.column(name)[row].as_py() for name in names if name in found.schema.names]
+        value = told[0] if len(told) == 1 else ", ".join(map(str, told))
+        field = names[0] if names else None
+        return RowFailure(row, Failure(f"{shown} of table {self._options.table}: {detail}", value=value, field=field))
+
+    def _misread(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
+        """The rows whose text the database does not read, by its own word where the form does not tell."""
+        if self._asking is None:
+            return
+        if pa.types.is_list(array.type):
+            whose = pc.list_parent_indices(array).to_pylist()
+            for at, detail in self._misread(_of_elements(column), pc.list_flatten(array)):
+                yield whose[at], detail
+        elif pa.types.is_string(array.type) and column.kind not in _SURE:
+            sure = pc.match_substring(array, "\0")
+            if pattern := _PLAIN.get(column.kind):
+                sure = pc.or_(sure, pc.match_substring_regex(array, f"^(?:{pattern})$"))
+            unsure = pc.indices_nonzero(pc.invert(pc.fill_null(sure, True)))
+            if len(unsure):
+                refused = self._asking.texts(column.type, pc.unique(array.take(unsure)))
+                for row in unsure.to_pylist() if refused else ():
+                    if why := refused.get(array[row].as_py()):
+                        yield row, why
+
+
+def _of_elements(column: TargetColumn) -> TargetColumn:
+    """What an array takes as its elements."""
+    kind, type = column.kind.removeprefix("_"), column.type.removesuffix("[]")
+    return replace(column, kind=kind, type=type, needs_value=False)
 
 
 def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
@@ -85,7 +150,9 @@ def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]
     if pa.types.is_string(array.type):
         yield from _texts_refused(column, cast("pa.StringArray", array))
     elif pa.types.is_list(array.type):
-        yield from _lists_refused(array)
+        whose = pc.list_parent_indices(array).to_pylist()
+        for at, detail in _refused(_of_elements(column), pc.list_flatten(array)):
+            yield whose[at], detail
     elif column.kind in _INTS and column.kind != "int8":
         most = _INTS[column.kind]
         yield from _told(array, pc.or_(pc.less(array, -most), pc.greater_equal(array, most)), column.kind)
@@ -101,13 +168,6 @@ def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]
 def _told(array: pa.Array, outside: pa.BooleanArray, kind: str) -> Iterator[tuple[int, str]]:
     for row in pc.indices_nonzero(pc.fill_null(outside, False)).to_pylist():
         yield row, f"{array[row].as_py()} is beyond {kind}"
-
-
-def _lists_refused(array: pa.Array) -> Iterator[tuple[int, str]]:
-    if pa.types.is_string(array.type.value_type):
-        for row, texts in enumerate(array.to_pylist()):
-            if any("\0" in text for text in texts or () if text is not None):
-                yield row, "a text cannot have the character U+0000"
 
 
 def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tuple[int, str]]:

@@ -272,26 +272,138 @@ def test_undeclared_columns_need_a_column_too(warehouse: Warehouse, postgres: Da
     assert postgres.run("SELECT id, x FROM t") == [(1, 2)]
 
 
-def test_what_only_the_rows_tell_ends_the_run_with_the_words_of_the_database(
+def test_keys_that_are_there_are_dead_letters(warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run(
+        "CREATE TABLE t (id int UNIQUE, k char(3), l numeric(6,1), v text, UNIQUE (k, l));\n"
+        "INSERT INTO t VALUES (2, 'a', 1.5, 'old')"
+    )
+    rows = [{"id": 1}, {"id": 2}, {"id": 3, "k": "a ", "l": 1.5}, {"id": 4, "k": "a"}, {"id": 5, "k": "b", "l": 1.5}]
+    warehouse.write(rows, "id: int, k: string, l: float", code=2, files=FILES)
+    assert postgres.run("SELECT id FROM t ORDER BY id") == [(1,), (2,), (4,), (5,)]
+    first, second = warehouse.letters
+    assert "column 'id' of table t: the table has a row with this value already (unique 'public.t_id_key')" in first
+    assert "columns k, l of table t: the table has a row with this value already" in second
+    assert ",2," in first
+    warehouse.write([{"id": 9, "k": "b", "l": 1.5}, {"id": 5, "k": "b", "l": 1.5}], "id: int, k: string, l: float",
+                    code=2, options="mode: upsert, key: id")  # fmt: skip
+    assert postgres.run("SELECT id FROM t ORDER BY id") == [(1,), (2,), (4,), (5,)]
+    assert len(warehouse.letters) == 1
+    warehouse.write([{"id": 2, "k": "a", "l": 1.5}], "id: int, k: string, l: float", options="mode: replace")
+    assert postgres.run("SELECT id FROM t") == [(2,)]
+
+
+def test_records_that_rows_of_other_tables_and_checks_refuse_are_dead_letters(
     warehouse: Warehouse, postgres: Database
 ) -> None:
-    postgres.run("CREATE TABLE t (id int UNIQUE);\nINSERT INTO t VALUES (2)")
-    warehouse.write([{"id": 1}, {"id": 2}], "id: int", code=4, files=FILES)
+    postgres.run(
+        "CREATE TABLE p (id int, x text, PRIMARY KEY (id, x));\nINSERT INTO p VALUES (1, 'a');\n"
+        "CREATE TABLE t (id int CHECK (10 / id > 1), p int, x text, d date, CHECK (x <> 'b' OR d > '2024-01-01'), "
+        "mother int, UNIQUE (id), FOREIGN KEY (mother) REFERENCES t (id), FOREIGN KEY (p, x) REFERENCES p (id, x))"
+    )
+    rows = [
+        {"id": 1, "p": 1, "x": "a"}, {"id": 2, "p": 1}, {"id": 3, "p": 2, "x": "a"}, {"id": 10}, {"id": 0},
+        {"id": 4, "x": "b", "d": "2023-01-01"}, {"id": 5, "x": "b", "d": "Jan 3 2024"}, {"id": 3, "mother": 1},
+    ]  # fmt: skip
+    warehouse.write(rows, "id: int, p: int, x: string, d: string, mother: int", code=2)
+    assert postgres.run("SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,), (5,)]
+    said = [
+        "table public.p has no row with this value (foreign key 't_p_x_fkey')", "check 't_id_check' does not hold",
+        "the database says: division by zero", "check 't_check' does not hold",
+    ]  # fmt: skip
+    assert len(warehouse.letters) == len(said)
+    for text, letter in zip(said, warehouse.letters, strict=True):
+        assert text in letter
+
+
+def test_rows_of_one_run_refer_to_one_another(warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run(
+        "CREATE TABLE p (id int PRIMARY KEY);\nCREATE TABLE t (id int REFERENCES p DEFERRABLE INITIALLY DEFERRED)"
+    )
+    other = "\n  - type: output\n    name: p\n    input: rows\n    config: { type: database, options: "
+    files = other + "{ connection: warehouse, table: p, mode: insert } }\n"
+    warehouse.write([{"id": 1}], "id: int", files=files)
+    assert postgres.run("SELECT id FROM t") == [(1,)]
+
+
+def test_two_records_with_one_key_end_the_run_with_the_words_of_the_database(
+    warehouse: Warehouse, postgres: Database
+) -> None:
+    postgres.run("CREATE TABLE t (id int UNIQUE)")
+    warehouse.write([{"id": 1}, {"id": 2}, {"id": 2}], "id: int", code=4, files=FILES)
     assert warehouse.error.code == "E911"
-    assert "duplicate key value violates unique constraint" in warehouse.error.message
-    assert "Key (id)=(2) already exists" in warehouse.error.message
-    assert postgres.run("SELECT id FROM t") == [(2,)]
+    for text in (
+        "table public.t: ", "duplicate key value violates unique constraint",
+        "Key (id)=(2) already exists", "either two records have it",
+    ):  # fmt: skip
+        assert text in warehouse.error.message
+    assert postgres.run("SELECT id FROM t") == []
     assert not (warehouse.folder / "out/rows.csv").exists()
     assert warehouse.staged == []
 
 
+def test_elements_of_arrays_are_looked_at(postgres: Database) -> None:
+    from spark_jobs.cxl import types
+    from spark_jobs.cxl.schema import Column, Schema
+    from spark_jobs.formats.database import write
+
+    postgres.run("CREATE TABLE t (i int2[], n numeric(3,1)[], s varchar(2)[], d date[])")
+    known = putting.look(connections.Connection("warehouse", postgres.uri), DatabaseWrite("warehouse", "t"))
+    kinds = {"i": types.INT, "n": types.FLOAT, "s": types.STRING, "d": types.STRING}
+    schema = Schema(tuple(Column(name, types.array_of(kind)) for name, kind in kinds.items()))
+    writer = write.DatabaseWriter(schema, known)
+    rows = [
+        {"i": [1, None], "n": [99.94], "s": ["ab"], "d": ["2024-01-01", "1 May 2024"]}, {"i": [1, 32768]},
+        {"n": [1.0, 99.95]}, {"s": ["a", "abc"]}, {"d": ["2024-01-01", "2023-02-29"]}, {"i": []}, {"s": ["\0"]},
+    ]  # fmt: skip
+    batch = pa.RecordBatch.from_pylist(rows, writer.schema)
+    assert [failure.row for failure in writer.encode(batch).failures] == [1, 2, 3, 4, 6]
+
+
+#: Texts of types whose forms are many: what the database reads as a value becomes one, and nothing else does.
+UNUSUAL = [
+    ("date", "2024-02-29"), ("date", "2023-02-29"), ("date", "Jan 5 2024"), ("date", "0000-01-01"),
+    ("date", "infinity"), ("date", "31.12."), ("timestamp", "2024-02-29T12:30:00.1234567"),
+    ("timestamp", "2024-02-29 24:00"),
+    ("timestamp", "2024-02-30 12:00"), ("timestamptz", "2024-01-01 12:00 Europe/Berlin"), ("timestamptz", "x"),
+    ("timestamptz", "2024-01-01T12:00:00+15:60"), ("bool", "tRu"), ("bool", "On"), ("bool", "2"), ("bool", " yes "),
+    ("float8", "1e308"), ("float8", "1e309"), ("float8", "1e-400"), ("float8", "NaN"), ("float8", "0x10"),
+    ("float4", "1e39"), ("float4", "-1.5e3"), ("mood", "glad"), ("mood", "Glad"), ("interval", "1 day -2:00"),
+    ("interval", "soon"), ("inet", "10.0.0.1/8"), ("inet", "10.0.0.256"), ("even", "4"), ("even", "5"), ("even", "x"),
+    ("int4range", "[1,3)"), ("int4range", "[3,1)"), ("int2[]", "{1,2}"), ("int2[]", "{1,40000}"), ("time", "25:00"),
+    ("time", "23:59:60"), ("macaddr", "x"), ("point", "(1,2)"),
+]  # fmt: skip
+
+
+def test_texts_are_what_the_database_reads(warehouse: Warehouse, postgres: Database) -> None:
+    import adbc_driver_manager
+
+    postgres.run("CREATE TYPE mood AS ENUM ('glad');\nCREATE DOMAIN even AS int CHECK (VALUE % 2 = 0)")
+    names = [f"c{number}" for number in range(len(UNUSUAL))]
+    postgres.run(f"CREATE TABLE t ({', '.join(f'{n} {kind}' for n, (kind, _) in zip(names, UNUSUAL, strict=True))})")
+    good = set()
+    for name, (kind, text) in zip(names, UNUSUAL, strict=True):
+        with contextlib.suppress(adbc_driver_manager.Error):
+            postgres.run(f"SELECT {putting.literal(text)}::{kind}::text")
+            good.add(name)
+    assert 0 < len(good) < len(names)
+    rows = [{name: text} for name, (_, text) in zip(names, UNUSUAL, strict=True)]
+    warehouse.write(rows, ", ".join(f"{name}: string" for name in names), code=2)
+    there = postgres.run(f"SELECT {', '.join(f'{name} IS NOT NULL' for name in names)} FROM t")
+    assert {name for row in there for name, is_there in zip(names, row, strict=True) if is_there} == good
+    assert len(warehouse.letters) == len(names) - len(good)
+    letter = next(each for each in warehouse.letters if "2023-02-29" in each)
+    assert "column 'c1' of table t: the database says: " in letter
+    assert "out of range" in letter
+
+
+@pytest.mark.parametrize("column", ["id int", "id int UNIQUE"])
 def test_a_lock_of_another_session_is_not_waited_for_forever(
-    warehouse: Warehouse, postgres: Database, monkeypatch: pytest.MonkeyPatch
+    column: str, warehouse: Warehouse, postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from adbc_driver_postgresql import dbapi
 
     monkeypatch.setattr(putting, "LOCK_S", 1)
-    postgres.run("CREATE TABLE t (id int)")
+    postgres.run(f"CREATE TABLE t ({column})")
     with dbapi.connect(postgres.uri) as other, other.cursor() as cursor:
         cursor.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
         warehouse.write([{"id": 1}], "id: int", code=4)

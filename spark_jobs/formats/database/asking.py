@@ -1,0 +1,171 @@
+"""What PostgreSQL says of records before they are sent: whether it reads a text, and whether its rows let a record in.
+
+A task asks for many records in one statement. What the database refuses is looked for by halves, so that each refusal
+belongs to one record. The answers hold for the moment of asking: another session may add a row, or remove one, until
+the run publishes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.formats.database import accepting
+from spark_jobs.formats.database.postgres import told
+from spark_jobs.formats.database.putting import waiting
+from spark_jobs.formats.database.tables import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.scan.connections import Connection
+
+#: The settings that staged texts are read with when they are published.
+_SETTINGS = (
+    "SET default_transaction_read_only = on",
+    "SET TimeZone = 'UTC'",
+    "SET DateStyle = 'ISO, YMD'",
+    "SET lock_timeout = '{lock}s'",
+)
+#: The classes of states that are about values: a value that is no value of its type, and one that a constraint refuses.
+_ABOUT_VALUES = ("22", "23")
+#: So many texts of a column are remembered.
+_MOST_KNOWN = 10_000
+
+
+class Asking:
+    """A session in which a task asks.
+
+    Args:
+        connection: where.
+        target: the table that gets the records.
+        key: what upserts go by; empty otherwise.
+        replaces: whether the table's rows go.
+    """
+
+    def __init__(self, connection: Connection, target: Target, key: tuple[str, ...], *, replaces: bool) -> None:
+        self._connection, self._target, self._key, self._replaces = connection, target, key, replaces
+        self._opened: Any = None
+        self._known: dict[tuple[str, str], str | None] = {}
+        self._columns = {column.name: column for column in target.columns}
+
+    def texts(self, type: str, texts: pa.Array) -> dict[str, str]:
+        """The texts that are no values of a type, each with what the database says of it.
+
+        Args:
+            type: the type as statements have it.
+            texts: texts without nulls, each once.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        new = pa.array([text for text in texts.to_pylist() if (type, text) not in self._known], pa.string())
+        statement = f"SELECT 0::int8 WHERE 0 > (SELECT count(x::{type}) FROM unnest($1::text[]) x)"
+        refused = dict(self._refused(statement, [new]))
+        for number, text in enumerate(new.to_pylist()):
+            self._known[type, text] = refused.get(number)
+        return {text: why for text in texts.to_pylist() if (why := self._known[type, text]) is not None}
+
+    def has_constraints(self, written: pa.Schema) -> bool:
+        """Whether there is something to ask about records with some columns."""
+        return bool(self._constraints(written))
+
+    def _constraints(self, written: pa.Schema) -> list[Constraint]:
+        # Arrays among many values cannot be told apart.
+        names = [field.name for field in written if not pa.types.is_list(field.type)]
+        known = self._target.constraints
+        return [each for each in known if each.is_decided_by(names, self._key, replaces=self._replaces)]
+
+    def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """The records that the table's constraints refuse: the row, why, and the columns that tell.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        for constraint in self._constraints(found.schema):
+            yield from self._against(constraint, found)
+
+    def _against(self, constraint: Constraint, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        names = constraint.asked_for(self._key)
+        arrays = [found.column(name) for name in names]
+        values = [
+            f"{accepting.converted(quoted(name), self._columns[name], array.type)} AS {quoted(name)}"
+            for name, array in zip(names, arrays, strict=True)
+        ]
+        lists = [f"${at}::{accepting.staged(array.type)}[]" for at, array in enumerate(arrays, 1)]
+        given = ", ".join([*map(quoted, names), '"$n"'])
+        statement = (
+            f'SELECT "$n"::int8 - 1 FROM (SELECT "$n", {", ".join(values)} FROM unnest({", ".join(lists)}) '
+            f"WITH ORDINALITY AS g({given})) r WHERE {constraint.refusing(self._target.relation, self._key)}"
+        )
+        for row, why in self._refused(statement, arrays, unless="42"):
+            yield row, why or constraint.why, constraint.columns
+
+    def _refused(self, statement: str, arrays: list[pa.Array], *, unless: str = "") -> list[tuple[int, str]]:
+        """The rows that a statement gives, with an empty text, and those that it fails at, with the database's words.
+
+        Args:
+            statement: what gives the numbers of rows.
+            arrays: what it is given.
+            unless: the class of states that says that nobody can tell: then there are none.
+        """
+        import adbc_driver_manager
+
+        waiting_for = [(0, len(arrays[0]))] if len(arrays[0]) else []
+        found: list[tuple[int, str]] = []
+        while waiting_for:
+            first, count = waiting_for.pop()
+            with waiting(self._connection), told(self._connection, self._target.name):
+                try:
+                    given = [array.slice(first, count) for array in arrays]
+                    found += [(first + row, "") for row in self._asked(statement, given)]
+                    continue
+                except adbc_driver_manager.Error as problem:
+                    if unless and (problem.sqlstate or "").startswith(unless):
+                        return []
+                    if (problem.sqlstate or "")[:2] not in _ABOUT_VALUES:
+                        raise
+                    said = _said(problem)
+            if count == 1:
+                found.append((first, f"the database says: {said}"))
+            else:
+                half = count // 2
+                waiting_for += [(first, half), (first + half, count - half)]
+        return found
+
+    def _asked(self, statement: str, arrays: list[pa.Array]) -> list[int]:
+        lists = [pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), _whole(array)) for array in arrays]
+        batch = pa.RecordBatch.from_arrays(lists, names=[str(at) for at in range(len(lists))])
+        with self._session().cursor() as cursor:
+            cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
+            cursor.execute(statement, batch)
+            return [row for (row,) in cursor.fetchall()]
+
+    def _session(self) -> Any:
+        if self._opened is None:
+            from spark_jobs.formats.database import putting
+
+            driver = importlib.import_module("adbc_driver_postgresql.dbapi")
+            self._opened = driver.connect(self._connection.uri, autocommit=True)
+            weakref.finalize(self, self._opened.close)
+            for setting in _SETTINGS:
+                putting.run(self._opened, setting.format(lock=putting.LOCK_S))
+        return self._opened
+
+
+def _whole(array: pa.Array) -> pa.Array:
+    """An array that starts where its buffers start, as the driver reads it."""
+    return pc.take(array, pa.array(range(len(array)), pa.int64())) if array.offset else array
+
+
+def _said(problem: Exception) -> str:
+    """The words of the database about one value."""
+    text = " ".join(str(problem).split())
+    return text.rpartition("ERROR: ")[2].partition(" SQLSTATE")[0].strip()

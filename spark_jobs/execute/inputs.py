@@ -325,9 +325,9 @@ def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_ask
     return replace(found, warnings=(*matched.warnings, *found.warnings))
 
 
-def widened_type(found: Inputs) -> types.Type:
+def undeclared_type(found: Inputs) -> types.Type:
     """What undeclared columns hold: texts where all sources have such and no program reads any, else any values."""
-    are_texts = all(step.widens_by_texts for step in found.steps.values())
+    are_texts = all(step.undeclared_are_texts for step in found.steps.values())
     return types.STRING.or_null() if are_texts else types.ANY
 
 
@@ -344,12 +344,12 @@ def asked_for(plan: plans.Plan) -> frozenset[str]:
     return frozenset(asked)
 
 
-def widened(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
+def undeclared(plan: plans.Plan, inputs: Inputs) -> dict[str, tuple[str, ...]]:
     """The undeclared columns that records carry at each node, in first-seen order."""
     found: dict[str, tuple[str, ...]] = {}
     for planned in plan.nodes:
         if not planned.inputs:
-            found[planned.name] = inputs.scans[planned.name].widened
+            found[planned.name] = inputs.scans[planned.name].undeclared
         elif not upstream.step(planned).record_properties.preserves_records:
             found[planned.name] = ()
         else:

@@ -46,8 +46,8 @@ def batch(
         if array is not None and reading.carries(column.name):
             names.append(column.name)
             arrays.append(array)
-    for name, array in zip(reading.widened, undeclared, strict=True):
-        names.append(format.WIDENED + name)
+    for name, array in zip(reading.undeclared, undeclared, strict=True):
+        names.append(format.UNDECLARED_PREFIX + name)
         arrays.append(array)
     return _of_arrays(arrays, names, count)
 
@@ -169,7 +169,7 @@ class Shape(ABC, Generic[Field]):
     def __init__(self, reading: Reading, columns: FileColumns) -> None:
         self._reading = reading
         self._declared = columns.declared
-        self._widened = columns.widened if reading.widened else ()
+        self._undeclared = columns.undeclared if reading.undeclared else ()
 
     @abstractmethod
     def convert(self, column: SourceColumn, number: int, found: Field, problems: Problems) -> pa.Array:
@@ -206,7 +206,7 @@ class Shape(ABC, Generic[Field]):
         ]
         undeclared = [
             pa.nulls(size, pa.string()) if number is None else self.undeclared(number, found[number])
-            for number in self._widened
+            for number in self._undeclared
         ]
         if not problems.reasons and not malformed:
             return block(self._reading, first, count, declared, undeclared, None, Bad())

@@ -80,22 +80,22 @@ class ScanPlan:
 
     Args:
         files: the files that have something to read, in their order.
-        widened: the undeclared columns that records carry, in first-seen order over the files.
+        undeclared: the undeclared columns that records carry, in first-seen order over the files.
         dropped: the undeclared columns that are left out, in first-seen order.
         missing: for each declared column that some files lack, in how many.
         skipped: the names of the files of zero bytes.
         warnings: what a user should know: header names that match in another letter case, declared ones in no file.
-        widened_type: the type of the undeclared columns: texts, or values of any kind.
+        undeclared_type: the type of the undeclared columns: texts, or values of any kind.
         origins: for each undeclared column, carried or left out, the first file that has it.
     """
 
     files: tuple[FilePlan, ...]
-    widened: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     missing: tuple[tuple[str, int], ...] = ()
     skipped: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    widened_type: types.Type = _TEXT
+    undeclared_type: types.Type = _TEXT
     origins: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -122,7 +122,7 @@ def refuse_taken(scan: ScanPlan, renamed: Collection[str]) -> None:
         FormatError: one is, and would be carried beside it (E217).
     """
     for name, file in scan.origins:
-        if name in renamed and name in scan.widened:
+        if name in renamed and name in scan.undeclared:
             message = (
                 f"the file has an undeclared column '{name}', and the source gives that name to another one "
                 "(`alias`); rename it, or let `on_unmapped: drop` leave it out"
@@ -221,7 +221,7 @@ class ColumnTracker:
         return [exact[column] if column in exact else folded.pop(column.casefold(), None) for column in self._declared]
 
     @property
-    def widened(self) -> tuple[str, ...]:
+    def undeclared(self) -> tuple[str, ...]:
         """The undeclared columns that records carry, as far as seen."""
         return tuple(self._extras) if self._on_unmapped is OnUnmapped.AUTO_WIDEN else ()
 
@@ -230,17 +230,17 @@ class ColumnTracker:
         matched = self._match(names)
         declared = set(matched)
         extras = {name: field for field, name in enumerate(names) if field not in declared}
-        return FileColumns(len(names), tuple(matched), tuple(extras.get(name) for name in self.widened))
+        return FileColumns(len(names), tuple(matched), tuple(extras.get(name) for name in self.undeclared))
 
     def plan(
-        self, plans: tuple[FilePlan, ...], skipped: Sequence[str] = (), widened_type: types.Type = _TEXT
+        self, plans: tuple[FilePlan, ...], skipped: Sequence[str] = (), undeclared_type: types.Type = _TEXT
     ) -> ScanPlan:
         """The plan of the source, with what there is to say about its files."""
         dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
         missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
         warnings = (*self._warnings, *self._unknown())
         origins = tuple(self._extras.items())
-        return ScanPlan(plans, self.widened, dropped, missing, tuple(skipped), warnings, widened_type, origins)
+        return ScanPlan(plans, self.undeclared, dropped, missing, tuple(skipped), warnings, undeclared_type, origins)
 
     def _unknown(self) -> list[str]:
         """What to say of declared columns that no file has."""

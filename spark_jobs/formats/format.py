@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.typed.pruning import Test
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
-WIDENED = "$widened."
+UNDECLARED_PREFIX = "$widened."
 
 #: How much input makes a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
@@ -127,7 +127,7 @@ class Reading:
     Args:
         columns: the declared columns, in order. All of them are checked in every record: what is carried does not
             change results.
-        widened: undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan, or none.
+        undeclared: undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan, or none.
         live: the declared columns that batches carry; None carries all.
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
         date_formats: further formats for dates and date-times, tried in order after ISO and before the other built-in
@@ -141,7 +141,7 @@ class Reading:
     """
 
     columns: tuple[SourceColumn, ...]
-    widened: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
     live: frozenset[str] | None = None
     failure_texts: bool = False
     date_formats: tuple[str, ...] = ()
@@ -168,12 +168,12 @@ class FileColumns:
     Args:
         width: the number of fields that every record of the file must have.
         declared: for each declared column its field, or None where the file lacks it (null in every record).
-        widened: for each widened column of the source its field, or None where the file lacks it.
+        undeclared: for each widened column of the source its field, or None where the file lacks it.
     """
 
     width: int
     declared: tuple[int | None, ...]
-    widened: tuple[int | None, ...] = ()
+    undeclared: tuple[int | None, ...] = ()
 
 
 def _no_failures() -> Failures:

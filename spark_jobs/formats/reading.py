@@ -101,7 +101,7 @@ def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:
 
 def most_rows(wanted: Reading) -> int:
     """How many records make a block, however short they are: columns have places for what records do not have."""
-    carried = len(wanted.columns if wanted.live is None else wanted.live) + len(wanted.widened)
+    carried = len(wanted.columns if wanted.live is None else wanted.live) + len(wanted.undeclared)
     return max(wanted.block_bytes // (2 * max(carried, 1)), 1)
 
 

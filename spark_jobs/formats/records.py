@@ -42,7 +42,7 @@ class RecordShape(blocks.Shape["pa.StringArray"]):
     def _fields_needed(self) -> list[int]:
         """The fields that must be read: carried ones, those that can fail, and all when failures are shown."""
         reading = self._reading
-        fields = {field for field in self._widened if field is not None}
+        fields = {field for field in self._undeclared if field is not None}
         for column, field in zip(reading.columns, self._declared, strict=True):
             if field is not None and (reading.failure_texts or reading.carries(column.name) or self._can_fail(column)):
                 fields.add(field)

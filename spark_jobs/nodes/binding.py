@@ -52,7 +52,8 @@ class Flow:
         documents: envelope sections: section to field to type.
         joined: the nearest merge or combine above, after which bare `$source` variables are ambiguous (E172).
         ordered_by: the declared order of the records, as far as it holds here.
-        lifts: whether combines and `group_by` may name undeclared columns: all sources upstream say that they widen.
+        can_name_undeclared: whether combines and `group_by` may name undeclared columns: all sources upstream say
+            `on_unmapped: auto_widen`.
         files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
         grouped_by: the aggregate whose rows these are, or some of them: rows are of no document.
         on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.
@@ -68,7 +69,7 @@ class Flow:
     joined: str | None = None
     ordered_by: tuple[str, ...] = ()
     files_of: str | None = None
-    lifts: bool = False
+    can_name_undeclared: bool = False
     on_unmapped: OnUnmapped = OnUnmapped.AUTO_WIDEN
     grouped_by: str | None = None
 
@@ -85,7 +86,7 @@ class Flow:
             documents={},
             ordered_by=ordered_by,
             files_of=None,
-            lifts=False,
+            can_name_undeclared=False,
             grouped_by=aggregate,
         )
 
@@ -108,7 +109,7 @@ class Flow:
             joined=merge,
             ordered_by=self.ordered_by if is_one_order else (),
             files_of=None,
-            lifts=all(flow.lifts for flow in flows),
+            can_name_undeclared=all(flow.can_name_undeclared for flow in flows),
             grouped_by=next((flow.grouped_by for flow in flows if flow.grouped_by), None),
         )
 
@@ -117,9 +118,9 @@ class Flow:
         return replace(self, schema=row, emitted=None, sources=_sources(flows), joined=combine, ordered_by=())
 
     @property
-    def widens(self) -> bool:
+    def has_undeclared(self) -> bool:
         """Whether undeclared columns flow along."""
-        return columns.UNDECLARED in self.schema
+        return columns.UNDECLARED_MAP in self.schema
 
     @property
     def metas(self) -> dict[str, types.Type]:

@@ -218,8 +218,8 @@ class Wiring:
         arrivals: where the records come from that are pushed to it.
         before: where the records downstream of an exchange came from, before it joined their merge paths into one.
         number_of_partition: which partition of an exchange this is.
-        widened: the undeclared columns that reach the node, in first-seen order.
-        widened_type: what they hold.
+        undeclared: the undeclared columns that reach the node, in first-seen order.
+        undeclared_type: what they hold.
         shows_later: whether records are only written down here, for tasks that may have to show them as dead letters.
     """
 
@@ -235,8 +235,8 @@ class Wiring:
     arrivals: order.Arrivals = order.ONE
     before: order.Arrivals = order.ONE
     number_of_partition: int = 0
-    widened: tuple[str, ...] = ()
-    widened_type: types.Type = types.STRING
+    undeclared: tuple[str, ...] = ()
+    undeclared_type: types.Type = types.STRING
     shows_later: bool = False
 
     def for_fields(self, opened: type[Operator]) -> dict[str, Any]:

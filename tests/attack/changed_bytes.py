@@ -85,7 +85,7 @@ class Sample:
         reader = known.reader(known.read_options(**self.options), self.arrays, self.layout)
         file = replace(files.describe(str(path), path.name), compression=self.compression)
         scan = reader.plan(tuple(column.key for column in self.columns), [file], OnUnmapped.AUTO_WIDEN)
-        wanted = Reading(self.columns, scan.widened, failure_texts=True, sections=self.sections)
+        wanted = Reading(self.columns, scan.undeclared, failure_texts=True, sections=self.sections)
         if known.is_framed:
             wanted = replace(wanted, block_bytes=size)  # they are never split
         cut = splits.plan(scan.files, size)

@@ -91,7 +91,7 @@ def reads(name: str, layout: Any, codec: Compression = Compression.NONE, **optio
         path.write_bytes(data)
         file = replace(files.describe(str(path), path.name), compression=codec)
         scan = reader.plan(tuple(_DECLARED), [file])
-        wanted = Reading(source_columns(_DECLARED), scan.widened, failure_texts=True)
+        wanted = Reading(source_columns(_DECLARED), scan.undeclared, failure_texts=True)
         result = Result()
         for split in splits.plan(scan.files, size):
             outcome, offset = SplitOutcome(), result.count

@@ -32,7 +32,7 @@ def test_a_format_is_planned_read_and_counted_by_its_name(
     file = files.describe(str(tmp_path / "in"), "in")
     reader = registry.named(name).reader(options)
     scan = reader.plan(tuple(DECLARED), [file])
-    assert scan.widened == ("x",)
+    assert scan.undeclared == ("x",)
     wanted = Reading(source_columns(DECLARED))
     records = []
     counted = 0
@@ -67,7 +67,7 @@ def test_what_follows_the_records_that_count_is_not_there(
     reader = registry.named(name).reader(options)
     scan = reader.plan(("id",), [file])
     if name == "json":
-        assert scan.widened == (("late",) if most >= 4 else ())
+        assert scan.undeclared == (("late",) if most >= 4 else ())
     wanted = Reading(source_columns({"id": types.INT}), failure_texts=True)
     good, bad = [], []
     (split,) = splits.plan(scan.files, split_bytes)
@@ -86,7 +86,7 @@ def test_widened_values_are_texts_or_of_any_kind(tmp_path: Path) -> None:
     for name, data, options in FILES:
         (tmp_path / "in").write_bytes(data)
         scan = registry.named(name).reader(options).plan(tuple(DECLARED), [files.describe(str(tmp_path / "in"), "in")])
-        kinds.append(scan.widened_type)
+        kinds.append(scan.undeclared_type)
     assert kinds == [types.STRING.or_null(), types.ANY]
 
 
@@ -128,7 +128,7 @@ def test_many_files_are_matched_in_their_order(tmp_path: Path) -> None:
         inputs.append(files.describe(str(path), path.name))
     reader = registry.named("csv").reader(CsvRead())
     scan = reader.plan(("id",), inputs)
-    assert scan.widened == tuple(f"x{number}" for number in range(50))
+    assert scan.undeclared == tuple(f"x{number}" for number in range(50))
     assert [plan.file.name for plan in scan.files] == [file.name for file in inputs]
     (tmp_path / "007.csv").unlink()
     (tmp_path / "070.csv").unlink()

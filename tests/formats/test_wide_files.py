@@ -67,13 +67,13 @@ def test_a_file_of_too_many_columns_is_refused(
 
 def test_delimiters_in_quotes_make_no_columns(tmp_path: Path) -> None:
     text = 'c0,"' + "," * FILE_COLUMNS + '"\n1,2\n'
-    assert plan(tmp_path, "csv", {}, text)[1].widened == ("," * FILE_COLUMNS,)
+    assert plan(tmp_path, "csv", {}, text)[1].undeclared == ("," * FILE_COLUMNS,)
 
 
 def test_a_record_of_too_many_fields_names_no_columns(tmp_path: Path) -> None:
     text = "," * FILE_COLUMNS + "\n1,2\n"
     reader, scan = plan(tmp_path, "csv", {"has_header": False}, text)
-    assert scan.widened == ("col_1",)
+    assert scan.undeclared == ("col_1",)
     result = read(reader, scan, BLOCK_BYTES)
     assert [row["c0"] for row in result.records] == ["1"]
     assert [failed[3] for failed in result.failures] == ["malformed_record"]
@@ -100,7 +100,7 @@ def test_records_without_most_columns_come_in_blocks_of_few(
     tmp_path: Path, name: str, options: dict[str, Any], text: str
 ) -> None:
     reader, scan = plan(tmp_path, name, options, text)
-    assert scan.widened == tuple(f"c{number}" for number in range(1, MANY))
+    assert scan.undeclared == tuple(f"c{number}" for number in range(1, MANY))
     expected = [{key: values.get(key) for key in columns()} for values in map(values_of, SPARSE)]
     for size in (BLOCK_BYTES, 1600):
         result = read(reader, scan, size)
@@ -131,7 +131,7 @@ def plan(tmp_path: Path, name: str, options: dict[str, Any], text: str) -> Any:
 
 
 def read(reader: Any, scan: Any, block_bytes: int) -> Result:
-    wanted = Reading(DECLARED, scan.widened, block_bytes=block_bytes)
+    wanted = Reading(DECLARED, scan.undeclared, block_bytes=block_bytes)
     result = Result()
     for split in splits.plan(scan.files, 1 << 30):
         for block in reader.read(split, scan.files[split.file], wanted, SplitOutcome()):

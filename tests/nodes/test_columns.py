@@ -166,6 +166,6 @@ def test_every_column_is_of_one_family() -> None:
         name = each.of("x") if each.name.endswith(".") else each.name
         assert [other.name for other in columns.FAMILIES if name in other] == [each.name]
         assert columns.family(name) is each
-    assert columns.family(columns.UNDECLARED) is columns.WIDENED
+    assert columns.family(columns.UNDECLARED_MAP) is columns.UNDECLARED
     with pytest.raises(KeyError):
         columns.family("$unheard.of")

@@ -75,7 +75,7 @@ def _lacking(found: WorkList, plan: Plan) -> Iterator[str]:
     from spark_jobs.plan.physical import inputs
     from spark_jobs.scan.files import FormatError
 
-    if not any(output.widened for output in plan.outputs.values()):
+    if not any(output.writes_undeclared for output in plan.outputs.values()):
         return
     replayed = {entry.source for entry in found.entries}
     sources = {name: step for name, step in plan.sources.items() if name in replayed and step.endpoint is None}
@@ -84,7 +84,7 @@ def _lacking(found: WorkList, plan: Plan) -> Iterator[str]:
         if step.on_unmapped is not OnUnmapped.AUTO_WIDEN or discovered[name].problem is not None:
             continue
         try:
-            names = step.scan(discovered[name].files, step.on_unmapped).widened
+            names = step.scan(discovered[name].files, step.on_unmapped).undeclared
         except FormatError:
             continue  # the files of the run may be gone: a replay does not need them
         if names:

@@ -129,14 +129,14 @@ def _texts(path: Path, name: str, options: XmlRead) -> tuple[dict[str, _Values],
     """The values of each column that the records of a file have, and how many records there are."""
     reader = XmlReader(options)
     scan = reader.plan([], [files.describe(str(path), name)], OnUnmapped.AUTO_WIDEN)
-    found = {column: _Values() for column in scan.widened}
+    found = {column: _Values() for column in scan.undeclared}
     count = 0
     for split in splits.plan(scan.files, 1 << 62):
         outcome = reading.SplitOutcome()
-        for block in reader.read(split, scan.files[split.file], Reading((), scan.widened), outcome):
+        for block in reader.read(split, scan.files[split.file], Reading((), scan.undeclared), outcome):
             count += block.count
             for column in found:
-                for text in block.batch.column(format.WIDENED + column).to_pylist():
+                for text in block.batch.column(format.UNDECLARED_PREFIX + column).to_pylist():
                     found[column].add(cxl_values.decode(text))
             if count > _MOST_RECORDS:
                 return found, count

@@ -211,7 +211,7 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
         connection = _connection(plan, step)
         step = replace(step, options=_putting().look(connection, step.options))
         settle(connection, Reach(plan.stores, plan.connections), step.options.target.relation)
-        if not step.widened:
+        if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
         return step
     except format.Unfit as problem:
@@ -293,7 +293,9 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
             if tables is None:
                 tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id)
                 tables.begin()
-            writer = cast("TableWriter", output_run.writer(step, material.run.widened[name], material.run.widened_type))
+            writer = cast(
+                "TableWriter", output_run.writer(step, material.run.undeclared[name], material.run.undeclared_type)
+            )
             staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
             pieces = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
             fill = partial(_fill, connection, staging, writer, part_store)

@@ -117,7 +117,7 @@ def assemble(
 def _of_table(material: Material, target: targets.OutputFiles, part_store: destination.PartStore) -> Content:
     """The records of a table, for people."""
     run = material.run
-    writer = cast("ColumnWriter", output_run.writer(target.step, run.widened[target.name], run.widened_type))
+    writer = cast("ColumnWriter", output_run.writer(target.step, run.undeclared[target.name], run.undeclared_type))
     parts = [destination.whole(part.path, part.bytes) for part in material.products.take(target.name) if part.records]
     return Content(start=converting.shown(part_store, writer, parts))
 
@@ -199,7 +199,9 @@ class _Assembly:
         from spark_jobs.execute.delivery.delta import output  # runs that write no table need no library for it
 
         run, step = self.material.run, self.target.step
-        written = output_shape.file_schema(output_shape.written(step, run.widened[self.target.name], run.widened_type))
+        written = output_shape.file_schema(
+            output_shape.written(step, run.undeclared[self.target.name], run.undeclared_type)
+        )
         table.commit = output.write(
             spark,
             self.draft.part_store,
@@ -233,7 +235,7 @@ class _Assembly:
     @cached_property
     def _writer(self) -> Writer:
         run = self.material.run
-        return output_run.writer(self.target.step, run.widened[self.target.name], run.widened_type)
+        return output_run.writer(self.target.step, run.undeclared[self.target.name], run.undeclared_type)
 
     def _put(self, path: FilePath, content: Content) -> None:
         self.written.append(str(path))

@@ -73,7 +73,7 @@ def at_hand(
     found: list[tuple[str, str | None]] = []
     values_of: Sequence[pa.Array | pa.ChunkedArray] = data.columns
     for name, column in zip(data.schema.names, values_of, strict=True):
-        shown = columns.WIDENED.key(name)
+        shown = columns.UNDECLARED.key(name)
         if columns.is_engine(shown):
             continue
         if len(found) == _MOST_COLUMNS:

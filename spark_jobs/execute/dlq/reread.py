@@ -63,7 +63,7 @@ def _blocks(step: SourceStep, place: SplitInput) -> Iterator[format.Block]:
         date_formats=step.date_formats,
         null_values=step.options.spelling.null_values,
     )
-    plan = replace(place.file_plan, columns=replace(place.file_plan.columns, widened=()))
+    plan = replace(place.file_plan, columns=replace(place.file_plan.columns, undeclared=()))
     return step.reader.read(place.split, plan, wanted, SplitOutcome())
 
 

@@ -182,7 +182,7 @@ class Pass:
             return {name for name, each in nodes if not each.mixes and not each.feeds_mixed}
         if self.state.is_intermediate and not self.state.goal.is_search:
             outputs = self.plan.outputs.items()
-            return {name for name, step in outputs if shape.takes_all(step, run.widened[name], run.widened_type)}
+            return {name for name, step in outputs if shape.takes_all(step, run.undeclared[name], run.undeclared_type)}
         return set()
 
     def _sizes(self, written: Mapping[Need, list[Part]]) -> Sizes:

@@ -63,8 +63,8 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
     filed = _filed(plan, options, found)
     return spec.RunSpec(
         steps=found.steps,
-        widened=inputs.widened(plan, found),
-        widened_type=inputs.widened_type(found),
+        undeclared=inputs.undeclared(plan, found),
+        undeclared_type=inputs.undeclared_type(found),
         strategy=errors.strategy,
         filed=filed,
         named=buffer.NAMED,
@@ -227,22 +227,22 @@ class Work:
         """Undeclared columns are known by now: an output's encoding must have what their names are written with."""
         run, plan = self.wanted.run, self.wanted.plan
         for name, step in plan.outputs.items():
-            known = run.widened[name]
-            written = shape.written(step, known, run.widened_type)
+            known = run.undeclared[name]
+            written = shape.written(step, known, run.undeclared_type)
             for column, message in step.unwritable(column.name for column in written):
                 help_text = "name it under `mapping`, or leave it out by `exclude`"
                 if step.options.name_problem(column) is None:
                     help_text = "name it under `mapping`, leave it out by `exclude`, or choose another encoding"
                 raise verdict.broken(plan, "E900", f"{message}; {help_text}", name)
             try:
-                output_run.writer(step, known, run.widened_type)
+                output_run.writer(step, known, run.undeclared_type)
             except format.Unfit as problem:
                 raise verdict.broken(plan, "E900", str(problem), name) from problem
 
     def _warn_of_absent(self) -> None:
         """What is named and nowhere there is told when all records were read, and whose name is taken."""
         for name, step in self.wanted.plan.outputs.items():
-            known = self.wanted.run.widened[name]
+            known = self.wanted.run.undeclared[name]
             _warn_of_absent(step, known)
             for column, source in shape.left_out(step, known):
                 logs.LOG.warning("W213: output '%s': %s; %s", name, shape.taken(column, source), shape.TAKEN_HELP)

@@ -33,8 +33,8 @@ class RunSpec:
 
     Args:
         steps: the sources' steps by name, in the order of their numbers.
-        widened: the undeclared columns that records carry, by node.
-        widened_type: what undeclared columns hold: texts, or values of any kind when some source has such.
+        undeclared: the undeclared columns that records carry, by node.
+        undeclared_type: what undeclared columns hold: texts, or values of any kind when some source has such.
         strategy: what a failing record does.
         filed: the sources whose dead letters go to a file; None: all.
         named: so many of the others are named in the log.
@@ -52,8 +52,8 @@ class RunSpec:
     """
 
     steps: Mapping[str, SourceStep]
-    widened: Mapping[str, tuple[str, ...]]
-    widened_type: types.Type
+    undeclared: Mapping[str, tuple[str, ...]]
+    undeclared_type: types.Type
     strategy: plan.Strategy
     filed: frozenset[int] | None
     named: int

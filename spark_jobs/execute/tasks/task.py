@@ -185,7 +185,7 @@ class Task(failing.Failing):
         root: Source = operators[0]  # type: ignore[assignment]
         self._pace = _pace(self._meter, places)
         with self._stoppable(name), small_ahead([place.file_plan.file for place in places]):
-            root.read(places, root.reading(self.spec.run.widened.get(name, ()), self.spec.run.keep_texts), outcomes)
+            root.read(places, root.reading(self.spec.run.undeclared.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._pace.finish()
         self._report_splits(places, outcomes, root.watermarks)
@@ -354,8 +354,8 @@ class Task(failing.Failing):
             arrivals=order.Arrivals(op.merge_paths, self.spec.departing if departs else self.spec.numbers),
             before=order.Arrivals(op.incoming_paths, self.spec.departing),
             number_of_partition=self.report.number,
-            widened=self.spec.run.widened.get(op.step.name, ()),
-            widened_type=self.spec.run.widened_type,
+            undeclared=self.spec.run.undeclared.get(op.step.name, ()),
+            undeclared_type=self.spec.run.undeclared_type,
             shows_later=self.spec.run.keep_texts and self._only_keeps(op),
         )
         made: operator.Operator = node.open_step(op.step, op.role, wiring)

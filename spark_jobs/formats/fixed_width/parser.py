@@ -154,7 +154,7 @@ class FixedWidthParser:
         self._flags = {field for kind, field in declared if kind is Kind.BOOL}
         self._flags |= {
             number
-            for number in columns.widened
+            for number in columns.undeclared
             if number is not None and any(field is not None and field.is_flag for field in self._fields[number])
         }
         self._numbers = {field for kind, field in declared if kind in _NUMBERS}

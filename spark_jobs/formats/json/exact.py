@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Block, Reading, SourceColumn
 
 #: The type of undeclared values: JSON says of each what kind it is.
-WIDENED_TYPE = types.ANY
+UNDECLARED_TYPE = types.ANY
 
 #: A record, or what is wrong with a malformed one; the failure's row is not known yet.
 Item = dict[str, Any] | RowFailure
@@ -115,7 +115,7 @@ class ExactRecords:
 
     def _undeclared_arrays(self, records: list[dict[str, Any]]) -> list[pa.StringArray]:
         """The undeclared columns that are carried: values of any kind."""
-        if not self._reading.widened:
+        if not self._reading.undeclared:
             return []
         found: dict[str, tuple[list[int], list[Any]]] = {}
         for at, record in enumerate(records):
@@ -125,12 +125,12 @@ class ExactRecords:
                 leaves.append(decoding.plain(value))
         nothing = pa.nulls(len(records), pa.string())
         arrays = []
-        for name in self._reading.widened:
+        for name in self._reading.undeclared:
             if name not in found:
                 arrays.append(nothing)
                 continue
             places, leaves = found[name]
-            texts = cast("pa.StringArray", values.to_arrow(leaves, WIDENED_TYPE))
+            texts = cast("pa.StringArray", values.to_arrow(leaves, UNDECLARED_TYPE))
             arrays.append(spread(texts, np.array(places, np.int64), len(records)))
         return arrays
 

@@ -285,7 +285,7 @@ class QuickRecords:
         ]
         # Where there are columns below the name, only odd records have a value of the name's own.
         undeclared = [
-            arrays[name] if name in arrays else pa.nulls(count, pa.string()) for name in self._reading.widened
+            arrays[name] if name in arrays else pa.nulls(count, pa.string()) for name in self._reading.undeclared
         ]
         return blocks.batch(self._reading, declared, undeclared, count)
 
@@ -293,9 +293,9 @@ class QuickRecords:
 def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
     columns = {column.key: column for column in reading.columns}
-    above = objects.parents([*columns, *reading.widened, *arrays])
+    above = objects.parents([*columns, *reading.undeclared, *arrays])
     leaves = []
-    for name in (*columns, *reading.widened):
+    for name in (*columns, *reading.undeclared):
         column = columns.get(name)
         path = tuple(name.split("."))
         if name in above:

@@ -44,7 +44,7 @@ class JsonReader(reader.Reader):
 
     options: JsonRead
 
-    undeclared_type: ClassVar[types.Type] = exact.WIDENED_TYPE
+    undeclared_type: ClassVar[types.Type] = exact.UNDECLARED_TYPE
 
     def look(
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker

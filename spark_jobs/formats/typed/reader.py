@@ -97,7 +97,7 @@ class TypedReader(reader.HeadReader[TypedHead]):
 
     def file_plan(self, head: TypedHead, columns: FileColumns) -> FilePlan:
         """The plan of a file; columns that are read must be of types that something stands for (E217)."""
-        for at in sorted({at for at in (*columns.declared, *columns.widened) if at is not None}):
+        for at in sorted({at for at in (*columns.declared, *columns.undeclared) if at is not None}):
             name = head.names[at]
             if (unknown := head.unknown.get(name)) is not None:
                 message = (
@@ -133,9 +133,9 @@ class TypedReader(reader.HeadReader[TypedHead]):
 
 def needed(wanted: Reading, file_plan: FilePlan) -> list[int]:
     """The positions of the columns of a file that must be read: all declared ones are checked in every record."""
-    widened = file_plan.columns.widened if wanted.widened else ()
+    undeclared = file_plan.columns.undeclared if wanted.undeclared else ()
     declared = file_plan.columns.declared[: len(wanted.columns)]
-    return sorted({at for at in (*declared, *widened) if at is not None})
+    return sorted({at for at in (*declared, *undeclared) if at is not None})
 
 
 def refuse_doubles(names: Iterable[str], file: InputFile, where: str) -> None:

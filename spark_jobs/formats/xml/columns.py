@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.xml.tree import Tree
 
 #: The type of undeclared values: a text, or an array where there are several.
-WIDENED_TYPE = types.ANY
+UNDECLARED_TYPE = types.ANY
 #: What holds all that is in an element.
 WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
 
@@ -57,17 +57,17 @@ class Columns:
         #: Whether all records stand in one element.
         self._has_way = options.record_path is not None and not options.record_path.startswith("//")
         count = len(reading.columns)
-        fields = format.FileColumns(0, tuple(range(count)), tuple(range(count, count + len(reading.widened))))
+        fields = format.FileColumns(0, tuple(range(count)), tuple(range(count, count + len(reading.undeclared))))
         ready = [field for field, column in enumerate(reading.columns) if column.type.kind in (Kind.ARRAY, Kind.ANY)]
         self._shape = records.RecordShape(reading, fields, has_nulls=True, ready=ready)
         needed = set(self._shape.needed)
         self._declared = [(field, column) for field, column in enumerate(reading.columns) if field in needed]
-        self._widened = list(enumerate(reading.widened, count))
-        names = [*(column.key for _, column in self._declared), *reading.widened]
+        self._undeclared = list(enumerate(reading.undeclared, count))
+        names = [*(column.key for _, column in self._declared), *reading.undeclared]
         wholes = [column.key for _, column in self._declared if column.type.kind in WHOLE]
         declared = frozenset(column.key for column in reading.columns if column.type.kind not in WHOLE)
         beside = tuple(f"{name}." for name in listed if name in declared)
-        lists = [name for name in reading.widened if name in listed or name.startswith(beside)]
+        lists = [name for name in reading.undeclared if name in listed or name.startswith(beside)]
         self._grown = _Grown(names, wholes, declared, lists, listed)
         #: How many records a block has at most, where bytes do not say it.
         self.most_records, self._size = min(_BLOCK_RECORDS, most_rows(reading)), 0
@@ -131,14 +131,14 @@ class Columns:
 
     def _block(self, first: int, count: int, found: Mapping[str, Values]) -> Block:
         arrays = {field: self._declared_array(column, count, found) for field, column in self._declared}
-        arrays |= {field: self._widened_array(name, count, found) for field, name in self._widened}
+        arrays |= {field: self._undeclared_array(name, count, found) for field, name in self._undeclared}
         return self._shape.block(first, count, arrays, None, failure_columns.none())
 
-    def _widened_array(self, name: str, count: int, found: Mapping[str, Values]) -> pa.StringArray:
+    def _undeclared_array(self, name: str, count: int, found: Mapping[str, Values]) -> pa.StringArray:
         if name not in self._grown.lists:
             return _values(found[name], count)
         rows, lists = self._grown.lists[name].take(count)
-        array = cast("pa.StringArray", values.to_arrow(lists, WIDENED_TYPE))
+        array = cast("pa.StringArray", values.to_arrow(lists, UNDECLARED_TYPE))
         return records.spread(array, np.array(rows, dtype=np.int64), count)
 
     def _declared_array(self, column: SourceColumn, count: int, found: Mapping[str, Values]) -> pa.StringArray:
@@ -260,7 +260,7 @@ def _values(found: Values, count: int) -> pa.StringArray:
         several = _several(found.texts.to_pylist(), starts)
         chosen = np.zeros(len(starts), dtype=np.bool_)
         chosen[[at for at, _ in several]] = True
-        arrays = values.to_arrow((items for _, items in several), WIDENED_TYPE)
+        arrays = values.to_arrow((items for _, items in several), UNDECLARED_TYPE)
         tagged = pc.replace_with_mask(tagged, pa.array(chosen), arrays)
     return records.spread(tagged, places, count)
 

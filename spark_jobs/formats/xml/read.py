@@ -58,7 +58,7 @@ class XmlReader(reader.Reader):
     options: XmlRead
     wholes: frozenset[str] = frozenset()
 
-    undeclared_type: ClassVar[types.Type] = columns.WIDENED_TYPE
+    undeclared_type: ClassVar[types.Type] = columns.UNDECLARED_TYPE
 
     def knowing(self, declared: Sequence[SourceColumn]) -> XmlReader:
         """The reader that knows which columns hold more than texts."""

@@ -19,7 +19,7 @@ from spark_jobs.nodes.aggregate.step import AggregateStep
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.binding import BindScope, Bound, Feed, Flow, NodeType, Wiring, report
 from spark_jobs.nodes.model import Config, Duration, Name, NodeConfig, PositiveDuration, Text, choice
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, group_number, inherited_keys
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED_MAP, group_number, inherited_keys
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
@@ -147,7 +147,7 @@ def _undeclared(config: AggregateConfig, scope: BindScope, feed: Feed) -> tuple[
     found: list[str] = []
     known = [column.name for column in feed.flow.schema.user_columns]
     for index, name in enumerate(config.group_by):
-        if name not in known and feed.flow.lifts and not name.startswith("$"):
+        if name not in known and feed.flow.can_name_undeclared and not name.startswith("$"):
             found.append(name)
             message = f'aggregate "{scope.name}": `{name}` is not declared: it is null where no file has it'
             hint = nearest.hint(name, known) or "declare it in the schema of its source to give it a type"
@@ -221,7 +221,7 @@ def _output(
     keys = [column for key in config.group_by if (column := flow.schema.get(key))]
     emits = [Column(emit, kind, name) for emit, kind in program.after.emits]
     row = Schema(tuple(keys)).with_columns(*emits)
-    undeclared = [Column(UNDECLARED, types.MAP, name)] if flow.widens else []
+    undeclared = [Column(UNDECLARED_MAP, types.MAP, name)] if flow.has_undeclared else []
     return row.with_columns(*engine, *undeclared)
 
 

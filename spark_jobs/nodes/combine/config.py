@@ -20,7 +20,7 @@ from spark_jobs.nodes.combine.step import CombineStep, Match, OnMiss
 from spark_jobs.nodes.model import Name, NodeConfig, Text, choice, kind_of, unfit
 from spark_jobs.nodes.output.config import FanoutPolicy
 from spark_jobs.nodes.records import columns
-from spark_jobs.nodes.records.columns import CORRELATION, INHERITED, UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, INHERITED, UNDECLARED_MAP
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 MAX_INPUTS = 8
@@ -145,8 +145,8 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
     qualified = driving.flow.with_row(
         Schema(tuple(Column(f"{q}.{c.name}", c.type, c.origin) for q, row in rows.items() for c in row))
     )
-    lifting = frozenset(feed.qualifier for feed in scope.feeds if feed.flow.lifts)
-    around: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": lifting}
+    with_undeclared = frozenset(feed.qualifier for feed in scope.feeds if feed.flow.can_name_undeclared)
+    around: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": with_undeclared}
     where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, **around)
     body = None
     if config.match is not Match.COLLECT:
@@ -321,8 +321,8 @@ def _output(
     engine += [
         Column(column.name, column.type, scope.name) for column in flows[driver].schema if column.name in INHERITED
     ]
-    if flows[driver].widens:
-        engine.append(Column(UNDECLARED, types.MAP, scope.name))
+    if flows[driver].has_undeclared:
+        engine.append(Column(UNDECLARED_MAP, types.MAP, scope.name))
     return row.with_columns(*engine)
 
 

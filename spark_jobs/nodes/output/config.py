@@ -212,7 +212,9 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
     columns = _columns(config, scope, flow)
     if config.columns is not None:
         columns = _chosen(config, columns, scope, flow)
-    layout.check_columns(format, scope, {column.name: column.type for column in columns}, widens=flow.widens)
+    layout.check_columns(
+        format, scope, {column.name: column.type for column in columns}, has_undeclared=flow.has_undeclared
+    )
     columns = shape.arranged(columns, shapes)
     step = OutputStep(
         name=scope.name,
@@ -220,7 +222,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         format=str(config.type),
         options=options,
         columns=columns,
-        widened=_writes_undeclared(config, flow) and shape.takes_undeclared(shapes, columns),
+        writes_undeclared=_writes_undeclared(config, flow) and shape.takes_undeclared(shapes, columns),
         exclude=frozenset(config.exclude),
         mapping=tuple(config.mapping.items()),
         if_exists=config.if_exists,
@@ -260,7 +262,7 @@ def _check_together(step: OutputStep, scope: BindScope, flow: Flow) -> None:
         message = f"output '{scope.name}': no source of these records has a section '{section}'"
         help_text = nearest.hint(section, flow.documents) or "declare it under `envelope` of the source"
         report(scope, codes.E007, message, "config", "options", "interchange_from_doc", help=help_text)
-    if step.widened:
+    if step.writes_undeclared:
         return  # What else there is shows in the run.
     names = [one.name for one in shape.written(step, (), types.STRING)]
     for key, problem in step.options.column_problems(names):
@@ -341,7 +343,7 @@ def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
         wanted.append((name, "split.group_key", ("split", "group_key")))
     known = [column.name for column in flow.schema.user_columns]
     for name, key, place in wanted:
-        if name not in flow.schema and not flow.widens:
+        if name not in flow.schema and not flow.has_undeclared:
             message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
             report(scope, codes.E007, message, "config", *place, help=nearest.hint(name, known))
 
@@ -386,7 +388,7 @@ def _columns(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[Output
 
 def _writes_undeclared(config: OutputConfig, flow: Flow) -> bool:
     """Whether undeclared columns that files have are written: not where `columns` says all there is."""
-    return config.include_unmapped and flow.widens and config.columns is None
+    return config.include_unmapped and flow.has_undeclared and config.columns is None
 
 
 def _chosen(
@@ -406,7 +408,7 @@ def _chosen(
             help_text = f"`mapping` calls it `{renamed}`"
         elif name in config.exclude:
             help_text = "`exclude` leaves it out"
-        elif help_text is None and flow.widens:
+        elif help_text is None and flow.has_undeclared:
             help_text = "emit it in a node upstream; declare a column that only the files have in the source's `schema`"
         report(scope, codes.E007, message, "config", "columns", index, help=help_text)
     asked = [column for column in columns if column.source in META or column.source in CORRELATION]

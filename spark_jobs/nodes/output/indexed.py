@@ -107,7 +107,7 @@ class IndexedOutput(run.Output):
     def _values(self, batch: batches.Batch, wanted: Field) -> tuple[pa.Array, types.Type]:
         """A field that the output is sorted or split by, with its type."""
         if wanted.type is None:
-            return batches.undeclared(batch.data, wanted.name), self.widened_type
+            return batches.undeclared(batch.data, wanted.name), self.undeclared_type
         return batch.data.column(wanted.name), wanted.type
 
 

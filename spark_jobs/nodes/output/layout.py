@@ -40,14 +40,14 @@ def check(format: Format, scope: BindScope) -> None:
     formats.check_rules(layout, format, _said(layout), scope, _KEY)
 
 
-def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Type], *, widens: bool) -> None:
+def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Type], *, has_undeclared: bool) -> None:
     """Report problems of the format schema once the columns of the record are known.
 
     Args:
         format: the format of the files.
         scope: the node.
         kinds: the types of the columns, by the names that `mapping` gives them.
-        widens: whether there may be undeclared columns.
+        has_undeclared: whether there may be undeclared columns.
     """
     layout = written(scope)
     if layout is None:
@@ -55,7 +55,7 @@ def check_columns(format: Format, scope: BindScope, kinds: Mapping[str, types.Ty
     said = _said(layout)
     formats.check_rules(layout, format, {k: v for k, v in kinds.items() if k not in said}, scope, _KEY)
     for one in layout.all_fields:
-        if one.name not in kinds and one.default is None and not format.layout and not widens:
+        if one.name not in kinds and one.default is None and not format.layout and not has_undeclared:
             message = f"output '{scope.name}': schema names '{one.name}', which the input does not have"
             report(scope, codes.W212, message, "config", _KEY, help=nearest.hint(one.name, kinds))
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 TEXT = types.STRING.or_null()
 
 
-def writer(step: OutputStep, widened: Sequence[str], kind: types.Type) -> format.Writer:
+def writer(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> format.Writer:
     """The writer of an output's files."""
-    written = shape.file_schema(shape.written(step, widened, kind))
+    written = shape.file_schema(shape.written(step, undeclared, kind))
     found: format.Writer = registry.named(step.format).writer(
         written,
         step.options,
@@ -51,16 +51,16 @@ class Output(operator.Operator):
 
     step: OutputStep
     #: The undeclared columns that reach this output, in first-seen order.
-    widened: tuple[str, ...] = ()
-    widened_type: types.Type = TEXT
+    undeclared: tuple[str, ...] = ()
+    undeclared_type: types.Type = TEXT
     #: The part file of each merge path, and its input file if each input file has an output of its own.
     parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)
 
     def open(self) -> None:
-        self.columns = shape.written(self.step, self.widened, self.widened_type)
+        self.columns = shape.written(self.step, self.undeclared, self.undeclared_type)
         self.names = [one.name for one in self.columns]
         self.is_shaped = any(one.shape for one in self.columns)
-        self.writer = writer(self.step, self.widened, self.widened_type)
+        self.writer = writer(self.step, self.undeclared, self.undeclared_type)
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone."""
@@ -82,7 +82,7 @@ class Output(operator.Operator):
         rows = self.context.correlation.rechecked(self.step.name, batch)
         if rows is not None and len(rows):
             with contextlib.suppress(format.Unfit):  # that ends runs which write it
-                self._encoded(writer(self.step, self.widened, self.widened_type), batch.take(pa.array(rows)))
+                self._encoded(writer(self.step, self.undeclared, self.undeclared_type), batch.take(pa.array(rows)))
 
     def wanted(self, batch: batches.Batch) -> batches.Batch:
         """The records that are written: all, unless a subclass knows better."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import schema, types
-from spark_jobs.nodes.records.columns import WIDENED, value
+from spark_jobs.nodes.records.columns import UNDECLARED, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,43 +96,43 @@ def taken(name: str, source: str | None) -> str:
     return f"the column '{name}' is not written: `mapping` gives its name to '{source}'"
 
 
-def written(step: OutputStep, widened: Sequence[str], kind: types.Type) -> list[Written]:
+def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> list[Written]:
     """What is written, in order, each name once.
 
     Undeclared columns, all of type `kind`, follow the others unless their name is there already; `exclude` and
     `mapping` apply to them too, and what `mapping` says of a name goes before what a column is called. A format schema
     says the order, and has what no record has. What a header is made of stands at the end.
     """
-    late, hidden = _undeclared(step, widened)
+    late, hidden = _undeclared(step, undeclared)
     found = [
         Written(one.source, one.name, one.read or one.type, one.type, one.shape)
         for one in step.columns
         if _plain_name(one) not in hidden
     ]
-    undeclared = [Written(WIDENED.of(source), name, kind, kind) for name, source in late.items()]
+    appended = [Written(UNDECLARED.of(source), name, kind, kind) for name, source in late.items()]
     if step.shapes is None:
-        found += undeclared
+        found += appended
     else:
         known = {one.name: one for one in found}
-        by_name = {one.name: one for one in undeclared}
+        by_name = {one.name: one for one in appended}
         found = [known.get(shape.label) or _late(shape, by_name.get(shape.name)) for shape in step.shapes]
     found += [Written(value(path), value(path), static, static) for path, static in step.header]
     return found
 
 
-def takes_all(step: OutputStep, widened: Sequence[str], kind: types.Type) -> bool:
+def takes_all(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> bool:
     """Whether every record that comes to an output is surely written: none fails there."""
-    found = written(step, widened, kind)
+    found = written(step, undeclared, kind)
     return all(one.shape is None for one in found) and step.options.takes_all([one.type for one in found])
 
 
-def left_out(step: OutputStep, widened: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+def left_out(step: OutputStep, undeclared: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     """The columns that are not written because of undeclared ones in the files or beside them; see `taken`."""
-    late, hidden = _undeclared(step, widened)
+    late, hidden = _undeclared(step, undeclared)
     yield from hidden.items()
     written = {*late.values()}
     mapped = dict(step.mapping)
-    for name in _reaching(step, widened):
+    for name in _reaching(step, undeclared):
         if name not in written:
             yield name, mapped.get(name)
 
@@ -142,15 +142,15 @@ def _plain_name(column: OutputColumn) -> str:
     return column.shape.name if column.shape else column.name
 
 
-def _reaching(step: OutputStep, widened: Sequence[str]) -> list[str]:
+def _reaching(step: OutputStep, undeclared: Sequence[str]) -> list[str]:
     """The undeclared columns that are neither left out by name nor declared."""
     present = {column.source for column in step.columns}
-    return [name for name in widened if step.widened and name not in present and name not in step.exclude]
+    return [name for name in undeclared if step.writes_undeclared and name not in present and name not in step.exclude]
 
 
-def _undeclared(step: OutputStep, widened: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def _undeclared(step: OutputStep, undeclared: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """The undeclared columns that are written, by their names in the file, and declared ones whose names they take."""
-    there = _reaching(step, widened)
+    there = _reaching(step, undeclared)
     declared = {_plain_name(column) for column in step.columns}
     given = {name: source for name, source in step.mapping if source in there}
     names: dict[str, list[str]] = {}

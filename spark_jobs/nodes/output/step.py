@@ -80,7 +80,7 @@ class OutputStep(node.Step):
         path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
         format: `csv`, `json`, …; `options` is that format's write options.
         columns: the columns to write, after `include_unmapped`, `exclude` and `mapping`; undeclared columns follow.
-        widened: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
+        writes_undeclared: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
             them too.
     """
 
@@ -90,7 +90,7 @@ class OutputStep(node.Step):
     format: str
     options: Any
     columns: tuple[OutputColumn, ...]
-    widened: bool = True
+    writes_undeclared: bool = True
     exclude: frozenset[str] = frozenset()
     mapping: tuple[tuple[str, str], ...] = ()
     if_exists: IfExists = IfExists.ERROR
@@ -174,7 +174,7 @@ class OutputStep(node.Step):
     @property
     def column_properties(self) -> ColumnProperties:
         """Undeclared columns are named by `mapping` and `exclude`, written, or sorted or split by."""
-        reads = self.widened or any(each.type is None for each in self.fields)
+        reads = self.writes_undeclared or any(each.type is None for each in self.fields)
         return ColumnProperties(names_undeclared=bool(self.undeclared), reads_undeclared=reads)
 
     @property

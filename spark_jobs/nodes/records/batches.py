@@ -137,7 +137,7 @@ def repeated(value: Any, count: int) -> pa.Array:
 
 def undeclared(data: pa.RecordBatch, name: str) -> pa.Array:
     """A column that the pipeline does not declare, as values of any kind; null where no file has it."""
-    position = data.schema.get_field_index(columns.WIDENED.of(name))
+    position = data.schema.get_field_index(columns.UNDECLARED.of(name))
     return data.column(position) if position >= 0 else pa.nulls(data.num_rows, pa.string())
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: The engine column of a row in the plan that stands for all undeclared columns of its records.
-UNDECLARED = format.WIDENED[:-1]
+UNDECLARED_MAP = format.UNDECLARED_PREFIX[:-1]
 
 
 class Fate(StrEnum):
@@ -104,8 +104,8 @@ META = Family(
     "$meta.", "metadata of a record by its key", "`emit meta` of a transform, a source with provenance",
     Fates(merge=Fate.FILLED, output=Fate.CHOSEN), is_value=True,
 )  # fmt: skip
-WIDENED = Family(
-    format.WIDENED, "an undeclared column of the files: texts, or values of any kind", "sources",
+UNDECLARED = Family(
+    format.UNDECLARED_PREFIX, "an undeclared column of the files: texts, or values of any kind", "sources",
     Fates(combine=Fate.OF_DRIVER, output=Fate.CHOSEN),
 )  # fmt: skip
 CORRELATION = Family(
@@ -183,7 +183,7 @@ _OF_AGGREGATE = "aggregate."
 _SEPARATOR = "\x1f"
 #: All of them.
 FAMILIES = (
-    META, WIDENED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, INHERITED, JOINED,
+    META, UNDECLARED, CORRELATION, SOURCE, PIPELINE, DOCUMENT, RECORD, *ORIGIN, IS_GROUP, ROUTE, GROUP, INHERITED, JOINED,
     PLACE, SLOT, KEY, RANGED, OWN, SORTED, FILE, HASHED, MATCHED, ARGUMENT, RESULT, WINDOW, NONE,
 )  # fmt: skip
 
@@ -230,8 +230,8 @@ def family(name: str) -> Family:
     Raises:
         KeyError: it is not declared.
     """
-    if name == UNDECLARED:
-        return WIDENED
+    if name == UNDECLARED_MAP:
+        return UNDECLARED
     for each in FAMILIES:
         if name in each:
             return each

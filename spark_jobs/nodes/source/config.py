@@ -23,7 +23,7 @@ from spark_jobs.nodes.binding import (
     plain,
     report,
 )
-from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED
+from spark_jobs.nodes.records.columns import CORRELATION, META, UNDECLARED_MAP
 from spark_jobs.nodes.rules import model as rules
 from spark_jobs.nodes.source import envelope, layout, network
 from spark_jobs.nodes.source.describe import DESCRIPTION
@@ -299,7 +299,7 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
     row = [Column(column.name, _row_type(column.type), scope.name) for column in declared.columns]
     row += [Column(CORRELATION.of(field), _row_type(kinds[field]), scope.name) for field in key]
     if config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN:
-        row.append(Column(UNDECLARED, types.MAP, scope.name))
+        row.append(Column(UNDECLARED_MAP, types.MAP, scope.name))
     if scope.include_provenance:
         kinds_of = dict(zip(PROVENANCE, (types.STRING, types.STRING, types.INT), strict=True))
         row += [Column(META.of(key), kind, scope.name) for key, kind in kinds_of.items()]
@@ -338,7 +338,8 @@ def bind(config: SourceConfig, scope: BindScope) -> Bound:
         documents=envelope.documents(config),
         ordered_by=tuple(field.field for field in config.sort_order),
         files_of=scope.name,
-        lifts=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN and "on_unmapped" in config.model_fields_set,
+        can_name_undeclared=config.on_unmapped.mode is OnUnmapped.AUTO_WIDEN
+        and "on_unmapped" in config.model_fields_set,
         on_unmapped=config.on_unmapped.mode,
     )
     return Bound(step, {"": flow}, _pending(config, scope), tuple(_origins(config, declared, scope)))

@@ -49,7 +49,7 @@ class Source(operator.Operator):
     #: Whether records are only written down here, and may be dead letters of the tasks that go on with them.
     shows_later: bool = False
     #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
-    widened_type: types.Type = types.STRING
+    undeclared_type: types.Type = types.STRING
     #: How far the records of each split have come, by its number: the latest event time less the delay, in microseconds
     #: since the first moment, counted from 1.
     watermarks: dict[int, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Source(operator.Operator):
         """What reads the source's files."""
         return replace(self.step.reader, tuning=self.context.tuning)
 
-    def reading(self, widened: tuple[str, ...], keep_texts: bool) -> format.Reading:
+    def reading(self, undeclared: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
         live = None if keep_texts else self.step.live
         if live is not None and (ruled := {column.name for column in self.step.columns if column.rules}):
@@ -67,7 +67,7 @@ class Source(operator.Operator):
             live = None if self.step.correlation_key else live | ruled
         return format.Reading(
             columns=self.step.columns,
-            widened=widened,
+            undeclared=undeclared,
             live=live,
             failure_texts=keep_texts or bool(self.step.correlation_key),
             date_formats=self.step.date_formats,
@@ -167,10 +167,10 @@ class Source(operator.Operator):
         else:
             rows = pc.add(block.rows, origin.base) if origin.base else block.rows
         carried = [c.name for c in self.step.columns if self.shows_later or c.name in self.step.live]
-        carried += [columns.WIDENED.of(name) for name in wanted.widened]
+        carried += [columns.UNDECLARED.of(name) for name in wanted.undeclared]
         known = set(block.batch.schema.names)
         data = block.batch.select([name for name in carried if name in known])
-        if self.widened_type.is_dynamic and self.step.file_format.values_are_text:
+        if self.undeclared_type.is_dynamic and self.step.file_format.values_are_text:
             data = _with_values(data, wanted, self.step.typed_fields)
         if "event_time" in self.step.reads_source and self.step.watermark_column:
             data = batches.overlay(data, {EVENT_TIME: self._event_times(block.batch)})
@@ -288,10 +288,10 @@ def _with_values(
     data: pa.RecordBatch, wanted: format.Reading, typed_fields: Sequence[format.SourceColumn]
 ) -> pa.RecordBatch:
     """Undeclared texts as values of any kind; those of fields with a type have it where they convert."""
-    names = [name for name in data.schema.names if name in columns.WIDENED]
+    names = [name for name in data.schema.names if name in columns.UNDECLARED]
     found: dict[str, pa.Array] = {name: records.tagged(data.column(name), types.STRING) for name in names}
     for field_ in typed_fields:
-        name = columns.WIDENED.of(field_.name)
+        name = columns.UNDECLARED.of(field_.name)
         if name in found:
             texts = cast("pa.StringArray", data.column(name))
             texts = pc.replace_with_mask(texts, pc.equal(texts, ""), pa.scalar(None, pa.string()))

@@ -118,7 +118,7 @@ class SourceStep(node.Step):
     #: What records have to pass before anything else happens to them: pieces of files without any such are not read.
     passes: tuple[Test, ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
-    lifted: bool = False
+    reads_undeclared: bool = False
     #: Rules on all its records.
     rules: tuple[Rule, ...] = ()
 
@@ -141,7 +141,7 @@ class SourceStep(node.Step):
             documents=tuple((path, kind) for path, kind in self._known_documents() if path in required.values),
             failure_stage=reader.stage,
             failure_node=reader.name,
-            lifted=required.lifts,
+            reads_undeclared=required.reads_undeclared,
             passes=self._passes(required),
         )
 
@@ -182,9 +182,9 @@ class SourceStep(node.Step):
         return registry.named(self.format)
 
     @property
-    def widens_by_texts(self) -> bool:
+    def undeclared_are_texts(self) -> bool:
         """Whether undeclared columns hold texts alone, and no program reads them as values of any kind."""
-        return self.file_format.values_are_text and not self.lifted and not self.typed_fields
+        return self.file_format.values_are_text and not self.reads_undeclared and not self.typed_fields
 
     @property
     def reader(self) -> Reader:

@@ -36,7 +36,7 @@ class Requirements:
         columns: the output columns that they read.
         values: the values behind `$…` that they read on its records, by path.
         reader: the first step in file order that takes its records; None when none does.
-        lifts: whether programs of the pipeline read undeclared columns.
+        reads_undeclared: whether programs of the pipeline read undeclared columns.
         pushed_predicates: the predicates that records must pass first (see `ColumnProperties`), where a single step
             takes all of them.
         shown: the columns that its dead letters show, read or not: with correlation keys those of groups do, since no
@@ -47,7 +47,7 @@ class Requirements:
     columns: RequiredColumns
     values: frozenset[str]
     reader: Step | None
-    lifts: bool
+    reads_undeclared: bool
     pushed_predicates: tuple[Test, ...]
     shown: frozenset[str]
     above: Callable[[], Upstream]

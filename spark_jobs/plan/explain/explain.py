@@ -192,7 +192,7 @@ def _schemas(plan: Plan) -> list[str]:
         if (step := plan.outputs.get(planned.name)) is not None:
             written = [f"{column.name}: {column.type}" for column in step.columns]
             lines.append(
-                f"{slug(planned)} writes: {', '.join([*written, *(['undeclared columns'] if step.widened else [])])}"
+                f"{slug(planned)} writes: {', '.join([*written, *(['undeclared columns'] if step.writes_undeclared else [])])}"
             )
     return _titled("Schemas", lines)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
-from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED, Fate, family, is_engine, value
+from spark_jobs.nodes.records.columns import CORRELATION, UNDECLARED_MAP, Fate, family, is_engine, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def _has(plan: Plan, reader: PlannedNode, node: str, column: str) -> bool:
         # What is the same for all records, such as `$vars.limit`, is in no row.
         is_there = any(column in row for row in rows)
         return is_there and getattr(family(column).fates, reader.kind, Fate.KEPT) is not Fate.GONE
-    return any(column in row or UNDECLARED in row for row in rows)
+    return any(column in row or UNDECLARED_MAP in row for row in rows)
 
 
 def text(path: str, origin: Derivation) -> str:

@@ -55,7 +55,9 @@ def prune(
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
                 first[edge.node] = planned.step
-    lifts = any(planned.step is not None and planned.step.column_properties.names_undeclared for planned in nodes)
+    reads_undeclared = any(
+        planned.step is not None and planned.step.column_properties.names_undeclared for planned in nodes
+    )
     by_name = {planned.name: planned for planned in nodes}
     is_correlated = any(column in CORRELATION for planned in nodes for column in _columns(planned))
 
@@ -67,7 +69,7 @@ def prune(
         predicates = _pushed_predicates(takers[name])
         shown = _shown(planned, by_name) if is_correlated else frozenset()
         above = partial(_above, planned, by_name)
-        required = Requirements(asks[name], values, first.get(name), lifts, predicates, shown, above)
+        required = Requirements(asks[name], values, first.get(name), reads_undeclared, predicates, shown, above)
         return replace(planned, step=planned.step.pruned(required))
 
     return tuple(pruned(planned) for planned in nodes)

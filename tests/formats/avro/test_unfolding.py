@@ -42,7 +42,7 @@ def _blocks(folder: Path, data: bytes, names: str) -> list[Block]:
     reader = known.reader(known.read_options()).knowing(columns)
     scan = reader.plan(tuple(names), [files.describe(str(path), path.name)], OnUnmapped.DROP)
     (split,) = splits.plan(scan.files, 1 << 30)
-    wanted = Reading(columns, scan.widened, record_bytes=MOST)
+    wanted = Reading(columns, scan.undeclared, record_bytes=MOST)
     return [*reader.read(split, scan.files[0], wanted, SplitOutcome())]
 
 

@@ -81,7 +81,7 @@ def read_csv(
     reader = CsvReader(options)
     columns = source_columns(declared, required) if columns is None else columns
     scan = reader.plan(tuple(column.name for column in columns), [file], on_unmapped)
-    want = Reading(columns, scan.widened, block_bytes=block_bytes, **wanted)
+    want = Reading(columns, scan.undeclared, block_bytes=block_bytes, **wanted)
     parts = splits.plan(scan.files, split_bytes)
     result, consistent = _read(parts, scan, reader, want)
     if not consistent:

@@ -39,7 +39,7 @@ def plan(
 def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:
     heads = {"a.csv": b"id,x,name\n1,2,3\n", "b.csv": b'\xef\xbb\xbf"name",y,id\r\n', "c.csv": b"y,x,id\n"}
     got = plan(tmp_path, heads, ("name", "id"))
-    assert got.widened == ("x", "y")
+    assert got.undeclared == ("x", "y")
     assert [file.columns for file in got.files] == [
         FileColumns(3, (2, 0), (1, None)),
         FileColumns(3, (0, 2), (None, 1)),
@@ -53,7 +53,7 @@ def test_each_file_is_matched_by_its_own_header(tmp_path: Path) -> None:
 def test_letter_case_is_forgiven_with_a_warning_but_the_exact_name_wins(tmp_path: Path) -> None:
     got = plan(tmp_path, {"a.csv": b"ID,Name,id\n"}, ("id", "name"))
     assert got.files[0].columns == FileColumns(3, (2, 1), (0,))
-    assert got.widened == ("ID",)
+    assert got.undeclared == ("ID",)
     assert got.warnings == ("a.csv: column 'Name' is read as 'name', which differs in letter case",)
 
 
@@ -111,7 +111,7 @@ def test_a_column_that_no_file_has_is_a_warning_and_one_that_some_have_is_none(t
 
 def test_undeclared_columns_can_be_dropped(tmp_path: Path) -> None:
     got = plan(tmp_path, {"a.csv": b"id,x\n", "b.csv": b"y,id\n"}, ("id",), OnUnmapped.DROP)
-    assert (got.widened, got.dropped) == ((), ("x", "y"))
+    assert (got.undeclared, got.dropped) == ((), ("x", "y"))
     assert got.files[1].columns == FileColumns(2, (1,), ())
 
 
@@ -147,7 +147,7 @@ def test_an_open_quote_in_the_header_is_an_error_of_the_file(tmp_path: Path) -> 
 def test_a_header_may_be_long_and_have_line_breaks(tmp_path: Path) -> None:
     long = "x" * 200_000
     got = plan(tmp_path, {"a.csv": f'id,"a\nb",{long},007\n1,2,3,4\n'.encode()}, ("id",))
-    assert got.widened == ("a\nb", long, "007")
+    assert got.undeclared == ("a\nb", long, "007")
     assert got.files[0].data_start == len(long) + 14
 
 
@@ -166,16 +166,16 @@ names = st.lists(st.sampled_from(["a", "A", "b", "c", "d", "E"]), unique=True, m
 def test_every_plan_covers_every_column_once(declared: list[str], heads: list[list[str]]) -> None:
     tracker = ColumnTracker(declared)
     for number, names in enumerate(heads):
-        before = tracker.widened
+        before = tracker.undeclared
         tracker.see(f"f{number}", names)
-        assert tracker.widened[: len(before)] == before
+        assert tracker.undeclared[: len(before)] == before
     other = ColumnTracker(declared)
     for number, names in enumerate(reversed(heads)):
         other.see(f"f{number}", names)
-    assert set(other.widened) == set(tracker.widened)
+    assert set(other.undeclared) == set(tracker.undeclared)
     for names in heads:
         plan = tracker.columns(names)
-        used = [field for field in (*plan.declared, *plan.widened) if field is not None]
+        used = [field for field in (*plan.declared, *plan.undeclared) if field is not None]
         assert sorted(used) == list(range(len(names)))
         assert [names[field].casefold() for field in plan.declared if field is not None] == [
             column.casefold() for column, field in zip(declared, plan.declared, strict=True) if field is not None

@@ -200,9 +200,9 @@ def test_fields_are_converted_and_checked_like_those_of_other_formats(tmp_path: 
     file = files.describe(str(tmp_path / "in"), "in")
     columns = (SourceColumn("E01", types.INT), SourceColumn("e02", types.STRING, required=True))
     scan = reader.plan([column.name for column in columns], [file])
-    assert scan.widened == ("seg_id", "msg_ref", "msg_type")
+    assert scan.undeclared == ("seg_id", "msg_ref", "msg_type")
     (split,) = splits.plan(scan.files)
-    wanted = Reading(columns, scan.widened, failure_texts=True)
+    wanted = Reading(columns, scan.undeclared, failure_texts=True)
     (block,) = reader.read(split, scan.files[0], wanted, reading.SplitOutcome())
     assert block.failed_rows is not None
     assert block.batch.to_pylist() == [

@@ -16,7 +16,7 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.excel.options import ExcelRead
-from spark_jobs.formats.format import WIDENED, Reading, SourceColumn
+from spark_jobs.formats.format import UNDECLARED_PREFIX, Reading, SourceColumn
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.spelling import Spelling
 from spark_jobs.scan import files
@@ -87,7 +87,7 @@ class Read:
         reader = registry.named("excel").reader(options).knowing(columns)
         scan = reader.plan([one.key for one in columns], [files.describe(str(path), path.name)], on_unmapped)
         want = replace(
-            Reading(tuple(columns), scan.widened, failure_texts=True, null_values=options.null_values), **wanted
+            Reading(tuple(columns), scan.undeclared, failure_texts=True, null_values=options.null_values), **wanted
         )
         (split,) = splits.plan(scan.files)
         outcome, counted = SplitOutcome(), SplitOutcome()
@@ -98,7 +98,7 @@ class Read:
         self.documents: list[Any] = []
         for block in reader.read(split, scan.files[0], want, outcome):
             arrays = {
-                name.removeprefix(WIDENED): values.from_arrow(array, kinds.get(name, types.ANY))
+                name.removeprefix(UNDECLARED_PREFIX): values.from_arrow(array, kinds.get(name, types.ANY))
                 for name, array in zip(block.batch.schema.names, block.batch.columns, strict=True)
             }
             self.records += [dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)]

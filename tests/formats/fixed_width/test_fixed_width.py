@@ -52,7 +52,7 @@ def read(
     kinds = DECLARED if declared is None else declared
     reader = FORMAT.reader(FixedWidthRead(**options), layout=fields)
     scan = reader.plan(tuple(kinds), [files.describe(str(path), path.name)], OnUnmapped.AUTO_WIDEN)
-    wanted = Reading(source_columns(kinds), scan.widened, failure_texts=True, block_bytes=block_bytes)
+    wanted = Reading(source_columns(kinds), scan.undeclared, failure_texts=True, block_bytes=block_bytes)
     good, bad, count = [], [], 0
     for split in splits.plan(scan.files, split_bytes):
         outcome, counted = SplitOutcome(), SplitOutcome()

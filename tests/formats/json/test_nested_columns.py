@@ -91,8 +91,8 @@ def test_an_odd_line_alone_goes_the_exact_way(exactly: list[str], odd: str, at: 
 @pytest.mark.parametrize("column", [{"v": types.ANY}, {"id": types.INT}])
 def test_values_of_many_kinds_are_read_by_columns(exactly: list[str], column: dict[str, types.Type]) -> None:
     spelled = ["1", "1.50", '"t"', "true", "null", "[1, 2]", "-0.0"]
-    widened = () if "v" in column else ("v",)
-    batches = read("\n".join([f'{{"v":{one}}}' for one in spelled] * ROWS), column, widened)
+    undeclared = () if "v" in column else ("v",)
+    batches = read("\n".join([f'{{"v":{one}}}' for one in spelled] * ROWS), column, undeclared)
     assert exactly == []
     found = [value for batch in batches for value in batch.column("v" if "v" in column else "$widened.v").to_pylist()]
     assert found == ["1", "1.5", '"t"', "true", None, "[1,2]", "-0.0"] * ROWS

@@ -42,7 +42,7 @@ def test_a_number_is_its_text(tmp_path: Path, declared: str, among: str, layout:
     for cell in others * times:
         cells += [cell]
     cells += BEYOND
-    column = "x" if declared == "any" else format.WIDENED + "x"
+    column = "x" if declared == "any" else format.UNDECLARED_PREFIX + "x"
     lines = [f'{{"k":{at},"x":{cell}}}' for at, cell in enumerate(cells)]
     found = _read(tmp_path, lines, layout, {"k": types.INT} | ({"x": types.ANY} if declared == "any" else {}))
     assert [record[column] for record in found.records] == [_value(cell) for cell in cells]
@@ -57,7 +57,7 @@ def test_a_number_in_a_container_is_its_text(tmp_path: Path, cell: str, times: i
     for record in found.records:
         assert record["m"] == {"k": [cell]}
         assert record["a"] == [{"k": cell}]
-        assert record[format.WIDENED + "u"] == [cell, 1]
+        assert record[format.UNDECLARED_PREFIX + "u"] == [cell, 1]
         assert record["s"] == f"[{cell}]"  # the JSON itself
 
 
@@ -67,8 +67,8 @@ def test_a_number_in_an_array_that_is_exploded_or_joined_is_its_text(tmp_path: P
     line = f'{{"e":[{cell},0.5],"j":[{cell},2]}}'
     paths = [ArrayPath("e"), ArrayPath("j", explode=False, separator="|")]
     found = read_json(tmp_path / "in", "\n".join([line] * times), {}, arrays=paths)
-    assert [record[format.WIDENED + "e"] for record in found.records] == [cell, 0.5] * times
-    assert {record[format.WIDENED + "j"] for record in found.records} == {f"{cell}|2"}
+    assert [record[format.UNDECLARED_PREFIX + "e"] for record in found.records] == [cell, 0.5] * times
+    assert {record[format.UNDECLARED_PREFIX + "j"] for record in found.records} == {f"{cell}|2"}
 
 
 @pytest.mark.parametrize("times", [1, 500])
@@ -79,7 +79,7 @@ def test_many_ints_and_one_beyond_them_written_alike(
     lines = [f'{{"k": {at}, "id": {10**18 + at}}}' for at in range(times)]
     for beyond in ("10000000000000000001", "1e999", "1e-999"):
         found = _read(tmp_path, [*lines, f'{{"k": 1, "id": {beyond}}}', *lines], "ndjson", {"k": types.INT})
-        ids = [record[format.WIDENED + "id"] for record in found.records]
+        ids = [record[format.UNDECLARED_PREFIX + "id"] for record in found.records]
         expected: list[Any] = [*range(10**18, 10**18 + times)]
         assert ids == [*expected, beyond, *expected]
 

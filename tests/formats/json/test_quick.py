@@ -41,8 +41,8 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def read(text: str, columns: dict[str, types.Type] = COLUMNS, widened: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
-    wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), widened)
+def read(text: str, columns: dict[str, types.Type] = COLUMNS, undeclared: tuple[str, ...] = ()) -> list[pa.RecordBatch]:
+    wanted = Reading(tuple(SourceColumn(name, static) for name, static in columns.items()), undeclared)
     reader = parser.JsonParser("in.ndjson", JsonLayout.NDJSON, JsonRead(), wanted)
     return [block.batch for block in reader.blocks(lambda: io.BytesIO(f"{text}\n".encode()), RangeStats())]
 

@@ -58,7 +58,7 @@ def read_json(
     reader = JsonReader(options, tuple(arrays), tuning=tuning)
     columns = source_columns(declared, required) if columns is None else columns
     scan = reader.plan(tuple(column.key for column in columns), [file], on_unmapped)
-    want = Reading(columns, scan.widened, **wanted)
+    want = Reading(columns, scan.undeclared, **wanted)
     result = Result()
     for split in splits.plan(scan.files, split_bytes):
         outcome = reading.SplitOutcome()
@@ -70,8 +70,8 @@ def read_json(
         for name, static in declared.items():
             if static.is_dynamic and name in record:
                 record[name] = values.decode(record[name])
-        for name in scan.widened:
-            record[format.WIDENED + name] = values.decode(record[format.WIDENED + name])
+        for name in scan.undeclared:
+            record[format.UNDECLARED_PREFIX + name] = values.decode(record[format.UNDECLARED_PREFIX + name])
     return result
 
 
@@ -198,9 +198,13 @@ def test_lines_arrays_and_documents_hold_the_same_records(
     ndjson = read_json(
         path, lines, declared, split_bytes=split_bytes, live=frozenset(declared), options=JsonRead(JsonLayout.NDJSON)
     )
-    names = [format.WIDENED + name for name in dict.fromkeys(key for r in records for key in r) if name not in declared]
+    names = [
+        format.UNDECLARED_PREFIX + name
+        for name in dict.fromkeys(key for r in records for key in r)
+        if name not in declared
+    ]
     for record, source in zip(expected, records, strict=True):
-        record.update({name: source.get(name.removeprefix(format.WIDENED)) for name in names})
+        record.update({name: source.get(name.removeprefix(format.UNDECLARED_PREFIX)) for name in names})
     assert ndjson.records == expected
     assert read_json(path, array, declared).records == expected
     options = JsonRead(JsonLayout.OBJECT, "$.a.b")
@@ -312,7 +316,7 @@ def test_undeclared_members_widen_as_leaves_in_first_seen_order(tmp_path: Path) 
         '{"id":3,"addr.city":"flat"}',
     ]
     got = read_json(tmp_path / "in.ndjson", "\n".join(lines), {"id": types.INT, "addr.city": types.STRING})
-    wide = {key.removeprefix(format.WIDENED): value for key, value in got.records[0].items()}
+    wide = {key.removeprefix(format.UNDECLARED_PREFIX): value for key, value in got.records[0].items()}
     assert wide == {
         "id": 1,
         "addr.city": "Oslo",
@@ -323,7 +327,7 @@ def test_undeclared_members_widen_as_leaves_in_first_seen_order(tmp_path: Path) 
         "geo.at.y": None,
     }
     assert list(got.records[0])[2:] == [
-        format.WIDENED + n for n in ("geo.lat", "geo.at.x", "addr.zip", "tags", "geo.at.y")
+        format.UNDECLARED_PREFIX + n for n in ("geo.lat", "geo.at.x", "addr.zip", "tags", "geo.at.y")
     ]
     assert [record["addr.city"] for record in got.records] == ["Oslo", "Bergen", "flat"]
 

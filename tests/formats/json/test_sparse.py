@@ -57,7 +57,7 @@ def test_many_columns_are_read_at_once_where_records_have_them(
     columns: int, members: int, rows: int, is_quick: bool, tmp_path: Path, quick_reads: list[int]
 ) -> None:
     text = "\n".join(lines(columns, members, rows))
-    read(tmp_path / "in.json", text, _COLUMNS[:1], widened=tuple(f"c{number}" for number in range(columns)))
+    read(tmp_path / "in.json", text, _COLUMNS[:1], undeclared=tuple(f"c{number}" for number in range(columns)))
     assert bool(quick_reads) == is_quick
 
 

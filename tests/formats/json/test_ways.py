@@ -36,7 +36,7 @@ def test_records_do_not_depend_on_their_neighbours(
 ) -> None:
     tuning = Tuning(json_quick_lines=fewest)
     together = read(tmp_path / "in.ndjson", end.join(lines), columns, split_bytes=split_bytes, tuning=tuning)
-    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns))
+    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.undeclared, columns=columns))
 
 
 @given(generated.lines_of_one_shape, columns, st.sampled_from([40, 10_000]), st.sampled_from([60, 1 << 20]))
@@ -49,9 +49,9 @@ def test_records_that_are_written_alike_are_those_that_they_are_alone(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(uniform, "_FEWEST", 0)
         together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, **how)
-        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, widened=(), **how)
+        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, undeclared=(), **how)
     for found in (together, dropped):
-        assert are_same(found, one_by_one(tmp_path / "in.ndjson", lines, found.widened, columns=columns))
+        assert are_same(found, one_by_one(tmp_path / "in.ndjson", lines, found.undeclared, columns=columns))
 
 
 @given(
@@ -126,7 +126,7 @@ def test_numbers_do_not_depend_on_their_neighbours(tmp_path: Path, name: str) ->
     numbers = [f'{{"{name}":{number}}}' for number in generated.NUMBERS]
     alone = one_by_one(tmp_path / "in.ndjson", numbers, (), columns=columns)
     for beside in BESIDE:
-        together = read(tmp_path / "in.ndjson", "\n".join([*numbers, beside]), columns, widened=())
+        together = read(tmp_path / "in.ndjson", "\n".join([*numbers, beside]), columns, undeclared=())
         assert [record for record in together.good if record["row"] < len(numbers)] == alone.good
         assert [failed for failed in together.bad if failed[0] < len(numbers)] == alone.bad
 
@@ -169,15 +169,15 @@ WIDE = [SourceColumn("id", types.INT), SourceColumn("addr.city", types.STRING), 
 def test_null_above_a_declared_leaf_widens_nothing(tmp_path: Path) -> None:
     lines = '{"id":1,"addr":null,"a":null}\n{"id":2,"a":{"b":null}}\n{"id":3,"a.b":null,"a":{"x":null}}'
     got = read(tmp_path / "in.ndjson", lines, WIDE)
-    assert got.widened == ("a.x",)
+    assert got.undeclared == ("a.x",)
     array = f"[{','.join(lines.splitlines())}]"
-    assert read(tmp_path / "in.json", array, WIDE, options=JsonRead()).widened == ("a.x",)
+    assert read(tmp_path / "in.json", array, WIDE, options=JsonRead()).undeclared == ("a.x",)
 
 
 def test_values_above_a_declared_leaf_widen(tmp_path: Path) -> None:
     lines = '{"id":1,"addr":null}\n{"id":2,"addr":"Oslo","a":{"b":false}}'
     got = read(tmp_path / "in.ndjson", lines, WIDE)
-    assert got.widened == ("addr", "a.b")
+    assert got.undeclared == ("addr", "a.b")
     assert [(record["$widened.addr"], record["$widened.a.b"]) for record in got.good] == [
         (None, None),
         ('"Oslo"', "false"),

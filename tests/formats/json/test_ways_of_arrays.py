@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def test_arrays_do_not_change_records(tmp_path: Path, lines: list[str], exploded: bool) -> None:
     arrays = [ArrayPath("a", explode=exploded), ArrayPath("u")]
     together = read(tmp_path / "in.ndjson", "\n".join(lines), arrays=arrays)
-    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.widened, arrays=arrays))
+    assert are_same(together, one_by_one(tmp_path / "in.ndjson", lines, together.undeclared, arrays=arrays))
 
 
 _paths = st.sampled_from(["r", "r", "q", "w.k", "a", "o"])
@@ -67,11 +67,11 @@ def test_records_of_arrays_do_not_depend_on_their_neighbours(
     together = read(
         tmp_path / "in.ndjson", "\n".join(lines), columns, split_bytes=split_bytes, arrays=arrays, tuning=tuning
     )
-    alone = one_by_one(tmp_path / "in.ndjson", lines, together.widened, columns=columns, arrays=arrays)
+    alone = one_by_one(tmp_path / "in.ndjson", lines, together.undeclared, columns=columns, arrays=arrays)
     assert are_same(together, alone)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bisection.Bisection, "read", lambda *_: bisection.Taken())
-        assert read(tmp_path / "in.ndjson", "\n".join(lines), columns, arrays=arrays).widened == together.widened
+        assert read(tmp_path / "in.ndjson", "\n".join(lines), columns, arrays=arrays).undeclared == together.undeclared
 
 
 def read_array(
@@ -80,13 +80,13 @@ def read_array(
     columns: Sequence[SourceColumn],
     options: JsonRead = ARRAY,
     *,
-    widened: tuple[str, ...] | None = ("u", "v", "w.k"),
+    undeclared: tuple[str, ...] | None = ("u", "v", "w.k"),
     arrays: Sequence[ArrayPath] = (),
     tuning: Tuning,
 ) -> Records | str:
     """The records of an array, or what is wrong with it."""
     try:
-        return read(path, text, columns, options=options, widened=widened, arrays=arrays, tuning=tuning)
+        return read(path, text, columns, options=options, undeclared=undeclared, arrays=arrays, tuning=tuning)
     except FormatError as problem:
         # Places count from what was read last.
         return str(problem).partition(": line ")[0]
@@ -138,7 +138,7 @@ def test_documents_are_the_same_however_they_are_taken_apart(
     text = around % between.join(elements)
     options = JsonRead(record_path=where)
     how: dict[str, Any] = {
-        "widened": None,
+        "undeclared": None,
         "arrays": arrays,
         "tuning": Tuning(json_quick_lines=0, json_portion_bytes=chunk),
     }
@@ -188,7 +188,7 @@ def test_elements_of_arrays_are_read_by_columns(tmp_path: Path, monkeypatch: pyt
     # Here it counts how records are read; before that, the look for declared columns takes the head's one by one.
     monkeypatch.setattr(heads.Heads, "_look_at_head", lambda *_: None)
     objects = [f'{{"i":{i},\n  "s":"x{i}"}}' for i in range(500)]
-    got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonRead(), widened=())
+    got = read(tmp_path / "in.json", f"[\n{', '.join(objects)}\n]\n", options=JsonRead(), undeclared=())
     assert [record["i"] for record in got.good] == list(range(500))
     assert len(singly) == 2
 

@@ -33,7 +33,7 @@ class Records:
 
     good: list[dict[str, Any]] = field(default_factory=list)
     bad: list[tuple[Any, ...]] = field(default_factory=list)
-    widened: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
     count: int = 0
 
 
@@ -44,18 +44,18 @@ def read(
     *,
     options: JsonRead = NDJSON,
     split_bytes: int = splits.SPLIT_BYTES,
-    widened: tuple[str, ...] | None = None,
+    undeclared: tuple[str, ...] | None = None,
     arrays: Sequence[ArrayPath] = (),
     tuning: Tuning = DEFAULT,
 ) -> Records:
     """The records of a file, with all its undeclared columns or with these."""
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    unmapped = OnUnmapped.AUTO_WIDEN if widened is None else OnUnmapped.DROP
+    unmapped = OnUnmapped.AUTO_WIDEN if undeclared is None else OnUnmapped.DROP
     declared = [column.name for column in columns]
     reader = JsonReader(options, tuple(arrays), tuning=tuning)
     scan = reader.plan(declared, [files.describe(str(path), path.name)], unmapped)
-    wanted = Reading(tuple(columns), scan.widened if widened is None else widened, failure_texts=True)
-    found = Records(widened=wanted.widened)
+    wanted = Reading(tuple(columns), scan.undeclared if undeclared is None else undeclared, failure_texts=True)
+    found = Records(undeclared=wanted.undeclared)
     for split in splits.plan(scan.files, split_bytes):
         outcome = reading.SplitOutcome()
         for block in reader.read(split, scan.files[split.file], wanted, outcome):
@@ -84,13 +84,13 @@ def are_same(left: Records, right: Records) -> bool:
     return repr(left) == repr(right)
 
 
-def one_by_one(path: Path, lines: Sequence[str], widened: tuple[str, ...], **how: Any) -> Records:
+def one_by_one(path: Path, lines: Sequence[str], undeclared: tuple[str, ...], **how: Any) -> Records:
     """The same as each line in a file of its own, read in the exact way."""
-    found = Records(widened=widened)
+    found = Records(undeclared=undeclared)
     for line in lines:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(bisection.Bisection, "read", lambda *_: bisection.Taken())
-            alone = read(path, line, widened=widened, **how)
+            alone = read(path, line, undeclared=undeclared, **how)
         found.good += [record | {"row": found.count + record["row"]} for record in alone.good]
         found.bad += [(found.count + row, *rest) for row, *rest in alone.bad]
         found.count += alone.count

@@ -17,7 +17,7 @@ from pyarrow import orc
 from spark_jobs.cxl import types, values
 from spark_jobs.formats import registry, splits
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.format import WIDENED, Reading, SourceColumn
+from spark_jobs.formats.format import UNDECLARED_PREFIX, Reading, SourceColumn
 from spark_jobs.formats.isolated import process
 from spark_jobs.formats.orc import tail
 from spark_jobs.formats.reading import SplitOutcome
@@ -73,7 +73,7 @@ def read(
     known = registry.named("orc")
     reader = known.reader(known.read_options()).knowing(columns)
     scan = reader.plan([one.key for one in columns], [files.describe(str(path), path.name)], on_unmapped)
-    want = replace(Reading(tuple(columns), scan.widened, failure_texts=True), **wanted)
+    want = replace(Reading(tuple(columns), scan.undeclared, failure_texts=True), **wanted)
     cut = splits.plan(scan.files, split_bytes)
     records: list[dict[str, Any]] = []
     failures: list[Any] = []
@@ -82,7 +82,7 @@ def read(
         outcome, counted, found = SplitOutcome(), SplitOutcome(), 0
         for block in reader.read(split, scan.files[0], want, outcome):
             arrays = {
-                name.removeprefix(WIDENED): values.from_arrow(array, kinds.get(name, types.ANY))
+                name.removeprefix(UNDECLARED_PREFIX): values.from_arrow(array, kinds.get(name, types.ANY))
                 for name, array in zip(block.batch.schema.names, block.batch.columns, strict=True)
             }
             records += [dict(zip(arrays, row, strict=True)) for row in zip(*arrays.values(), strict=True)]

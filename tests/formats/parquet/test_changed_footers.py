@@ -46,7 +46,7 @@ def read(path: Path, data: bytes, split_bytes: int, block_bytes: int = 4 << 20) 
     result = Result()
     try:
         scan = reader.plan([column.key for column in COLUMNS], [files.describe(str(path), "in.parquet")])
-        wanted = Reading(COLUMNS, scan.widened, failure_texts=True, block_bytes=block_bytes)
+        wanted = Reading(COLUMNS, scan.undeclared, failure_texts=True, block_bytes=block_bytes)
         for split in splits.plan(scan.files, split_bytes):
             outcome, offset = SplitOutcome(), result.count
             for block in reader.read(split, scan.files[split.file], wanted, outcome):

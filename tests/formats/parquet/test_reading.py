@@ -37,13 +37,13 @@ def read(
     reader = FORMAT.reader(FORMAT.read_options())
     unmapped = OnUnmapped.DROP if drops else OnUnmapped.AUTO_WIDEN
     scan = reader.plan([column.key for column in columns], [files.describe(str(path), path.name)], unmapped)
-    wanted = Reading(columns, scan.widened, failure_texts=True, block_bytes=block_bytes)
+    wanted = Reading(columns, scan.undeclared, failure_texts=True, block_bytes=block_bytes)
     good, bad, before = [], [], 0
     for split in splits.plan(scan.files, split_bytes):
         outcome, counted = SplitOutcome(), SplitOutcome()
         for block in reader.read(split, scan.files[split.file], wanted, outcome):
             names = block.batch.schema.names
-            kinds = [*(column.type for column in columns), *[types.ANY] * len(scan.widened)]
+            kinds = [*(column.type for column in columns), *[types.ANY] * len(scan.undeclared)]
             found = [values.from_arrow(block.batch.column(name), kind) for name, kind in zip(names, kinds, strict=True)]
             short = [name.removeprefix("$widened.") for name in names]
             good += [dict(zip(short, row, strict=True)) for row in zip(*found, strict=True)]
@@ -310,7 +310,7 @@ def test_changed_bytes_never_lose_a_record(tmp_path_factory: pytest.TempPathFact
 def _counts(path: Path) -> Iterator[int]:
     reader = FORMAT.reader(FORMAT.read_options())
     scan = reader.plan(["a"], [files.describe(str(path), path.name)])
-    wanted = Reading((column("a", types.STRING),), scan.widened)
+    wanted = Reading((column("a", types.STRING),), scan.undeclared)
     for split in splits.plan(scan.files, 1000):
         for block in reader.read(split, scan.files[split.file], wanted, SplitOutcome()):
             yield block.count

@@ -37,7 +37,7 @@ def _read(folder: Path, table: pa.Table, declared: Type = types.STRING, **option
     known = registry.named("parquet")
     reader = known.reader(known.read_options()).knowing(columns)
     scan = reader.plan(("a",), [files.describe(str(path), path.name)], OnUnmapped.AUTO_WIDEN)
-    wanted = replace(Reading(columns, scan.widened), block_bytes=64 << 10, record_bytes=MOST)
+    wanted = replace(Reading(columns, scan.undeclared), block_bytes=64 << 10, record_bytes=MOST)
     (split,) = splits.plan(scan.files, 1 << 30)
     return [*reader.read(split, scan.files[0], wanted, SplitOutcome())]
 

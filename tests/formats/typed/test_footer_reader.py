@@ -86,8 +86,8 @@ def test_records_of_a_format_that_has_decoding_alone(tmp_path: Path, split_bytes
     notes = ["x" if row % 250 else None for row in range(500)]
     table = pa.table({"note": notes, "id": [float(row) for row in range(500)], "more": [[row] for row in range(500)]})
     found, scan = planned(tmp_path / "in.arrow", table)
-    assert scan.widened == ("more",)
-    wanted = Reading(DECLARED, scan.widened, failure_texts=True)
+    assert scan.undeclared == ("more",)
+    wanted = Reading(DECLARED, scan.undeclared, failure_texts=True)
     good, bad, passed_over, counts = [], [], 0, [0, 0]
     for split in splits.plan(scan.files, split_bytes):
         outcome, counted = SplitOutcome(), SplitOutcome()

@@ -46,7 +46,7 @@ def read_xml(
     file = files.describe(str(path), path.name)
     reader = XmlReader(options, tuple(arrays), tuning=tuning)
     scan = reader.plan(tuple(declared), [file], on_unmapped)
-    want = Reading(source_columns(declared, required), scan.widened, **wanted)
+    want = Reading(source_columns(declared, required), scan.undeclared, **wanted)
     result = Result()
     for split in splits.plan(scan.files, 8):
         outcome, counted = reading.SplitOutcome(), reading.SplitOutcome()
@@ -58,8 +58,8 @@ def read_xml(
         for name, static in declared.items():
             if static.is_dynamic and name in record:
                 record[name] = values.decode(record[name])
-        for name in scan.widened:
-            record[format.WIDENED + name] = values.decode(record[format.WIDENED + name])
+        for name in scan.undeclared:
+            record[format.UNDECLARED_PREFIX + name] = values.decode(record[format.UNDECLARED_PREFIX + name])
     return result
 
 
@@ -181,7 +181,7 @@ def test_looking_for_names_keeps_no_texts(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    assert scan.widened == ("k", "l.@a")
+    assert scan.undeclared == ("k", "l.@a")
 
 
 def test_a_record_of_very_many_elements_is_refused_by_who_looks_for_names(
@@ -243,8 +243,8 @@ def test_a_file_that_has_elements_once_gives_arrays_where_another_repeats_them(t
     (tmp_path / "b.xml").write_text(rows(f"<r><p><n>1</n>{LINES}</p></r>"))
     inputs = [files.describe(str(tmp_path / name), name) for name in ("a.xml", "b.xml")]
     scan = XmlReader(ROWS).plan((), inputs)
-    assert scan.widened == ("p.line", "p.n")
-    wanted = Reading((), scan.widened)
+    assert scan.undeclared == ("p.line", "p.n")
+    wanted = Reading((), scan.undeclared)
     splits_of = splits.plan(scan.files)
     found = [
         values.decode(row["$widened.p.line"])
@@ -331,7 +331,7 @@ def test_only_the_records_that_count_are_read(most: int, tmp_path: Path) -> None
     file = replace(files.describe(str(path), "in.xml"), most_records=most)
     reader = XmlReader(ROWS)
     scan = reader.plan((), [file])
-    assert scan.widened == ("a", "b")[: (most > 0) + (most > 2)]
+    assert scan.undeclared == ("a", "b")[: (most > 0) + (most > 2)]
     (split,) = splits.plan(scan.files)
     outcome = reading.SplitOutcome()
     blocks = list(reader.read(split, scan.files[0], Reading(()), outcome))
@@ -635,6 +635,6 @@ def test_what_stands_behind_the_root_is_refused(behind: str, packed: Compression
 
 def read_all(reader: XmlReader, file: InputFile, on_unmapped: OnUnmapped) -> None:
     scan = reader.plan(("k",), [file], on_unmapped)
-    want = Reading(source_columns({"k": types.INT}), scan.widened)
+    want = Reading(source_columns({"k": types.INT}), scan.undeclared)
     for split in splits.plan(scan.files, 8):
         list(reader.read(split, scan.files[0], want, reading.SplitOutcome()))

@@ -36,14 +36,14 @@ def declare(operator: BaseOperator, found: datasets.Datasets | None) -> None:
         operator.outlets += [] if alias in operator.outlets else [alias]
 
 
-def tell(
+def publish(
     operator: BaseOperator,
     events: OutletEventAccessorsProtocol,
     found: datasets.Datasets,
     record: RunResult,
     common: Mapping[str, Any],
 ) -> list[str]:
-    """Give the asset events of a run what is known of it; gives the URIs of outputs that no outlet is there for.
+    """Add what is known of a run to its asset events; gives the URIs of outputs that have no outlet.
 
     Args:
         operator: the task.

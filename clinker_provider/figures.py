@@ -91,8 +91,8 @@ def of(record: RunResult | None, status: str, dag_id: str, task_id: str) -> Iter
             yield from figure(f"node.{name}", found.get(name), more, ("node", pipeline, node, name))
 
 
-def tell(record: RunResult | None, status: str, dag_id: str, task_id: str) -> None:
-    """Give the figures of a run to Airflow."""
+def publish(record: RunResult | None, status: str, dag_id: str, task_id: str) -> None:
+    """Send the figures of a run to Airflow's metrics."""
     from airflow.providers.common.compat.sdk import Stats, conf
 
     # Airflow before 3.2 has no such option, and names of the first kind alone have lost their tags there.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NANOSECONDS = 1_000_000
 
 
-def tell(record: RunResult, provider: TracerProvider | None = None) -> None:
+def publish(record: RunResult, provider: TracerProvider | None = None) -> None:
     """Make the spans of a run below the current one; they cost nothing where nobody traces.
 
     Args:

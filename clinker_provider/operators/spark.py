@@ -199,7 +199,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.leaves_event_log = False
         self._hook: ClinkerSparkSubmitHook | None = None
         #: The record of the run that has ended, and why it failed.
-        self._told: tuple[result.RunResult | None, str] = (None, "")
+        self._ended_run: tuple[result.RunResult | None, str] = (None, "")
         #: The plan as the task's page shows it.
         self._on_call: dict[str, Any] = {}
         #: The run that goes on without the worker.
@@ -234,7 +234,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         except TaskDeferred:
             raise
         except BaseException as error:
-            self._tell_of(error, context, execution_id)
+            self._push_failure(error, context, execution_id)
             raise
         return self._finish(context, subject, ended, record, execution_id, callback, chosen)
 
@@ -258,7 +258,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._on_call = self._kept_at_submission(context)
             ended, record = self._ended(event)
         except BaseException as error:
-            self._tell_of(error, context, execution_id)
+            self._push_failure(error, context, execution_id)
             raise
         deferral.forget(context)
         shutil.rmtree(self._waiting.folder, ignore_errors=True)
@@ -349,7 +349,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         except BaseException:
             self.on_kill()  # nobody would find it again
             raise
-        self._tell_early(context, {xcoms.APPLICATION_ID: job.id})
+        self._push_early(context, {xcoms.APPLICATION_ID: job.id})
         if record := self._read_record(folder, execution_id):
             return outcome.decide(0, record, is_faithful=False), record
         self._wait(context, waiting)
@@ -380,8 +380,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         callback: Callable[[Context, result.RunResult], object] | None,
         chosen: policy.Policy,
     ) -> dict[str, Any] | None:
-        """Tell of a run that has ended, and end the task as it says and the user chose."""
-        self._told = record, self.without_secrets(ended.reason)
+        """Publish what is known of a run that has ended, and end the task as the run and the user's policy say."""
+        self._ended_run = record, self.without_secrets(ended.reason)
         if record and record.taken_from:
             self.log.warning(
                 "Nothing was done: the attempt %s had published all files, and they are unchanged", record.taken_from
@@ -389,13 +389,13 @@ class ClinkerSparkOperator(SubmittingOperator):
         pushed = self._payload(ended, record, execution_id)
         self._keep_links(pushed)
         failure = self._failure(ended, record, chosen.decide(ended, record))
-        self._tell_figures(context, ended, record)
+        self._publish_figures(context, ended, record)
         self._push(context, pushed, failure)
-        self._tell_end(record)
+        self._log_end(record)
         if callback and record and record.dlq_count and ended.verdict.is_success:
             _call_after_publishing("on_dlq", lambda: callback(context, record))
         if self.emit_assets and record and ended.verdict.is_success and not failure:
-            _call_after_publishing("telling its assets", lambda: self._tell_assets(context, subject, record))
+            _call_after_publishing("telling its assets", lambda: self._publish_assets(context, subject, record))
         if failure:
             raise failure
         self.log.info("%s: %s, %s", execution_id, ended.status.value, pushed[xcoms.RETURN_VALUE]["records"])
@@ -418,7 +418,7 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage:
         """What the run has read and written, with counts and dead letters, for OpenLineage."""
-        record, reason = self._told
+        record, reason = self._ended_run
         return openlineage.lineage(self.subject(), record, reason or None)
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage:
@@ -503,7 +503,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             case _:
                 return value
 
-    def _tell_end(self, record: result.RunResult | None) -> None:
+    def _log_end(self, record: result.RunResult | None) -> None:
         """End the log with what the nodes did, and with dead letters by reason."""
         if record is None:
             return
@@ -515,23 +515,23 @@ class ClinkerSparkOperator(SubmittingOperator):
         elif lines:
             self.log.info("%s", self.without_secrets("\n".join(["What the nodes did:", *lines])))
 
-    def _tell_figures(self, context: Context, ended: outcome.Outcome, record: result.RunResult | None) -> None:
+    def _publish_figures(self, context: Context, ended: outcome.Outcome, record: result.RunResult | None) -> None:
         """Give the run's figures and its spans to Airflow; what a run did does not depend on who counts it."""
         ti, shown = context["ti"], record
         if record:
             name = self.without_secrets(record.pipeline_name)
             shown = replace(record, pipeline_name=name, nodes=self._named(record.nodes))
         try:
-            figures.tell(shown, ended.status.value, ti.dag_id, ti.task_id)
+            figures.publish(shown, ended.status.value, ti.dag_id, ti.task_id)
             if shown:
-                spans.tell(shown)
+                spans.publish(shown)
         except Exception:
             self.log.exception("The figures of the run could not be told")
 
-    def _tell_of(self, error: BaseException, context: Context, execution_id: str) -> None:
+    def _push_failure(self, error: BaseException, context: Context, execution_id: str) -> None:
         """Push the XComs of a run that did not come to its end, or could not begin."""
         ended, record = self._cut_off or (_outcome_of(error), None)
-        self._tell_figures(context, ended, record)
+        self._publish_figures(context, ended, record)
         try:
             pushed = self._payload(ended, record, execution_id)
         except Exception:
@@ -560,7 +560,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.operator_extra_links = (*(link for link, _ in kept), *others)
         return kept
 
-    def _tell_early(self, context: Context, values: Mapping[str, Any]) -> None:
+    def _push_early(self, context: Context, values: Mapping[str, Any]) -> None:
         """Push what is known while the run goes on; a run does not end for want of it, and all is pushed at its end."""
         links = self._keep_links({**self.link_values, **values})
         if not self.do_xcom_push:
@@ -620,7 +620,7 @@ class ClinkerSparkOperator(SubmittingOperator):
                 pipeline=subject.pipeline,
                 package=package,
                 arguments=arguments,
-                on_application=lambda name: self._tell_early(context, {xcoms.APPLICATION_ID: name}),
+                on_application=lambda name: self._push_early(context, {xcoms.APPLICATION_ID: name}),
             )
             if self._hook.is_cluster_mode and not self.work_dir:
                 raise ClinkerConfigError(
@@ -635,7 +635,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             known = xcoms.known_before(
                 execution_id=execution_id, master=self._hook.shown_master, pipeline_path=str(subject.pipeline)
             )
-            self._tell_early(context, {**known, xcoms.ON_CALL: self._on_call} if self._on_call else known)
+            self._push_early(context, {**known, xcoms.ON_CALL: self._on_call} if self._on_call else known)
             if self.deferrable and self._hook.is_cluster_mode:
                 if (found := self._leave(context, self._hook, folder, execution_id)) is not None:
                     return found
@@ -719,7 +719,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         """What the pipeline reads and writes, where that is known when the DAG file is parsed; else None."""
         return datasets.of(self.subject()) if self._is_known_when_parsed() else None
 
-    def _tell_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
+    def _publish_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
         found = None if validation.is_remote(str(self.pipeline)) else datasets.of(subject)
         if found is None:
             self.log.warning("The assets of %s are not known here", self.pipeline)
@@ -733,7 +733,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             "dlq_count": record.dlq_count,
             "dlq_path": record.dlq_path,
         }
-        lost = assets.tell(self, context["outlet_events"], found, record, self._masked(common))
+        lost = assets.publish(self, context["outlet_events"], found, record, self._masked(common))
         if lost:
             self.log.warning("No outlet is there for %s; give the mapped task outlets=[AssetAlias(…)]", ", ".join(lost))
 

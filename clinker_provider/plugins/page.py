@@ -90,8 +90,8 @@ def _head(dag_id: str, task_id: str, run: Run) -> Iterable[str]:
     status = run.xcoms.get("status")
     yield f"<h1>{_e(dag_id)}: {_e(task_id)}</h1>"
     if status is None:
-        told = "nothing yet" if run.state in (None, "running", "queued", "deferred") else _NOTHING
-        yield f'<p class="muted">This run of the task ({_e(run.state or "not started")}) has told {told}.</p>'
+        published = "nothing yet" if run.state in (None, "running", "queued", "deferred") else _NOTHING
+        yield f'<p class="muted">This run of the task ({_e(run.state or "not started")}) has told {published}.</p>'
         return
     words = f"{status}, exit code {run.xcoms.get('exit_code')}"
     yield f'<p><b class="{_e(status)}">{_e(words)}</b> <span class="muted">{_e(run.run_id)}</span></p>'

@@ -98,8 +98,8 @@ def _record(record: result.RunResult, options: RunOptions) -> None:
             result.write(Path(options.work_dir), record)
         except OSError as error:
             # The line on standard output tells the scheduler as well.
-            told = durable.describe(error, str(options.work_dir))
-            logging.getLogger("clinker").warning("the result record is not written: %s", told)
+            described = durable.describe(error, str(options.work_dir))
+            logging.getLogger("clinker").warning("the result record is not written: %s", described)
 
 
 def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Callable[[str], str]) -> None:

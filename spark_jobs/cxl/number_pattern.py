@@ -38,7 +38,7 @@ class Pattern:
 
     Args:
         before: what stands before a number that is not negative, and before a negative one.
-        behind: the same behind them.
+        after: the same behind them.
         whole: how many digits there are at least before the point.
         least: how many there are at least behind it.
         most: how many there are at most behind it; the rest is rounded.
@@ -47,7 +47,7 @@ class Pattern:
     """
 
     before: tuple[str, str]
-    behind: tuple[str, str]
+    after: tuple[str, str]
     whole: int
     least: int
     most: int
@@ -71,7 +71,7 @@ class Pattern:
         if self.groups[0]:
             whole = _grouped(whole, *self.groups)
         text = f"{whole}.{fraction}" if fraction else whole
-        return f"{self.before[is_negative]}{text}{self.behind[is_negative]}"
+        return f"{self.before[is_negative]}{text}{self.after[is_negative]}"
 
 
 @lru_cache(maxsize=512)
@@ -116,16 +116,16 @@ def compiled(pattern: str) -> Pattern | None:
     if not pattern:
         return None
     positive, negative = _halves(pattern)
-    before, number, behind = _parts(positive)
+    before, number, after = _parts(positive)
     whole, least, most, groups = _number(number)
-    minus = ("-" + before.text, behind.text)
+    minus = ("-" + before.text, after.text)
     if negative is not None:
-        negative_before, _, negative_behind = _parts(negative)
-        minus = (negative_before.text, negative_behind.text)
-    if before.scale and behind.scale:
+        negative_before, _, negative_after = _parts(negative)
+        minus = (negative_before.text, negative_after.text)
+    if before.scale and after.scale:
         raise ValueError("`%` and `‰` may occur once in a pattern")
-    scale = before.scale or behind.scale
-    return Pattern((before.text, minus[0]), (behind.text, minus[1]), whole, least, most, groups, scale)
+    scale = before.scale or after.scale
+    return Pattern((before.text, minus[0]), (after.text, minus[1]), whole, least, most, groups, scale)
 
 
 @dataclass

@@ -15,16 +15,16 @@ _LONGEST = 100
 def distance(left: str, right: str) -> int:
     """The number of insertions, deletions, replacements and swaps of neighbours between two words."""
     before: list[int] = []
-    above = list(range(len(right) + 1))
+    previous = list(range(len(right) + 1))
     for row, a in enumerate(left, 1):
         current = [row]
         for column, b in enumerate(right, 1):
-            cost = min(above[column] + 1, current[-1] + 1, above[column - 1] + (a != b))
+            cost = min(previous[column] + 1, current[-1] + 1, previous[column - 1] + (a != b))
             if row > 1 and column > 1 and a == right[column - 2] and left[row - 2] == b:
                 cost = min(cost, before[column - 2] + 1)
             current.append(cost)
-        before, above = above, current
-    return above[-1]
+        before, previous = previous, current
+    return previous[-1]
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

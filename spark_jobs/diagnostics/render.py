@@ -86,8 +86,8 @@ def _one(item: Diagnostic, paint: _Paint) -> str:
     head = paint(f"{item.code.severity}[{item.code.id}]", tone) + paint(f": {printable(item.message)}", "1")
     lines = [head]
     if item.span:
-        beside = " ".join(label.text for label in item.labels if label.span == item.span)
-        lines += _excerpt(item.span, "^", paint, tone, "-->", beside)
+        same_line = " ".join(label.text for label in item.labels if label.span == item.span)
+        lines += _excerpt(item.span, "^", paint, tone, "-->", same_line)
     for label in item.labels:
         if label.span == item.span:
             continue

@@ -73,13 +73,13 @@ def file_system(path: str, mountinfo: str) -> str | None:
     for line in mountinfo.splitlines():
         # 36 35 98:0 /root /mount/point rw,noatime master:1 - ext4 /dev/sda1 rw
         before, _, after = line.partition(" - ")
-        fields, behind = before.split(" "), after.split(" ")
-        if len(fields) < 5 or not behind[0]:
+        fields, mount = before.split(" "), after.split(" ")
+        if len(fields) < 5 or not mount[0]:
             continue
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
-        is_above = path == point or path.startswith(point.rstrip("/") + "/")
-        if is_above and len(point) >= longest:
-            longest, found = len(point), behind[0]
+        is_parent = path == point or path.startswith(point.rstrip("/") + "/")
+        if is_parent and len(point) >= longest:
+            longest, found = len(point), mount[0]
     return found
 
 

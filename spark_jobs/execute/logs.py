@@ -166,9 +166,9 @@ def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_bef
     for line in lines:
         text = line.text
         row = rows_before.get(line.split, 0) + line.row + 1
-        if line.behind_rows:
+        if line.row_texts:
             # What begins with no record, like the row of a global aggregate, has no row.
-            text = (f"row {row}: " if line.split >= 0 and row > 0 else "").join([text, *line.behind_rows])
+            text = (f"row {row}: " if line.split >= 0 and row > 0 else "").join([text, *line.row_texts])
         elif line.split >= 0:
             text = f"source_row={row} source_file={file_of(line.split, line.source)}: {text}"
         LOG.log(LEVELS[line.level], "%s", text)

@@ -268,21 +268,21 @@ def _served(plan: plans.Plan, entry: Entry) -> frozenset[str]:
     if is_unread and node.name == step.failure_node:
         return frozenset()
     before = _upstream(plan, node.name)
-    beside: set[str] = set()
+    siblings: set[str] = set()
     for name in before - {node.name}:
         ports = {edge.port for planned, edge in _stream_edges(plan, name) if planned.name in before}
         for planned, edge in _stream_edges(plan, name):
             if planned.name not in before and (
                 edge.port in ports or getattr(plan.by_name[name].step, "inclusive", False)
             ):
-                beside |= _outputs_of(plan, planned.name)
-    both = beside & _outputs_of(plan, node.name)
+                siblings |= _outputs_of(plan, planned.name)
+    both = siblings & _outputs_of(plan, node.name)
     if both:
         raise Refused(
             f"output '{min(both)}' has records of entry {entry.id} already by another branch, and would have them "
             "twice: run the whole pipeline again"
         )
-    return frozenset(beside)
+    return frozenset(siblings)
 
 
 def _stream_edges(plan: plans.Plan, name: str) -> list[tuple[plans.PlannedNode, plans.Input]]:

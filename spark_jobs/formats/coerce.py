@@ -359,15 +359,15 @@ def _local(moments: pa.Array, zone: str) -> pa.Array:
     """Moments in the local time of a zone; null outside the years 1 to 9999, here or in UTC, as single texts are."""
     utc = moments.cast(pa.int64()).to_numpy()
     quarters, places = np.unique(utc // _QUARTER, return_inverse=True)
-    ahead = np.zeros(len(quarters), dtype=np.int64)
+    offsets = np.zeros(len(quarters), dtype=np.int64)
     uneven: set[int] = set()
     for place, quarter in enumerate(quarters.tolist()):
-        ahead[place] = _ahead(quarter * _QUARTER, zone)
-        if _ahead(quarter * _QUARTER + _QUARTER - 1, zone) != ahead[place]:
+        offsets[place] = _utc_offset(quarter * _QUARTER, zone)
+        if _utc_offset(quarter * _QUARTER + _QUARTER - 1, zone) != offsets[place]:
             uneven.add(place)
-    there = utc + ahead[places]
+    there = utc + offsets[places]
     for row in np.flatnonzero(np.isin(places, list(uneven))).tolist() if uneven else ():
-        there[row] = utc[row] + _ahead(int(utc[row]), zone)
+        there[row] = utc[row] + _utc_offset(int(utc[row]), zone)
     outside = (np.minimum(utc, there) < _MOMENTS[0]) | (np.maximum(utc, there) > _MOMENTS[1])
     return pa.array(there, pa.int64(), mask=outside).cast(pa.timestamp("us"))
 
@@ -378,7 +378,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _MOMENTS = (datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _MICROSECOND
 
 
-def _ahead(utc: int, zone: str) -> int:
+def _utc_offset(utc: int, zone: str) -> int:
     """What a zone is ahead of UTC, in microseconds."""
     inside = min(max(utc, _MOMENTS[0]), _MOMENTS[1])
     return zones.offset(_EPOCH + timedelta(microseconds=inside), zone) // _MICROSECOND

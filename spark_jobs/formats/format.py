@@ -127,7 +127,8 @@ class Reading:
     Args:
         columns: the declared columns, in order. All of them are checked in every record: what is carried does not
             change results.
-        undeclared: undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan, or none.
+        undeclared: the undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan,
+            or none.
         live: the declared columns that batches carry; None carries all.
         failure_texts: whether failing records must be shown, that is, whether the dead-letter file has source columns.
         date_formats: further formats for dates and date-times, tried in order after ISO and before the other built-in
@@ -168,7 +169,7 @@ class FileColumns:
     Args:
         width: the number of fields that every record of the file must have.
         declared: for each declared column its field, or None where the file lacks it (null in every record).
-        undeclared: for each widened column of the source its field, or None where the file lacks it.
+        undeclared: for each undeclared column of the source its field, or None where the file lacks it.
     """
 
     width: int

@@ -40,7 +40,7 @@ class Part:
 class Search(Protocol):
     """Looks into files before a run reads them: in this process or by tasks."""
 
-    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+    def prefetched(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
         """Within, the beginnings of those files that are objects are fetched before a reader looks at them."""
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
@@ -65,9 +65,9 @@ def names_of(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
 class SearchHere:
     """Looks into all files in this process."""
 
-    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+    def prefetched(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
         """Threads fetch beginnings."""
-        return input_files.ahead(files)
+        return input_files.prefetched(files)
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> None:
         """All parts are looked at."""

@@ -26,14 +26,16 @@ _CALL_CLOSURES = frozenset({"Array.map", "Array.any", "Array.flat_map", "Array.f
 _GIVE_ELEMENTS = frozenset({"Array.filter", "Array.find"})
 
 
-def read(program: typed.Program, behind: RequiredColumns | None = None) -> RequiredColumns:
+def read(program: typed.Program, downstream: RequiredColumns | None = None) -> RequiredColumns:
     """The columns that a program reads.
 
     Args:
         program: the program.
-        behind: what is read of the fields that it emits; None where all of them are read whole.
+        downstream: what is read of the fields that it emits; None where all of them are read whole.
     """
-    found = _Reading(RequiredColumns(frozenset(name for name, _ in program.emits)) if behind is None else behind)
+    found = _Reading(
+        RequiredColumns(frozenset(name for name, _ in program.emits)) if downstream is None else downstream
+    )
     found.take(program.statements)
     parts = {name: members for name, members in found.columns.items() if members is not None}
     return RequiredColumns(program.columns, {name: parts[name] for name in program.columns & parts.keys()})
@@ -42,10 +44,10 @@ def read(program: typed.Program, behind: RequiredColumns | None = None) -> Requi
 class _Reading:
     """What is known so far of columns and slots; who reads a slot is known before what is put into it is looked at."""
 
-    def __init__(self, behind: RequiredColumns) -> None:
+    def __init__(self, downstream: RequiredColumns) -> None:
         self.columns: dict[str, Members] = {}
         self._slots: dict[int, Members] = {}
-        self._behind = behind
+        self._downstream = downstream
 
     def take(self, statements: Sequence[typed.Statement]) -> None:
         """Go through statements, the last one first."""
@@ -54,7 +56,7 @@ class _Reading:
                 case typed.Let(slot=slot, value=value):
                     self._follow(value, self._of_slot(slot))
                 case typed.Emit(slot=slot, name=name, value=value):
-                    self._follow(value, _both(self._of_slot(slot), self._behind.members(name)))
+                    self._follow(value, _both(self._of_slot(slot), self._downstream.members(name)))
                 case typed.Each(slot=slot, source=source, body=body):
                     self.take(body)
                     self._follow(source, self._of_slot(slot))

@@ -47,7 +47,7 @@ def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typ
                 yield slot, None, value
 
 
-def behind(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
+def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
     """What an emitted field is computed from, through lets and earlier emits: input columns, and `$…` by that name.
 
     Of a field of groups: what is behind the arguments of the functions that it calls, and what it names itself.
@@ -56,10 +56,10 @@ def behind(program: typed.Program | typed.AggregateProgram, name: str) -> list[s
         return list(dict.fromkeys(column for _, column in reads(program, name)))
     calls = {call.result: call for call in program.calls}
     found: dict[str, None] = {}
-    for read in behind(program.after, name):
+    for read in inputs_of(program.after, name):
         for argument in calls[read].arguments if read in calls else (read,):
             is_column = read not in calls or not engine.is_engine(argument)
-            found |= dict.fromkeys([argument] if is_column else behind(program.before, argument))
+            found |= dict.fromkeys([argument] if is_column else inputs_of(program.before, argument))
     return list(found)
 
 

@@ -44,8 +44,8 @@ class NodeKeys:
         rows_of: the aggregates whose rows its records are, all or some of them; its own where it is one.
         grouping: where it makes one record of many.
         left_out: the keys that its inputs have and its records do not.
-        behind: the retractable aggregates it stands behind on any way, in topological order. Only when everything else
-            is settled their rows are final.
+        retractable_upstream: the retractable aggregates upstream of it on any path, in topological order. Their rows
+            are final only after everything else is.
         joined: the sources of build records with whose groups its rows leave as well (`propagate_ck`).
     """
 
@@ -57,7 +57,7 @@ class NodeKeys:
     rows_of: tuple[str, ...] = ()
     grouping: Grouping | None = None
     left_out: tuple[str, ...] = ()
-    behind: tuple[str, ...] = ()
+    retractable_upstream: tuple[str, ...] = ()
     joined: tuple[str, ...] = ()
 
     @property
@@ -160,21 +160,21 @@ def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
         rows_of=(planned.name,) if groups else _all(each.rows_of for each in streams),
         grouping=grouping,
         left_out=CORRELATION.keys(name for name in given if name not in carried),
-        behind=_all((*each.behind, *_itself(each)) for each in inputs),
+        retractable_upstream=_all((*each.retractable_upstream, *_itself(each)) for each in inputs),
         joined=()
         if grouping is Grouping.RELAXED
-        else _all((*(each.joined for each in streams), *_beside(planned, known))),
+        else _all((*(each.joined for each in streams), *_inherited_sources(planned, known))),
     )
 
 
-def _beside(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> Iterator[tuple[str, ...]]:
+def _inherited_sources(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> Iterator[tuple[str, ...]]:
     """The sources of build sides whose keys the results keep."""
     inherited_keys = planned.step.record_properties.inherited_keys if planned.step is not None else ()
     kept = {qualifier for _, qualifier, _ in inherited_keys}
     for edge in planned.inputs:
         if edge.qualifier in kept:
-            beside = known[edge.node]
-            yield tuple(name for name in (*beside.sources, *beside.joined) if known[name].fields)
+            build = known[edge.node]
+            yield tuple(name for name in (*build.sources, *build.joined) if known[name].fields)
 
 
 def _itself(keys: NodeKeys) -> tuple[str, ...]:
@@ -201,7 +201,7 @@ def _grouping(planned: PlannedNode, streams: Iterable[NodeKeys], carried: tuple[
 
 
 def _region(plan: Plan, producer: PlannedNode, known: Mapping[str, NodeKeys], wanted: frozenset[str]) -> DeferredRegion:
-    reached = [name for name, keys in known.items() if producer.name in keys.behind]
+    reached = [name for name, keys in known.items() if producer.name in keys.retractable_upstream]
     row = next(iter(producer.outputs.values()))
     return DeferredRegion(
         producer=producer.name,

@@ -45,9 +45,11 @@ def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, Variable
     for read in scoping.reads(bindings) if writers else ():
         if read.variable not in writers or read.path.startswith("record."):
             continue
-        above = bindings.graph.ancestors(read.node)
+        ancestors = bindings.graph.ancestors(read.node)
         early = init if read.node not in init else set()
-        setters = [name for name in writers[read.variable] if name != read.node and (name in above or name in early)]
+        setters = [
+            name for name in writers[read.variable] if name != read.node and (name in ancestors or name in early)
+        ]
         setters.sort(key=lambda name: name not in init)
         sources = bindings.streams[read.node][read.input] if read.input else ()
         awaited = VariableRead(read.path, read.type, tuple(setters), tuple(sorted(sources)))

@@ -218,7 +218,7 @@ def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     return heads.ahead([(each.path, each.version, partial(_beginning, each)) for each in objects])
 
 
-def small_ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
+def prefetched_small_files(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     """Within, those files that are small objects are fetched as a whole before they are read, in this order."""
     if not any(each.is_object for each in files):
         return nullcontext()
@@ -229,7 +229,7 @@ def small_ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     return heads.ahead(wanted, _SMALL_WAITING)
 
 
-def ahead_in_batches(
+def prefetched_in_batches(
     batches: Sequence[Sequence[InputFile]], fetch: Callable[[Sequence[InputFile]], Sequence[bytes | StoreError]]
 ) -> AbstractContextManager[None]:
     """Within, the beginnings of objects are fetched batch by batch, as `beginnings` does it."""

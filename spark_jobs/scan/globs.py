@@ -169,10 +169,10 @@ def _fits(components: Sequence[re.Pattern[str] | None], names: Sequence[str]) ->
 def _passed(components: Sequence[re.Pattern[str] | None], reached: Iterable[int]) -> set[int]:
     found = set(reached)
     for at in sorted(found):
-        ahead = at
-        while ahead < len(components) and components[ahead] is None:
-            ahead += 1
-            found.add(ahead)
+        reachable = at
+        while reachable < len(components) and components[reachable] is None:
+            reachable += 1
+            found.add(reachable)
     return found
 
 

@@ -358,8 +358,8 @@ def _entries(root: Path, inner: str) -> list[tuple[str, bool]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        told = f"the folder cannot be read: {error.strerror}{system_errors.remedy(error)}"
-        raise FormatError(told, inner or str(root)) from error
+        message = f"the folder cannot be read: {error.strerror}{system_errors.remedy(error)}"
+        raise FormatError(message, inner or str(root)) from error
 
 
 def _component(part: str) -> re.Pattern[str]:

@@ -101,7 +101,7 @@ def take(uri: str, version: str) -> bytes | None:
 
 
 @contextmanager
-def ahead(heads: Sequence[Head], most_waiting: int = MOST_WAITING) -> Iterator[None]:
+def prefetched(heads: Sequence[Head], most_waiting: int = MOST_WAITING) -> Iterator[None]:
     """Within, the beginnings of some objects are fetched ahead, in this order.
 
     Args:

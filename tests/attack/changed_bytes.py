@@ -41,7 +41,7 @@ _NUMBERED = tuple(SourceColumn(name, types.STRING) for name in ("seg_id", "msg_r
 _COLUMNS = (
     SourceColumn("a", types.STRING, rules=Rules(default="-")),
     SourceColumn("i", types.INT, required=True, rules=Rules(whole=3)),
-    SourceColumn("f", types.FLOAT, rules=Rules(default="0", behind=2)),
+    SourceColumn("f", types.FLOAT, rules=Rules(default="0", fraction=2)),
     SourceColumn("d", types.DATE),
     SourceColumn("b", types.BOOL),
     SourceColumn("x", types.ANY),

@@ -59,7 +59,7 @@ def _plain(made: Pipeline, name: str) -> None:
         world.streams[name] = list(program.run(name, envs, world, stage=f"transform:{name}"))
 
     config = {"cxl": text, **programs.validations(made.chance, program)}
-    made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.behind(name), step)
+    made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.downstream(name), step)
 
 
 _PARTITIONS = [["k"], ["k"], ["h"], ["n"], [], ["k", "b"], ["id"], ["v"], ["f"]]
@@ -78,7 +78,7 @@ def _window(made: Pipeline, name: str) -> None:
 
     window = {"group_by": group_by, "sort_by": shown}
     config = {"analytic_window": window, "cxl": text, **programs.validations(chance, program)}
-    made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.behind(name), step)
+    made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, stream.downstream(name), step)
 
 
 def _across(made: Pipeline, name: str) -> None:
@@ -103,7 +103,7 @@ def _across(made: Pipeline, name: str) -> None:
         world.streams[name] = list(program.run(name, envs, world, stage=f"transform:{name}"))
 
     config = {"analytic_window": {**window, "source": other, "sort_by": shown}, "cxl": text}
-    found = stream.behind(name)
+    found = stream.downstream(name)
     found = replace(found, above=found.above | {other})
     made.add({"type": "transform", "name": name, "input": stream.name, "config": config}, found, step)
 
@@ -143,7 +143,7 @@ def _instance(made: Pipeline, name: str, path: str, stream: Stream, window: tupl
         world.streams[f"{name}.out"] = list(program.run(name, envs, world, stage=f"transform:{name}/w"))
 
     node = {"type": "composition", "name": name, "use": path, "input": stream.name}
-    made.add(node, stream.behind(name, f"{name}.out"), step)
+    made.add(node, stream.downstream(name, f"{name}.out"), step)
 
 
 # ---- outputs ------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def route(made: Pipeline, name: str) -> None:
         None,
         lambda world: grouped.route(world, name, world.streams[stream.name], tests, default, mode),
     )
-    made.streams += [stream.behind(name, f"{name}.{name}{port}") for port in "abc"]
+    made.streams += [stream.downstream(name, f"{name}.{name}{port}") for port in "abc"]
 
 
 def merge(made: Pipeline, name: str) -> None:
@@ -141,7 +141,7 @@ def aggregate(made: Pipeline, name: str) -> None:
         world.streams[name] = model.run(world, world.streams[stream.name])
 
     node = {"type": "aggregate", "name": name, "input": stream.name, "config": grouping["config"]}
-    made.add(node, replace(stream.behind(name), is_grouped=True), step)
+    made.add(node, replace(stream.downstream(name), is_grouped=True), step)
 
 
 def timed(made: Pipeline, name: str) -> None:
@@ -164,7 +164,7 @@ def timed(made: Pipeline, name: str) -> None:
         world.streams[name] = model.run(world, world.streams[stream.name])
 
     node = {"type": "aggregate", "name": name, "input": stream.name, "config": config}
-    made.add(node, replace(stream.behind(name), is_grouped=True), step)
+    made.add(node, replace(stream.downstream(name), is_grouped=True), step)
 
 
 # ---- state --------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def state(made: Pipeline, name: str) -> None:
     known = (*stream.known, *(f"{scope}.{each}" for each in names))
     made.add(
         {"type": "state", "name": name, "input": stream.name, "config": {"scope": scope, "set": shown}},
-        replace(stream.behind(name), known=known),
+        replace(stream.downstream(name), known=known),
         lambda world: grouped.state(world, name, world.streams[stream.name], scope, entries),
     )
 

@@ -38,7 +38,7 @@ class Stream:
     is_mixed: bool = False
     is_grouped: bool = False
 
-    def behind(self, node: str, name: str | None = None) -> Stream:
+    def downstream(self, node: str, name: str | None = None) -> Stream:
         """The stream of a node that it goes through."""
         return replace(self, name=name or node, above=self.above | {node})
 

@@ -119,7 +119,7 @@ class Model(Places):
         return sorted(troubles, key=lambda each: self.order.get(each.node.partition("/")[0], 0))
 
     def _is_late(self, trouble: Trouble) -> bool:
-        return self.behind[trouble.node] or trouble.row.is_mixed
+        return self.is_downstream[trouble.node] or trouble.row.is_mixed
 
     def _take(self, trouble: Trouble) -> bool:
         """Note a failure; whether anything has to be computed again for it."""
@@ -135,13 +135,13 @@ class Model(Places):
             return is_new
         # What is left of a mixed group, and fails again, is another row: its records have no entry yet.
         self.groups.setdefault((row.group, row.record), trouble)
-        is_new = not row.behind <= self.retracted
-        self.retracted |= row.behind
+        is_new = not row.made_of <= self.retracted
+        self.retracted |= row.made_of
         return is_new
 
     def _takes_back(self, row: Row) -> bool:
         """Whether records count as never read when it fails: itself, or those that it mixes."""
-        return row.is_record or (row.is_mixed and bool(row.behind))
+        return row.is_record or (row.is_mixed and bool(row.made_of))
 
     def _beside(self, trouble: Trouble) -> None:
         """Note the build rows of a match that fails; what is left of a mixed group is another driver."""

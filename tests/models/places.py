@@ -29,7 +29,7 @@ class Places:
         #: How often records depend on others on their way to a node, and with the node itself.
         self.depths: dict[str, int] = {}
         self.depths_behind: dict[str, int] = {}
-        self.behind: dict[str, bool] = {}
+        self.is_downstream: dict[str, bool] = {}
         #: The sources and key fields by which the rows of nodes are of groups, and all of them.
         self.fields_of: dict[str, frozenset[tuple[str, frozenset[str]]]] = {}
         self.views: set[tuple[str, frozenset[str]]] = set()
@@ -41,7 +41,7 @@ class Places:
         above = max([self.depths_behind[side] for side in sides], default=0)
         self.depths[name] = above + self._looks_around(planned)
         self.depths_behind[name] = self.depths[name] + grows
-        self.behind[name] = any(self.behind[side] or self._mixes(side) for side in sides)
+        self.is_downstream[name] = any(self.is_downstream[side] or self._mixes(side) for side in sides)
         driver = planned.step.driver if planned.kind == "combine" else ""
         streams = [self.streams[edge.node] for edge in planned.inputs if edge.qualifier == driver]
         self.streams[name] = frozenset().union(*streams) if sides else frozenset([name])

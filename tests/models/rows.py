@@ -97,7 +97,7 @@ class Row:
         return self.record if self.is_record else self.group
 
     @property
-    def behind(self) -> frozenset[Record]:
+    def made_of(self) -> frozenset[Record]:
         """The records that it was made of, whatever it is."""
         return self.members if self.members is not None else frozenset(r for r in [self.record] if r)
 
@@ -320,7 +320,7 @@ def group(step: Any, key: Any, rows: list[Row], kept: Iterable[str], is_mixed: b
         groups=mine,
         joined=joined,
         born=mine,
-        members=frozenset().union(*(row.behind for row in rows)),
+        members=frozenset().union(*(row.made_of for row in rows)),
         group=(step.name, key),
         is_mixed=is_mixed,
         route=first.route,

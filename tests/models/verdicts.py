@@ -230,30 +230,30 @@ class _Court:
         for record in model.retracted:
             fates[record].add("dead")
         for row in self.collateral.values():
-            for record in row.behind:
+            for record in row.made_of:
                 fates[record].add("dead")
         for given in kept.values():
             for row in given:
-                for record in row.behind:
+                for record in row.made_of:
                     fates[record].add("written")
         for trouble in model.unmade.values():
-            for record in trouble.row.behind:
+            for record in trouble.row.made_of:
                 fates[record].add("of a row that failed")
         for node in self.found.nodes.values():
             for trouble in node.failed:
-                for record in trouble.row.behind:
+                for record in trouble.row.made_of:
                     fates[record].add("failed" if trouble.row.is_record else "of a row that failed")
             for trouble in node.late:
-                for record in trouble.row.behind:
+                for record in trouble.row.made_of:
                     fates[record].add("late")
             for row in node.filtered:
-                for record in row.behind:
+                for record in row.made_of:
                     fates[record].add("filtered")
             for row in node.duplicates:
-                for record in row.behind:
+                for record in row.made_of:
                     fates[record].add("duplicate")
             for row in node.ended:
-                for record in row.behind:
+                for record in row.made_of:
                     fates[record].add("ended")
         return fates
 

@@ -90,7 +90,7 @@ def test_an_aggregate_that_leaves_a_key_field_out_takes_records_back(tmp_path: P
         ("id",),
     )
     assert found.nodes["check"].columns == ("$ck.reg", "$ck.aggregate.sums")
-    assert {name: each.behind for name, each in found.nodes.items() if each.behind} == {
+    assert {name: each.retractable_upstream for name, each in found.nodes.items() if each.retractable_upstream} == {
         "check": ("sums",),
         "out": ("sums",),
     }
@@ -111,7 +111,7 @@ def test_an_aggregate_of_a_retractable_one_is_retractable(tmp_path: Path) -> Non
     assert found.retractable == ("sums", "again")
     again_keys = found.nodes["again"]
     assert (again_keys.fields, again_keys.aggregates, again_keys.left_out) == (("id",), ("again",), ("aggregate.sums",))
-    assert found.nodes["out"].behind == ("sums", "again")
+    assert found.nodes["out"].retractable_upstream == ("sums", "again")
 
 
 def test_an_aggregate_that_only_strict_ones_feed_stays_strict(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_groups_of_a_build_side_end_in_a_match_by_the_driver_alone(tmp_path:
             propagate_ck=propagate, **drive,
         )  # fmt: skip
         found = keys(tmp_path, source("a", "id"), total("sums", "a", ["reg"]), joined, output("c"))
-        assert found.nodes["c"].behind == ("sums",)
+        assert found.nodes["c"].retractable_upstream == ("sums",)
         return found.nodes["c"].aggregates
 
     assert aggregates("driver") == ()

@@ -150,9 +150,11 @@ def test_every_end_of_a_task_is_counted_once(spark: Any, context: Any, monkeypat
 
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(
-        figures, "tell", lambda record, status, dag, task: told.append((status, task, record and record.pipeline_name))
+        figures,
+        "publish",
+        lambda record, status, dag, task: told.append((status, task, record and record.pipeline_name)),
     )
-    monkeypatch.setattr(spans, "tell", lambda record: None)
+    monkeypatch.setattr(spans, "publish", lambda record: None)
     spark.operator({"exit": 2, "record": {"pipeline_name": "p"}}).execute(context)
     for failing in (spark.operator({"exit": 3}), spark.operator({}, spark_binary="/no/such")):
         with pytest.raises(ClinkerError):
@@ -164,8 +166,8 @@ def test_every_end_of_a_task_is_counted_once(spark: Any, context: Any, monkeypat
 @pytest.mark.airflow
 def test_names_of_figures_show_no_secret(spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(figures, "tell", lambda *given: told.append(given))
-    monkeypatch.setattr(spans, "tell", told.append)
+    monkeypatch.setattr(figures, "publish", lambda *given: told.append(given))
+    monkeypatch.setattr(spans, "publish", told.append)
     job = {"exit": 0, "record": {"pipeline_name": "LEAK", "nodes": {"LEAK-n": {"kind": "source"}}}}
     spark.operator(job, env_vars={"API_TOKEN": "LEAK"}).execute(context)
     assert len(told) == 2
@@ -177,7 +179,7 @@ def test_figures_that_cannot_be_told_end_no_task(spark: Any, context: Any, monke
     def broken(*given: object) -> None:
         raise OSError("no route")
 
-    monkeypatch.setattr(figures, "tell", broken)
+    monkeypatch.setattr(figures, "publish", broken)
     assert spark.operator({"exit": 0, "record": {}}).execute(context)["status"] == "success"
 
 
@@ -190,8 +192,8 @@ def test_a_span_of_a_run_has_its_phases() -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     with provider.get_tracer("airflow").start_as_current_span("worker.run") as task:
-        spans.tell(RECORD, provider)
-        spans.tell(replace(RECORD, exit_code=4, error=result.RunError("E900", "no file"), phases_ms={}), provider)
+        spans.publish(RECORD, provider)
+        spans.publish(replace(RECORD, exit_code=4, error=result.RunError("E900", "no file"), phases_ms={}), provider)
     session, job, run, failed, _ = exporter.get_finished_spans()
     assert [each.name for each in (session, job, run)] == ["clinker.session", "clinker.job 0", "clinker.run"]
     assert run.parent.span_id == task.get_span_context().span_id
@@ -203,5 +205,5 @@ def test_a_span_of_a_run_has_its_phases() -> None:
 
 
 def test_a_record_of_an_older_engine_has_no_span() -> None:
-    spans.tell(replace(RECORD, started_at=None))
-    spans.tell(replace(RECORD, started_at="once"))
+    spans.publish(replace(RECORD, started_at=None))
+    spans.publish(replace(RECORD, started_at="once"))

@@ -147,7 +147,7 @@ def main(options: Options) -> int:
         if result.ran is not None:
             reached.setdefault(result.case.pipeline.resolve(), _Reached()).add(result.ran)
         if result.differences and not options.update:
-            sys.stdout.write("".join(f"{line}\n" for line in told(result)))
+            sys.stdout.write("".join(f"{line}\n" for line in failure_lines(result)))
     sys.stderr.write(render.render(problems.sorted(), render.Style.FULL, colour=render.wants_colour(sys.stderr)))
     if options.update:
         results = _updated(results)
@@ -168,7 +168,7 @@ def main(options: Options) -> int:
     return ExitCode.CONFIG if failed or problems.has_errors else ExitCode.SUCCESS
 
 
-def told(result: Result) -> Iterator[str]:
+def failure_lines(result: Result) -> Iterator[str]:
     """A case that fails, with each assertion that does not hold and its line."""
     yield f"FAIL {printable(str(result.case.span))} {printable(result.case.name)}"
     for each in result.differences:
@@ -192,7 +192,7 @@ def _updated(results: Sequence[Result]) -> list[Result]:
         names = {result.case.name for result in mine}
         again = [run(case) for case in reading.read(path, Diagnostics()) if case.name in names]
         for result in again:
-            sys.stdout.write("".join(f"{line}\n" for line in told(result)) if result.differences else "")
+            sys.stdout.write("".join(f"{line}\n" for line in failure_lines(result)) if result.differences else "")
         after += again
     return after
 

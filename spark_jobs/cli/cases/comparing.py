@@ -68,14 +68,14 @@ def _diagnostics(case: Case, ran: Ran) -> Iterator[Difference]:
 
 
 def _error(case: Case, ran: Ran) -> Iterator[Difference]:
-    wanted, told = case.config.error, str(ran.error) if ran.error else None
+    wanted, got = case.config.error, str(ran.error) if ran.error else None
     place = case.place("error")
     if wanted is None:
-        yield Difference(place, "the run ended with an error", (told or "",))
-    elif told is None:
+        yield Difference(place, "the run ended with an error", (got or "",))
+    elif got is None:
         yield Difference(place, f"the run is expected to end with an error ({wanted}), and did not")
-    elif wanted not in told:
-        yield Difference(place, "the run ended with another error", (f"expected: {wanted}", f"got:      {told}"))
+    elif wanted not in got:
+        yield Difference(place, "the run ended with another error", (f"expected: {wanted}", f"got:      {got}"))
 
 
 def _rows(case: Case, name: str, expected: model.Expected, got: Sequence[Row]) -> Iterator[Difference]:
@@ -84,8 +84,8 @@ def _rows(case: Case, name: str, expected: model.Expected, got: Sequence[Row]) -
     place = None
     count = 0
     for number, (want, have) in enumerate(pairs, 1):
-        told = list(_row(want, have, partial=expected.partial))
-        if not told:
+        unequal = list(_row(want, have, partial=expected.partial))
+        if not unequal:
             continue
         count += 1
         if want is not None and place is None:
@@ -93,7 +93,7 @@ def _rows(case: Case, name: str, expected: model.Expected, got: Sequence[Row]) -
         if count <= _MOST_DIFFERENCES:
             at = f"row {number}: " if expected.ordered else ""
             what = "is missing" if have is None else "is not expected" if want is None else "differs"
-            lines += [f"{at}{what}", *(f"  {line}" for line in told)]
+            lines += [f"{at}{what}", *(f"  {line}" for line in unequal)]
     if count:
         if count > _MOST_DIFFERENCES:
             lines.append(f"and {count - _MOST_DIFFERENCES} more")
@@ -194,10 +194,10 @@ def _letters(case: Case, dead: Sequence[Entry]) -> Iterator[Difference]:
     for number in range(max(len(wanted), len(dead))):
         want = wanted[number] if number < len(wanted) else None
         have = facts(dead[number]) if number < len(dead) else None
-        told = list(_letter(want, have))
-        if told:
+        unequal = list(_letter(want, have))
+        if unequal:
             what = "is missing" if have is None else "is not expected" if want is None else "differs"
-            lines += [f"dead letter {number + 1} {what}", *(f"  {line}" for line in told)]
+            lines += [f"dead letter {number + 1} {what}", *(f"  {line}" for line in unequal)]
             if place is None and want is not None:
                 place = case.place("dead_letters", number)
     if lines:

@@ -54,7 +54,7 @@ class CaseItem(pytest.Item):
 
         result = command.run(self.case)
         if result.differences:
-            raise Failed("\n".join(command.told(result)))
+            raise Failed("\n".join(command.failure_lines(result)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The differences alone, without a traceback of ours."""

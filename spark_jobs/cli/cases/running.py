@@ -252,13 +252,13 @@ class _Form:
     is_rows: bool
 
 
-def _provide(step: SourceStep, given: model.Given | None, folder: Path, beside: Path) -> _Form:
+def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_folder: Path) -> _Form:
     """Write what a case gives to a source, where it is not in a file already."""
     if given is not None and (given.text is not None or given.file is not None):
         if not step.file_format.has_files:
             text = f"source '{step.name}' reads a {step.format}, which has no file; give its records as `rows`"
             raise Unknown(text, ("given", step.name))
-        path = beside / given.file if given.file is not None else folder / "text"
+        path = case_folder / given.file if given.file is not None else folder / "text"
         if given.text is not None:
             path.write_text(given.text, encoding=step.options.encoding or "utf-8")
         return _Form(path.absolute(), is_rows=False)

@@ -53,13 +53,13 @@ def _groups(entries: list[Entry]) -> list[tuple[tuple[str, str, str], list[Entry
 
 def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]:
     groups, joined = _groups(entries), _joined(found, entries)
-    beside = {entry.id for mine in joined.values() for entry in mine}
+    joined_ids = {entry.id for mine in joined.values() for entry in mine}
     counted = f"{asking.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
     yield f"{printable(str(found.path))}: {counted}"
     for (stage, field, category), mine in groups:
         named = [stage, f"field '{field}'" if field else "", category]
         yield ""
-        causes = [entry for entry in mine if entry.id not in beside]
+        causes = [entry for entry in mine if entry.id not in joined_ids]
         if len(causes) < len(mine):
             named.append(f"{_records(len(causes))} and {_records(len(mine) - len(causes))} joined to them")
         yield f"{len(mine):>7}  {printable(', '.join(part for part in named if part))}"
@@ -145,7 +145,7 @@ def _cut(text: str, most: int = _MOST_CELL) -> str:
 
 def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[str, Any]:
     joined = _joined(found, entries)
-    beside = {entry.id for mine in joined.values() for entry in mine}
+    joined_ids = {entry.id for mine in joined.values() for entry in mine}
     return {
         "file": str(found.path),
         "count": len(entries),
@@ -158,7 +158,7 @@ def _document(found: WorkList, entries: list[Entry], samples: int) -> Mapping[st
                 "count": len(mine),
                 "samples": [
                     _sampled(entry) | {"joined": [_sampled(each) for each in joined.get(entry.id, ())[:samples]]}
-                    for entry in [each for each in mine if each.id not in beside][:samples]
+                    for entry in [each for each in mine if each.id not in joined_ids][:samples]
                 ],
             }
             for (stage, field, category), mine in _groups(entries)

@@ -302,7 +302,7 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
     """What there is to know of a table beside its options."""
     one = found.table
     said = []
-    before = one.titles[: len(one.titles) - one.behind]
+    before = one.titles[: len(one.titles) - one.after]
     if one.skipped:
         said.append(f"{lines(one.skipped)} before the table left out (`skip_rows`): {listed(before)}")
     if one.footer:

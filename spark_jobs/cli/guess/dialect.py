@@ -63,7 +63,7 @@ class Row:
 
     cells: tuple[str, ...]
     first: int
-    behind: int
+    after: int
 
     @property
     def filled(self) -> int:

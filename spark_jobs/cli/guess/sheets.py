@@ -164,7 +164,7 @@ def _options(
     is_framed = bool(found.footer) or first_column > 1
     if is_framed or (not has_header and first_row > 1):
         letters = ranges.letters_of(first_column), ranges.letters_of(last_column)
-        end = str(found.body[-1].behind) if found.footer and found.body else ""
+        end = str(found.body[-1].after) if found.footer and found.body else ""
         options["range"] = f"{letters[0]}{first_row}:{letters[1]}{end}"
     elif found.skipped:
         options["header_row"] = first_row
@@ -180,7 +180,7 @@ def _remarks(found: table.Table, sheet: str, others: list[str]) -> Iterator[str]
         more = ", …" if len(others) > _SHOWN_SHEETS else ""
         shown = ", ".join(map(values.shown, others[:_SHOWN_SHEETS]))
         yield f"sheet {values.shown(sheet)} is read; others are {shown}{more} (`sheets`)"
-    before = found.titles[: len(found.titles) - found.behind]
+    before = found.titles[: len(found.titles) - found.after]
     if found.skipped and before:
         yield f"{delimited.lines(len(before), 'row')} before the table left out: {delimited.listed(before)}"
     if found.is_header_skipped:

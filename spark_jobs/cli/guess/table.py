@@ -49,7 +49,7 @@ class Table:
         comment: what begins lines that are no records.
         body: its records.
         titles: the records before the table, as texts, and those behind it.
-        behind: how many of these stand behind it.
+        after: how many of these stand behind it.
         repeats_header: whether records are the header again.
         is_header_skipped: whether the header is a line to skip, because it does not fit the columns as it is.
         has_row_names: whether that is because the first column has no name in it.
@@ -64,7 +64,7 @@ class Table:
     comment: str
     body: list[Row]
     titles: list[str] = field(default_factory=list)
-    behind: int = 0
+    after: int = 0
     repeats_header: bool = False
     is_header_skipped: bool = False
     has_row_names: bool = False
@@ -116,8 +116,8 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
     first = _first_of_table(found, width, signs)
     if text and (mended := _with_odd_header(text, found, first, width, signs, is_end=is_end)) is not None:
         return mended
-    last = _behind_table(found, first, width) if is_end else len(found)
-    lines = found[-1].behind
+    last = _after_table(found, first, width) if is_end else len(found)
+    lines = found[-1].after
     inside = found[first:last]
     header_rows = _header_rows(inside)
     header = inside[:header_rows]
@@ -127,11 +127,11 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         names=_names(header) if header_rows else None,
         header_rows=header_rows,
         skipped=inside[0].first if first else 0,
-        footer=lines - inside[-1].behind if last < len(found) else 0,
+        footer=lines - inside[-1].after if last < len(found) else 0,
         comment=comment,
         body=inside[header_rows:],
         titles=[" ".join(filter(None, row.cells)) for row in (*found[:first], *found[last:])],
-        behind=len(found) - last,
+        after=len(found) - last,
     )
     _take_header_width(table)
     if table.names is not None and header_rows == 1:
@@ -191,7 +191,7 @@ def _is_followed(found: Sequence[Row], number: int, width: int) -> bool:
     return near * 2 >= len(following)
 
 
-def _behind_table(found: Sequence[Row], first: int, width: int) -> int:
+def _after_table(found: Sequence[Row], first: int, width: int) -> int:
     """Behind which record the table ends; what follows are sums and remarks."""
     last = len(found)
     if width == 1:
@@ -304,7 +304,7 @@ def _with_odd_header(
     lines = list(io.StringIO(text, newline=""))
     body = [row for row in found[first + 1 : first + 200] if len(row.cells) == width]
     for row in found[max(first - 1, 0) : first + 1]:
-        if len(row.cells) == width and row.behind == row.first + 1:
+        if len(row.cells) == width and row.after == row.first + 1:
             continue
         names = _odd_names(lines[row.first].rstrip("\r\n"), width, signs)
         if names is None or not _is_header(Row(names, row.first, row.first + 1), body):
@@ -312,8 +312,8 @@ def _with_odd_header(
         below = find("".join(lines[row.first + 1 :]), signs, is_end=is_end)
         if below is not None and below.names is None and not below.skipped and below.width == width:
             below.names, below.is_header_skipped, below.skipped = names, True, row.first
-            below.titles = [" ".join(filter(None, other.cells)) for other in found if other.behind <= row.first]
-            below.behind = 0
+            below.titles = [" ".join(filter(None, other.cells)) for other in found if other.after <= row.first]
+            below.after = 0
             return below
     return None
 

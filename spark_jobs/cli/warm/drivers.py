@@ -203,9 +203,9 @@ def is_of_this_user(connection: socket.socket) -> bool:
 
 def note(folder: Path, state: State) -> None:
     """Write the state of a driver into its folder."""
-    beside = folder / f"{_STATE}.new"
-    beside.write_text(json.dumps(asdict(state)), encoding="utf-8")
-    beside.replace(folder / _STATE)
+    temporary = folder / f"{_STATE}.new"
+    temporary.write_text(json.dumps(asdict(state)), encoding="utf-8")
+    temporary.replace(folder / _STATE)
 
 
 def is_listening(folder: Path, identity: int) -> bool:

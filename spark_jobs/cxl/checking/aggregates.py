@@ -59,7 +59,7 @@ class _Aggregate:
     def __init__(self, session: Session, text: str) -> None:
         self.text = text
         self.row = session
-        self.group = session.beside()
+        self.group = session.sibling()
         self.group.column = self._group_column
         self.group.aggregate = self._call
         self.group.per_record = (

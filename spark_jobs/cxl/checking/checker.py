@@ -70,10 +70,10 @@ class Statements:
             if found is not None:
                 result.append(found)
             fanned_out = fanned_out or isinstance(statement, ast.EmitEach)
-        self._behind_blocks(statements)
+        self._check_after_blocks(statements)
         return result
 
-    def _behind_blocks(self, statements: Sequence[ast.Statement]) -> None:
+    def _check_after_blocks(self, statements: Sequence[ast.Statement]) -> None:
         """Behind the last block its records are made, and nothing can be added to them."""
         blocks = [index for index, statement in enumerate(statements) if isinstance(statement, ast.EmitEach)]
         for statement in statements[blocks[-1] + 1 :] if blocks else ():

@@ -79,7 +79,7 @@ class Session:
     _seen: set[Finding] = field(default_factory=set)
     _suggested: int = 0
 
-    def beside(self) -> Session:
+    def sibling(self) -> Session:
         """A session for another part of the same program: its own names, but one list of findings."""
         return Session(self.scope, self.expressions, self.findings, modules=self.modules, _seen=self._seen)
 

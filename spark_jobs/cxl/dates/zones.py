@@ -109,8 +109,8 @@ def utc(moment: datetime, text: str) -> datetime | None:
     if found is None:
         return moment
     sign, hours, minutes = found.groups()
-    ahead = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
     try:
-        return moment + ahead if sign == "-" else moment - ahead
+        return moment + offset if sign == "-" else moment - offset
     except OverflowError:
         return None

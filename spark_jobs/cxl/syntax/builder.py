@@ -40,7 +40,7 @@ def _deepest(*inner: ast.Expression) -> int:
     return 1 + max((part.depth for part in inner), default=0)
 
 
-def _beside(left: ast.Expression, *inner: ast.Expression) -> int:
+def _depth_at_level(left: ast.Expression, *inner: ast.Expression) -> int:
     """The depth of a node whose left operand or receiver is at its own level."""
     return max(left.depth, _deepest(*inner) if inner else 1)
 
@@ -134,7 +134,7 @@ class Builder:
     def binary(self, parts: list[Any]) -> ast.Binary:
         """An infix operator; a chain to the left is one level."""
         left, operator, right = parts
-        return ast.Binary(_across(left, right), _beside(left, right), str(operator), left, right)
+        return ast.Binary(_across(left, right), _depth_at_level(left, right), str(operator), left, right)
 
     def negation(self, parts: list[Any]) -> ast.Not:
         """`not operand`."""
@@ -149,17 +149,19 @@ class Builder:
     def member(self, parts: list[Any]) -> ast.Member:
         """`base.name`."""
         base, name = parts
-        return ast.Member(_across(base, name), _beside(base), base, names.read(name), _place(name))
+        return ast.Member(_across(base, name), _depth_at_level(base), base, names.read(name), _place(name))
 
     def method(self, parts: list[Any]) -> ast.Method:
         """`base.name(arguments)`."""
         base, name, _, arguments, end = parts
-        return ast.Method(_across(base, end), _beside(base, *arguments), base, str(name), arguments, _place(name))
+        return ast.Method(
+            _across(base, end), _depth_at_level(base, *arguments), base, str(name), arguments, _place(name)
+        )
 
     def index(self, parts: list[Any]) -> ast.Index:
         """`base[index]`."""
         base, index, end = parts
-        return ast.Index(_across(base, end), _beside(base, index), base, index)
+        return ast.Index(_across(base, end), _depth_at_level(base, index), base, index)
 
     def module_member(self, parts: list[Token]) -> ast.ModuleMember:
         """`alias::name`."""

@@ -71,7 +71,7 @@ class _Printer:
             self.next += 1
         return self.comments[start : self.next]
 
-    def _beside(self, stop: int, limit: int) -> Comment | None:
+    def _trailing_comment(self, stop: int, limit: int) -> Comment | None:
         """The comment that follows on the line where something ends."""
         if self.next >= len(self.comments):
             return None
@@ -107,10 +107,10 @@ class _Printer:
             self.hoisted.clear()
             lines.append(indent + text)
             following = statements[number + 1].place[0] if number + 1 < len(statements) else end
-            beside = self._beside(stop, following)
-            if beside:
-                lines[-1] += f"  {beside.text}"
-            position = beside.end if beside else stop
+            trailing = self._trailing_comment(stop, following)
+            if trailing:
+                lines[-1] += f"  {trailing.text}"
+            position = trailing.end if trailing else stop
         self._own_lines(lines, position, end, indent)
         return lines
 
@@ -281,8 +281,10 @@ class _Printer:
             text = f"{inner}{pattern} => {value}{'' if last else ','}"
             # Comments inside a value have no place of their own: they go before the arm.
             lines += [inner + comment.text for comment in self._take(arm.place[1])]
-            beside = self._beside(arm.place[1], node.arms[number + 1].place[0] if not last else node.place[1])
-            lines.append(text + (f"  {beside.text}" if beside else ""))
+            trailing = self._trailing_comment(
+                arm.place[1], node.arms[number + 1].place[0] if not last else node.place[1]
+            )
+            lines.append(text + (f"  {trailing.text}" if trailing else ""))
         lines += [inner + comment.text for comment in self._take(node.place[1])]
         return "\n".join([head, *lines, indent + "}"])
 

@@ -195,7 +195,7 @@ class Cutter:
             return
         self._close_group()
         for i in np.flatnonzero(self._is_oversize(counts[1:-1], sizes[1:-1])) + 1:
-            self._tell(_Group(texts[int(edges[i])].as_py(), int(counts[i]), int(sizes[i])))
+            self._report_oversize(_Group(texts[int(edges[i])].as_py(), int(counts[i]), int(sizes[i])))
         self._group = _Group(texts[int(edges[-2])].as_py(), int(counts[-1]), int(sizes[-1]))
 
     def _is_oversize(self, counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -208,15 +208,15 @@ class Cutter:
     def _close_group(self) -> None:
         group, self._group = self._group, None
         if group is not None and self._is_oversize(np.array([group.records]), np.array([group.bytes])).any():
-            self._tell(group)
+            self._report_oversize(group)
 
-    def _tell(self, group: _Group) -> None:
+    def _report_oversize(self, group: _Group) -> None:
         split = self.split
         what = "without a value" if group.text is None else f"'{group.text}'"
         limits = {"max_records": split.max_records, "max_bytes": split.max_bytes}
-        told = ", ".join(f"{name} is {limit}" for name, limit in limits.items() if limit is not None)
+        listed = ", ".join(f"{name} is {limit}" for name, limit in limits.items() if limit is not None)
         key = split.group_key.name if split.group_key else ""
-        text = f"the group {what} of '{key}' alone has {group.records} records, {group.bytes} bytes; {told}"
+        text = f"the group {what} of '{key}' alone has {group.records} records, {group.bytes} bytes; {listed}"
         if split.oversize_group is Oversize.ERROR:
             raise OversizeGroup(text)
         self._oversize += 1

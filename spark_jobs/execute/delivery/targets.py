@@ -74,7 +74,7 @@ class OutputFiles:
         return chunked + _standing(there, self.sidecars)
 
 
-def _told(found: Sequence[str]) -> str:
+def _listed(found: Sequence[str]) -> str:
     """The first of some paths, and how many more there are: a folder may have a million parts."""
     more = len(found) - _SHOWN
     return ", ".join(found[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -271,7 +271,7 @@ def _refuse_same(found: Targets) -> None:
         for each in target.deliveries
     }
     for real, what in writers.items():
-        for folder in _folders_above(real):
+        for folder in _parents(real):
             if folder in folders:
                 message = (
                     f"{what[0]} would be written to {real}, into the folder of parts of output '{folders[folder]}'"
@@ -279,7 +279,7 @@ def _refuse_same(found: Targets) -> None:
                 raise RunFailed(ExitCode.CONFIG, "E322", message)
 
 
-def _folders_above(real: str) -> Iterator[str]:
+def _parents(real: str) -> Iterator[str]:
     """All folders that a path or URI leads through."""
     return (real[:end] for end in range(1, len(real)) if real[end] == "/")
 
@@ -314,7 +314,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     existing = [str(path) for path in targets.dlq_files_in_the_way()]
     if existing and targets.bookmark is not None and not (options.since and options.until):
         text = (
-            f"{_told(existing)} has dead letters of an earlier run, whose records no run reads again, so not even "
+            f"{_listed(existing)} has dead letters of an earlier run, whose records no run reads again, so not even "
             "--force replaces them: replay or discard them (`clinker dlq`), or give each run a file of its own by "
             "`{execution_id}` in the path"
         )
@@ -324,7 +324,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
     strict = [target for target in targets.outputs if target.step.if_exists is IfExists.ERROR]
     blocked = [str(path) for target in strict for path in target.in_the_way(targets.there)]
     if blocked:
-        text = f"{_told(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
+        text = f"{_listed(blocked)} exists already: use --force, or if_exists: overwrite in the output's config"
         raise RunFailed(ExitCode.IO, "E902", text)
     if existing and not all(target.step.if_exists is IfExists.OVERWRITE for target in targets.outputs):
         advice = "use --force, or if_exists: overwrite in the config of every output"
@@ -333,7 +333,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
                 "replay or discard them (`clinker dlq`), give each run a file of its own by `{execution_id}` in the "
                 "path, or replace them with --force"
             )
-        text = f"{_told(existing)} exists already, with the dead letters of an earlier run: {advice}"
+        text = f"{_listed(existing)} exists already, with the dead letters of an earlier run: {advice}"
         raise RunFailed(ExitCode.IO, "E902", text)
 
 

@@ -78,13 +78,13 @@ class Shown:
     @property
     def _drivers(self) -> pa.Array:
         """The driver's record that a build side's was refused with, in words; empty where there is none."""
-        is_beside = pc.greater_equal(single(self._part.column("cause_split")), 0)
-        if not pc.any(is_beside).as_py():
+        is_joined = pc.greater_equal(single(self._part.column("cause_split")), 0)
+        if not pc.any(is_joined).as_py():
             return pa.repeat(pa.scalar(""), self._part.num_rows)
         place = pc.binary_join_element_wise(
             " (joined to ", self._files("cause_"), ", row ", self._row_texts("cause_"), ")", ""
         )
-        return pc.if_else(is_beside, place, "")
+        return pc.if_else(is_joined, place, "")
 
     @property
     def _equals(self) -> pa.Array:

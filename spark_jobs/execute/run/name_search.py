@@ -49,13 +49,13 @@ class NameSearch:
         self._tuning = tuning
         self._samples = samples
 
-    def ahead(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
+    def prefetched(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
         """Threads of the driver fetch the beginnings of objects, and tasks where there are very many."""
         objects = input_files.objects_of(files)
         if len(objects) <= self._tuning.driver_heads:
-            return input_files.ahead(files)
+            return input_files.prefetched(files)
         batches = _packs(objects, input_files.beginning_bytes, self._tuning.head_batch_bytes, self._tuning.head_batch)
-        return input_files.ahead_in_batches(batches, self._beginnings)
+        return input_files.prefetched_in_batches(batches, self._beginnings)
 
     def _beginnings(self, files: Sequence[InputFile]) -> list[bytes | StoreError]:
         packs = _packs(files, input_files.beginning_bytes, self._tuning.head_batch_bytes, self._tuning.head_pack)

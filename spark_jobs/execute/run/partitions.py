@@ -77,7 +77,7 @@ class Sizes:
             size = int(size * min(1.0, columns / everything))
         return self._share(size)
 
-    def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
+    def pieces(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
         """In how many pieces records that are written down fit into tasks, as far as their size is known."""
         planned = self.plan.by_name[rows.node]
         edge = next(edge for edge, written in upstream.inputs(planned) if written == rows)
@@ -85,7 +85,7 @@ class Sizes:
         fits = min(2 * self._unit, self.memory_share // 2)
         known = self.written.get(rows, Written(size, 0))
         room = self.memory_share - self.memory_share // _LEFT
-        is_small = min(size, known.bytes) <= fits and known.bytes + known.records * beside <= room
+        is_small = min(size, known.bytes) <= fits and known.bytes + known.records * row_bytes <= room
         return 1 if is_small or size <= fits else size // fits + 1
 
     @property

@@ -113,7 +113,7 @@ def judge(plan: plans.Plan, products: PassResults, *, is_preview: bool = False) 
     for each in outcomes(plan, products.tally, is_preview=is_preview):
         if not each.broken or each.kind == Check.kind or each.severity == Severity.ERROR:
             continue
-        text = _told(plan, each, products)
+        text = _described(plan, each, products)
         if each.severity == Severity.FAIL:
             fatal.append((each, text))
         else:
@@ -124,7 +124,7 @@ def judge(plan: plans.Plan, products: PassResults, *, is_preview: bool = False) 
         raise RunFailed(ExitCode.EVALUATION, "E350", message, str(span) if span else None)
 
 
-def _told(plan: plans.Plan, outcome: Outcome, products: PassResults) -> str:
+def _described(plan: plans.Plan, outcome: Outcome, products: PassResults) -> str:
     """A broken rule in words: where, what, and the first record that breaks it."""
     planned = plan.by_name[outcome.node]
     rule = next(each for each in upstream.step(planned).checked_rules if each.name == outcome.name)

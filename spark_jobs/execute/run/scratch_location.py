@@ -45,7 +45,7 @@ def location_of(
     """
     chosen = None if plan.storage is None else plan.storage.scratch
     if chosen is None:
-        made = _beside(plan, wanted, draft, is_local)
+        made = _next_to_outputs(plan, wanted, draft, is_local)
         try:
             yield made
         finally:
@@ -55,7 +55,9 @@ def location_of(
         yield made
 
 
-def _beside(plan: plans.Plan, wanted: Targets, draft: Draft[FilePath], is_local: Callable[[], bool]) -> Scratch:
+def _next_to_outputs(
+    plan: plans.Plan, wanted: Targets, draft: Draft[FilePath], is_local: Callable[[], bool]
+) -> Scratch:
     firsts = (each.first(each.deliveries[0]) for each in wanted.outputs if each.deliveries)
     target = next((each for each in firsts if isinstance(each, Location)), None)
     if target is None or is_local():

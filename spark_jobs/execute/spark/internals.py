@@ -76,7 +76,7 @@ def gateway(port: str, secret: str, launched: subprocess.Popen[bytes]) -> Any:
     return found
 
 
-def load_ahead() -> None:
+def preload() -> None:
     """Import what PySpark imports late, while there is time."""
     importlib.import_module(_OF_FIRST_VALUE)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: What every task imports, beside the operators of all nodes.
-_AHEAD = (
+_PRELOADED = (
     "pyspark.worker",
     "spark_jobs.execute.tasks.task",
     "spark_jobs.cxl.kernels.kernels",
@@ -42,11 +42,11 @@ def _site(entry: str) -> str | None:
     return str(parents[3]) if len(parents) > 3 and parents[2].name == "pyspark" else None
 
 
-def ahead() -> list[str]:
+def preloaded() -> list[str]:
     """The modules to import before the fork."""
     from spark_jobs.nodes import registry
 
-    return [*_AHEAD, *registry.runners()]
+    return [*_PRELOADED, *registry.runners()]
 
 
 def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
@@ -64,7 +64,7 @@ def quiet(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.sock
 def main() -> None:
     """Run as the process that workers are forked from, or hand over to the one that is waiting already."""
     if sys.argv[1:2] == [prefork.ARGUMENT]:
-        _import_ahead()
+        _preload()
         if not prefork.take_over(int(sys.argv[2])):
             return
         sys.path[:] = without_zip(sys.path)
@@ -72,18 +72,18 @@ def main() -> None:
         if prefork.stand_in():
             return
         sys.path[:] = without_zip(sys.path)
-        _import_ahead()
+        _preload()
     internals.serve_workers(quiet)
 
 
-def _import_ahead() -> None:
+def _preload() -> None:
     """Import what tasks need.
 
     A worker looks for garbage behind each task, and would go through all that is imported here, for longer than a small
     task takes.
     """
     gc.disable()
-    for name in ahead():
+    for name in preloaded():
         importlib.import_module(name)
     from spark_jobs.formats import registry
 

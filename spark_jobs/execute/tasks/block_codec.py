@@ -135,10 +135,10 @@ def decode(data: bytes) -> pa.Table:
     """The table that was packed. It keeps nothing of the bytes, which may be much more than one of its columns."""
     view = pa.py_buffer(data)
     first, second = _SIZES.unpack_from(data)
-    behind = _SIZES.size + first + second
+    header_end = _SIZES.size + first + second
     schema = pa.ipc.read_schema(view.slice(_SIZES.size, first))
-    layout = json.loads(data[behind - second : behind])
-    at, buffers = behind + len(_gap(behind)), []
+    layout = json.loads(data[header_end - second : header_end])
+    at, buffers = header_end + len(_gap(header_end)), []
     for stored, size in layout["buffers"]:
         piece = view.slice(at, stored)
         buffers.append(piece if stored == size else pa.decompress(piece, size, codec=_CODEC))

@@ -160,7 +160,7 @@ def decode_counters(data: bytes) -> dict[str, Counters]:
 class LogLine:
     """A line for the run's log; one about a record has its source, split and row, where it shows them.
 
-    It begins with them, unless it shows the row in its midst: `behind_rows` has the texts that follow each `row N:`.
+    It begins with them, unless it shows the row in its midst: `row_texts` has the texts that follow each `row N:`.
 
     With correlation keys `record` is the number of the record that a line is about, or `group` that of the aggregate's
     row: passes that count it as never read have no such line.
@@ -173,7 +173,7 @@ class LogLine:
     row: int = -1
     record: int = -1
     group: int = 0
-    behind_rows: tuple[str, ...] = ()
+    row_texts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from spark_jobs.formats import reading
 from spark_jobs.nodes import memory, node, operator, spill
 from spark_jobs.nodes.records import batches, ledger, order
 from spark_jobs.nodes.terms.shape import Role
-from spark_jobs.scan.files import FormatError, small_ahead
+from spark_jobs.scan.files import FormatError, prefetched_small_files
 from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
@@ -90,10 +90,10 @@ class Task(failing.Failing):
             return
         known = {} if about is None else self.correlation.about(*about)
         made = line() if callable(line) else line
-        text, *behind = (made,) if isinstance(made, str) else made
-        if about is not None and (shows_place or behind):
+        text, *rest = (made,) if isinstance(made, str) else made
+        if about is not None and (shows_place or rest):
             known |= _place(*about)
-        self._log(report.LogLine(level, text, behind_rows=tuple(behind), **known))
+        self._log(report.LogLine(level, text, row_texts=tuple(rest), **known))
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
         """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""
@@ -184,7 +184,7 @@ class Task(failing.Failing):
         operators = self._region([name])
         root: Source = operators[0]  # type: ignore[assignment]
         self._pace = _pace(self._meter, places)
-        with self._stoppable(name), small_ahead([place.file_plan.file for place in places]):
+        with self._stoppable(name), prefetched_small_files([place.file_plan.file for place in places]):
             root.read(places, root.reading(self.spec.run.undeclared.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._pace.finish()
@@ -213,7 +213,7 @@ class Task(failing.Failing):
         outcomes: list[reading.SplitOutcome] = []
         root: Source = self._region([name])[0]  # type: ignore[assignment]
         pace = _pace(self._meter, places)
-        with self._stoppable(name), small_ahead([place.file_plan.file for place in places]):
+        with self._stoppable(name), prefetched_small_files([place.file_plan.file for place in places]):
             for place in places:
                 outcomes.append(reading.SplitOutcome())
                 root.count(place, outcomes[-1])
@@ -363,8 +363,8 @@ class Task(failing.Failing):
 
     def _only_keeps(self, op: fragments.PhysicalOperator) -> bool:
         """Whether all that is done with the records of an operator is writing them down."""
-        behind = [self.spec.job.ops[target.op] for target in op.targets]
-        return bool(behind) and all(each.role is Role.KEEP for each in behind)
+        downstream = [self.spec.job.ops[target.op] for target in op.targets]
+        return bool(downstream) and all(each.role is Role.KEEP for each in downstream)
 
 
 def _pace(metered: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:

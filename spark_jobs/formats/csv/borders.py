@@ -58,7 +58,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvRea
                 if made is None:
                     found = quotes.next_record_start(data, max(wanted, 0), toggles, is_inside)
                 else:
-                    found = _start_behind(wanted + 1, data, toggles, is_inside, made)
+                    found = _start_after(wanted + 1, data, toggles, is_inside, made)
                 if found is None:
                     break
                 borders.append(at + found)
@@ -68,7 +68,7 @@ def exact_borders(file_plan: FilePlan, positions: Sequence[int], options: CsvRea
     return [min(border, file_plan.end) for border in borders + [file_plan.end] * (len(positions) - len(borders))]
 
 
-def _start_behind(wanted: int, data: bytes, toggles: quotes.Positions, is_inside: bool, made: Rewriting) -> int | None:
+def _start_after(wanted: int, data: bytes, toggles: quotes.Positions, is_inside: bool, made: Rewriting) -> int | None:
     """The place in a file's own bytes of the first record start at or after one, in rewritten bytes."""
     array = np.frombuffer(data, dtype=np.uint8)
     starts = np.flatnonzero((array == ord("\n")) | (array == ord("\r"))) + 1

@@ -81,7 +81,7 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
     if made is not None:
         stream = _Kept(made.stream(stream), taken)
     is_marked = is_utf8 or not encoding.takes_mark(options.encoding)
-    data, before = _behind_lines(stream, options.skip_rows)
+    data, before = _after_lines(stream, options.skip_rows)
     if not before:
         data = data or stream.read(_READ_BYTES)
         if (problem := misread.of_bytes(data)) is not None:
@@ -230,7 +230,7 @@ def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
     return tuple(parser.parse_record(record, options))
 
 
-def _behind_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
+def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
     """What was read behind the first lines of a file, and how many bytes stand before it."""
     data, start, before, at_end = b"", 0, 0, False
     for _ in range(count):

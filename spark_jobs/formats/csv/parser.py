@@ -37,10 +37,10 @@ BLOCK_BYTES = format.BLOCK_BYTES
 #: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
 _CAREFUL_BYTES = 1 << 20
 #: What may be wrong with a record: a quote in one of two wrong places, or the number of its fields.
-_WITHIN, _BEHIND, _RAGGED = 1, 2, 3
+_WITHIN, _AFTER, _RAGGED = 1, 2, 3
 _STRAYS = {
     _WITHIN: "a cell that is not quoted contains a quote (`quotes: strict`)",
-    _BEHIND: "text follows a closing quote (`quotes: strict`)",
+    _AFTER: "text follows a closing quote (`quotes: strict`)",
 }
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
 #: What stands for undecodable bytes where a record is shown.
@@ -212,9 +212,9 @@ class CsvParser:
         problems[is_short & (not self._options.ragged.pads)] = _RAGGED
         problems[is_long & (not self._options.ragged.cuts)] = _RAGGED
         if self._is_strict:
-            strays, are_behind = self._dialect.strays(data)
+            strays, are_after = self._dialect.strays(data)
             # The first one of a record tells.
-            problems[found.of_positions(strays)[::-1]] = np.where(are_behind, _BEHIND, _WITHIN)[::-1]
+            problems[found.of_positions(strays)[::-1]] = np.where(are_after, _AFTER, _WITHIN)[::-1]
         is_bad = problems > 0
         rest, bad, ends = found.apart(data, is_bad)
         rows = np.arange(first, first + count, dtype=np.int64)

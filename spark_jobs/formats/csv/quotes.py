@@ -164,9 +164,9 @@ class Dialect:
         edges = np.diff(is_blank.astype(np.int8), prepend=0, append=0)
         starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
         is_first, is_last = starts == 0, stops == len(array)
-        behind_border = is_first | self._ends_field[array[np.where(is_first, 0, starts - 1)]]
+        after_border = is_first | self._ends_field[array[np.where(is_first, 0, starts - 1)]]
         before_border = is_last | self._ends_field[array[np.where(is_last, 0, stops)]]
-        around = behind_border | before_border
+        around = after_border | before_border
         change = np.zeros(len(array) + 1, dtype=np.int8)
         change[starts[around]] += 1
         change[stops[around]] -= 1
@@ -190,8 +190,8 @@ class Dialect:
         within = others[np.searchsorted(toggles, others) % 2 == 0]
         closers = toggles[1::2]
         closers = closers[closers + 1 < len(array)]
-        behind = closers[~self._closes(array, closers)]
-        found = np.concatenate((within, behind))
+        after = closers[~self._closes(array, closers)]
+        found = np.concatenate((within, after))
         order = np.argsort(found)
         return found[order], order >= len(within)
 

@@ -139,7 +139,7 @@ class InterchangeFile:
         self._full = max(1, min(window, _WINDOW_BYTES))
         #: How many segments there were before the window, and where the last of them ends.
         self._number = 0
-        self._behind = offset
+        self._end = offset
 
     def portions(self) -> Iterator[Portion]:
         """The segments of the file.
@@ -164,15 +164,15 @@ class InterchangeFile:
             if place == 0:
                 raise self._here("the segment cannot be decoded in the file's encoding", int(found.starts[0]))
             if place is not None:
-                found = self._find(data[: found.behind[place - 1]], signs)
+                found = self._find(data[: found.past[place - 1]], signs)
             portion, problem, count = self._walk(found, signs)
             yield portion
             if problem is not None:
                 raise problem
             is_cut = count < len(found)
             self._number += count
-            self._bytes.take(int(found.behind[count - 1]) if is_cut else found.size)
-            self._behind = self._bytes.offset
+            self._bytes.take(int(found.past[count - 1]) if is_cut else found.size)
+            self._end = self._bytes.offset
             size = min(_FIRST_WINDOW_BYTES if is_cut else size * 2, self._full)
             if not self._envelope.is_open:
                 signs = None
@@ -186,7 +186,7 @@ class InterchangeFile:
         except Broken as problem:
             raise self._here(str(problem)) from None
         self._bytes.take(size)
-        self._behind = self._bytes.offset
+        self._end = self._bytes.offset
         return signs
 
     def _grown(self, data: bytes, found: Segments, size: int) -> int:
@@ -202,7 +202,7 @@ class InterchangeFile:
             if rest:
                 raise self._here("the file ends within the segment: it is truncated")
             text = f"the file ends without {self._envelope.trailer}: it is truncated"
-            raise BrokenFile(text, self._number + 1, "", self._behind)
+            raise BrokenFile(text, self._number + 1, "", self._end)
         return size * 2 if rest else size
 
     def _here(self, message: str, after: int = 0) -> BrokenFile:
@@ -281,7 +281,7 @@ class InterchangeFile:
             (found.lengths[found.first] == 0, "the segment has no tag"),
             (self._has_no_tag(found), _NO_TAG),
             (is_record & (found.counts > most), "the segment has {} elements, and max_elements is {}"),
-            (found.behind - found.starts > longest + 1, f"the segment is longer than {longest} bytes"),
+            (found.past - found.starts > longest + 1, f"the segment is longer than {longest} bytes"),
         ):
             if is_wrong.any():
                 place = int(np.argmax(is_wrong))
@@ -326,7 +326,7 @@ def _undecodable(found: Segments, data: bytes) -> int | None:
     try:
         data[: found.size].decode()
     except UnicodeDecodeError as error:
-        return int(np.searchsorted(found.behind, error.start, "right"))
+        return int(np.searchsorted(found.past, error.start, "right"))
     return None
 
 

@@ -52,7 +52,7 @@ class Segments:
     Args:
         size: how many bytes they are, the last terminator included.
         starts: where each begins, white space before it left out.
-        behind: where each ends, its terminator included.
+        past: where each ends, its terminator included.
         elements: the tags and elements of all of them, one after the other.
         first: where each segment's tag is among `elements`.
         counts: how many elements each has after its tag.
@@ -62,7 +62,7 @@ class Segments:
 
     size: int
     starts: Places
-    behind: Places
+    past: Places
     elements: pa.StringArray
     first: Places
     counts: Places
@@ -128,13 +128,13 @@ def find(
     white, line_ends = (bytes(set(some) - {signs.element, signs.terminator}) for some in (WHITE, LINE_ENDS))
     starts = _begun(data, characters, is_kept, starts, white)
     stops = _ended(data, characters, is_kept, released[released < size], starts, ends, line_ends)
-    behind = ends + 1
+    past = ends + 1
     if signs.terminator in LINE_ENDS:
         # Blank lines are no segments where lines are.
         is_blank = starts >= stops
         is_end[ends[is_blank]] = False
-        starts, behind = starts[~is_blank], behind[~is_blank]
-    return _taken_apart(characters, is_kept, is_end | is_between, starts, behind, size)
+        starts, past = starts[~is_blank], past[~is_blank]
+    return _taken_apart(characters, is_kept, is_end | is_between, starts, past, size)
 
 
 def _held(data: bytes, signs: Signs, sized: Mapping[bytes, int], *, wide: bool) -> tuple[Places, int | None]:
@@ -167,7 +167,7 @@ def _held(data: bytes, signs: Signs, sized: Mapping[bytes, int], *, wide: bool) 
 
 
 def _taken_apart(
-    characters: np.ndarray, is_kept: Mask, is_delimiter: Mask, starts: Places, behind: Places, size: int
+    characters: np.ndarray, is_kept: Mask, is_delimiter: Mask, starts: Places, past: Places, size: int
 ) -> Segments:
     delimiters = np.flatnonzero(is_delimiter)
     kept = np.cumsum(is_kept, dtype=np.int32)
@@ -175,10 +175,10 @@ def _taken_apart(
     lengths = np.diff(ends, prepend=0).astype(np.int64)
     text = characters[is_kept]
     elements = cell_text.of_bytes(text.tobytes(), ends)
-    last = np.searchsorted(delimiters, behind - 1)
+    last = np.searchsorted(delimiters, past - 1)
     first = np.concatenate([[0], last[:-1] + 1]) if len(last) else last
     return Segments(
-        size, starts, behind, elements, first, last - first, lengths, _codes(text, ends[first], lengths[first])
+        size, starts, past, elements, first, last - first, lengths, _codes(text, ends[first], lengths[first])
     )
 
 
@@ -234,8 +234,8 @@ def _ended(
         return ends
     floor = starts
     if len(released):
-        behind = np.searchsorted(released, ends)
-        floor = np.maximum(starts, np.where(behind > 0, released[np.maximum(behind - 1, 0)] + 1, 0))
+        past = np.searchsorted(released, ends)
+        floor = np.maximum(starts, np.where(past > 0, released[np.maximum(past - 1, 0)] + 1, 0))
     ends = ends.copy()
     for _ in range(_MOST_STEPS):
         left = left[(ends[left] > floor[left]) & _is_among(characters[ends[left] - 1], line_ends)]

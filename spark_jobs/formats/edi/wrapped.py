@@ -86,10 +86,10 @@ def candidate(head: bytes) -> Wrap | None:
     end = 2 if head[first : first + 2] == b"\r\n" else 1
     wrap = Wrap(first, end)
     # The last line may be short, and may end with the file.
-    behind = head[wrap.period :].rstrip(LINE_ENDS)
-    if len(behind) > first and behind[first] not in LINE_ENDS:
+    rest = head[wrap.period :].rstrip(LINE_ENDS)
+    if len(rest) > first and rest[first] not in LINE_ENDS:
         return None
-    return wrap if _line(behind[:first]) is None and behind else None
+    return wrap if _line(rest[:first]) is None and rest else None
 
 
 def _line(data: bytes) -> int | None:

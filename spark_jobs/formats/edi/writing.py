@@ -144,11 +144,11 @@ class InterchangeWriter:
     def _ended(self, texts: dict[int, pa.StringArray], is_service: np.ndarray, opens: np.ndarray) -> list[int]:
         """The rows whose last element ends with a line end."""
         found = set[int]()
-        is_behind = np.zeros(len(is_service), dtype=np.bool_)
+        is_after = np.zeros(len(is_service), dtype=np.bool_)
         for number, place in reversed(self._elements.items()):
             is_written = (~is_service | opens) if number > _COMPUTED else ~is_service
-            found.update(np.flatnonzero(_ends_line(texts[place]) & is_written & ~is_behind).tolist())
-            is_behind |= _is_filled(texts[place])
+            found.update(np.flatnonzero(_ends_line(texts[place]) & is_written & ~is_after).tolist())
+            is_after |= _is_filled(texts[place])
         return sorted(found)
 
     def _texts(self, column: Column, array: pa.Array, failed: dict[int, Failure]) -> pa.StringArray:

@@ -17,8 +17,8 @@ def with_point(text: pa.StringArray, scale: int, point: str = ".") -> pa.StringA
     digits = pc.utf8_lpad(pc.utf8_ltrim(text, "+-"), scale + 1, "0")
     sign = pc.if_else(pc.starts_with(text, "-"), "-", "")
     whole = pc.utf8_slice_codeunits(digits, 0, -scale)
-    behind = pc.utf8_slice_codeunits(digits, -scale)
-    return pc.if_else(is_digits, pc.binary_join_element_wise(sign, whole, point, behind, ""), text)
+    fraction = pc.utf8_slice_codeunits(digits, -scale)
+    return pc.if_else(is_digits, pc.binary_join_element_wise(sign, whole, point, fraction, ""), text)
 
 
 def without_point(text: pa.StringArray, scale: int) -> tuple[pa.StringArray, list[int]]:
@@ -28,8 +28,8 @@ def without_point(text: pa.StringArray, scale: int) -> tuple[pa.StringArray, lis
     """
     is_short = pc.fill_null(pc.match_substring_regex(text, rf"^-?[0-9]+(\.[0-9]{{1,{scale}}})?$"), True)
     whole = pc.replace_substring_regex(text, r"\..*$", "")
-    behind = pc.utf8_rpad(pc.replace_substring_regex(text, r"^-?[0-9]+\.?", ""), scale, "0")
-    found = pc.replace_substring_regex(pc.binary_join_element_wise(whole, behind, ""), "^(-?)0+([0-9])", r"\1\2")
+    fraction = pc.utf8_rpad(pc.replace_substring_regex(text, r"^-?[0-9]+\.?", ""), scale, "0")
+    found = pc.replace_substring_regex(pc.binary_join_element_wise(whole, fraction, ""), "^(-?)0+([0-9])", r"\1\2")
     rest = pc.invert(is_short)
     exact: list[str | None] = []
     bad: list[int] = []

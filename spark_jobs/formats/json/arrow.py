@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.json.texts.portions import Lines
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
-_NULL_BEHIND_OBJECT = re.compile(rb"\}\s*n")
+_NULL_AFTER_OBJECT = re.compile(rb"\}\s*n")
 #: A key that is written with an escape. Keys are followed by a colon, texts never are.
 ESCAPED_KEY = re.compile(rb'\\[^"]*"\s*:')
 _ROW = re.compile(r" in row (\d+)")
@@ -65,7 +65,7 @@ def traps(lines: Lines) -> set[int]:
     found: set[int] = set()
     # A single byte is found many times faster than several. Each object ends with its line.
     if count_of(text, b"}") > len(lines.places):
-        found.update(lines.row(match.start() + 1) for match in _NULL_BEHIND_OBJECT.finditer(text))
+        found.update(lines.row(match.start() + 1) for match in _NULL_AFTER_OBJECT.finditer(text))
     if (b"N" in text and b"NaN" in text) or (b"I" in text and b"Inf" in text):
         found.update(lines.row(match.start() + 1) for match in _NOT_A_NUMBER.finditer(text))
     brackets = text.count(b"[") if b"[" in text else 0

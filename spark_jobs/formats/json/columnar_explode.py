@@ -252,9 +252,9 @@ def _conformed(rows: pa.Array, target: pa.DataType, path: Path, value: pa.Array 
             continue
         column = pc.struct_field(rows, [number]) if number >= 0 else pa.nulls(len(rows), field.type)
         if column.type != field.type:
-            is_above = pa.types.is_struct(field.type) and pa.types.is_struct(column.type)
+            are_structures = pa.types.is_struct(field.type) and pa.types.is_struct(column.type)
             inner = path[1:] if path[0] == field.name else ("",)
-            column = _conformed(column, field.type, inner, value) if is_above else pa.nulls(len(rows), field.type)
+            column = _conformed(column, field.type, inner, value) if are_structures else pa.nulls(len(rows), field.type)
         columns.append(column)
     return _struct(columns, target, len(rows), pc.is_null(rows) if rows.null_count else None)
 
@@ -265,5 +265,5 @@ def _struct(columns: Sequence[pa.Array], kind: pa.DataType, count: int, mask: pa
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
 
 
-def _is_below(path: Path, above: Path) -> bool:
-    return len(path) > len(above) and path[: len(above)] == above
+def _is_below(path: Path, parent: Path) -> bool:
+    return len(path) > len(parent) and path[: len(parent)] == parent

@@ -173,7 +173,7 @@ def clear_doubts(looked: Sequence[FileHead], source: Heads) -> None:
             nowhere &= set(found.columns.missing)
 
 
-def tell(looked: Sequence[FileHead], source: Heads, tracker: ColumnTracker) -> None:
+def report_missing(looked: Sequence[FileHead], source: Heads, tracker: ColumnTracker) -> None:
     """Note which files surely lack declared columns, and what there is to say of that."""
     known = [found for found in looked if found.is_whole and found.has_records(source.declared)]
     for found in known:

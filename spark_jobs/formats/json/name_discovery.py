@@ -93,11 +93,11 @@ class NameDiscovery:
 
         A null in the place of an object is a leaf of its own, unless the object would hold declared columns.
         """
-        above = {path[:at] for path in kinds for at in range(1, len(path))}
+        parents = {path[:at] for path in kinds for at in range(1, len(path))}
         more = {
             path: kind
             for path, kind in self._others.items()
-            if path not in above and not any(path[:at] in kinds for at in range(1, len(path) + 1))
+            if path not in parents and not any(path[:at] in kinds for at in range(1, len(path) + 1))
         }
         paths = {**kinds, **more}
         outer = {".".join(path[:at]) for path in paths for at in range(1, len(path))}

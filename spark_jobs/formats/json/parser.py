@@ -141,10 +141,10 @@ class JsonParser:
                 assert made is not None
                 yield made
             return
-        with self._telling():
+        with self._as_format_errors():
             text = self._array_text(begin, stats, most_bytes)
         if text is None:
-            with self._telling():
+            with self._as_format_errors():
                 whole = array.ArrayText(begin(), stats, self._tuning.json_portion_bytes, most_bytes)
                 elements = self._document(whole)
             most = min(_BLOCK_RECORDS, self._most_rows)
@@ -160,7 +160,7 @@ class JsonParser:
                 text.take()
                 yield made
                 continue
-            with self._telling():
+            with self._as_format_errors():
                 values = text.some(count)
             if not values:
                 return
@@ -180,11 +180,11 @@ class JsonParser:
         return text
 
     def _piece(self, text: array.ArrayText) -> Lines | None:
-        with self._telling():
+        with self._as_format_errors():
             return text.piece()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _as_format_errors(self) -> Iterator[None]:
         """Within, a text that is no JSON is an error of the file."""
         try:
             yield
@@ -342,7 +342,7 @@ class JsonParser:
                 yield from self._spread(exact.of_lines(lines.singly, self._options.encoding))
             return
         text = array.ArrayText(stream, RangeStats(), self._tuning.json_portion_bytes)
-        with self._telling():
+        with self._as_format_errors():
             values = text.elements() if self._options.record_path is None else self._document(text)
             yield from self._spread(map(exact.of_value, values))
 

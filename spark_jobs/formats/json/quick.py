@@ -293,12 +293,12 @@ class QuickRecords:
 def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
     """What must be read of each object, or None where the exact way alone will do."""
     columns = {column.key: column for column in reading.columns}
-    above = objects.parents([*columns, *reading.undeclared, *arrays])
+    parents = objects.parents([*columns, *reading.undeclared, *arrays])
     leaves = []
     for name in (*columns, *reading.undeclared):
         column = columns.get(name)
         path = tuple(name.split("."))
-        if name in above:
+        if name in parents:
             if column is not None:
                 return None
             continue

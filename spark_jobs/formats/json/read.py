@@ -60,7 +60,7 @@ class JsonReader(reader.Reader):
             else:
                 looked.append(found)
         heads.clear_doubts(looked, source)
-        heads.tell(looked, source, tracker)
+        heads.report_missing(looked, source, tracker)
         return [found.plan for found in looked], skipped
 
     def note_undeclared(

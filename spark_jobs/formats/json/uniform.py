@@ -61,7 +61,7 @@ class _Shape:
     """How an object is written: its members, what stands behind the last value, and how many quotes it has."""
 
     members: tuple[_Member, ...]
-    behind: bytes
+    tail: bytes
     quotes: int
 
     @cached_property
@@ -140,8 +140,8 @@ class _Objects:
         """
         starts = [self._quotes[member.quote] - member.lead for member in shape.members]
         ends = np.append(starts[0][1:] - 1, self._size)
-        starts.append(ends - len(shape.behind))
-        self._expect(starts, [*(member.before for member in shape.members), shape.behind])
+        starts.append(ends - len(shape.tail))
+        self._expect(starts, [*(member.before for member in shape.members), shape.tail])
         _demand(bool(starts[0][0] == 0 and (self._found[ends[:-1]] == ord("\n")).all()))
         arrays: dict[str, pa.Array] = {}
         for member, at, end in zip(shape.members, starts, starts[1:], strict=False):
@@ -221,9 +221,9 @@ class _Objects:
         begin = begin + (self._found[begin] == ord("-"))
         first, last = self._found[begin], self._found[end - 1]
         _demand(bool(np.all(_are_digits(first) & _are_digits(last))))
-        behind_zero = np.flatnonzero((first == ord("0")) & (end - begin > 1))
-        if len(behind_zero):
-            follows = self._found[begin[behind_zero] + 1]
+        leading_zeros = np.flatnonzero((first == ord("0")) & (end - begin > 1))
+        if len(leading_zeros):
+            follows = self._found[begin[leading_zeros] + 1]
             _demand(bool(np.all((follows == ord(".")) | (follows | 0x20 == ord("e")))))
         data = cell_text.characters(texts)
         if data.find(b"e") >= 0 or data.find(b"E") >= 0:

@@ -61,17 +61,17 @@ def broken(
             bad = pc.and_(bad, pc.fill_null(pc.not_equal(array, ""), False))
         more = ", …" if len(rules.enum) > _SHOWN else ""
         yield from _some(bad, f"is none of {', '.join(rules.enum[:_SHOWN])}{more}")
-    if rules.whole is None and rules.behind is None:
+    if rules.whole is None and rules.fraction is None:
         return
     texts = cell_text.texts(array, static)
     if rules.whole is not None:
         pattern = rf"^-?0*[1-9][0-9]{{{rules.whole},}}"
         has_more = pc.match_substring_regex(texts, pattern)
         yield from _some(has_more, f"has more than {rules.whole} digits before the point")
-    if rules.behind is not None:
-        pattern = rf"\.[0-9]{{{rules.behind + 1},}}$"
+    if rules.fraction is not None:
+        pattern = rf"\.[0-9]{{{rules.fraction + 1},}}$"
         has_more = pc.match_substring_regex(texts, pattern)
-        yield from _some(has_more, f"has more than {rules.behind} digits after the decimal point")
+        yield from _some(has_more, f"has more than {rules.fraction} digits after the decimal point")
 
 
 def _some(bad: pa.Array, says: str) -> Iterator[Rule]:

@@ -30,13 +30,13 @@ class Rules:
         default: the text of what stands for nothing; None where nothing does.
         enum: the texts of the values that there may be; none allow all.
         whole: how many digits there may be before the point; None allows any number of them.
-        behind: how many there may be after it.
+        fraction: how many there may be after it.
     """
 
     default: str | None = None
     enum: tuple[str, ...] = ()
     whole: int | None = None
-    behind: int | None = None
+    fraction: int | None = None
 
 
 def of(field: Mapping[str, Any], *, is_pointed: bool = True) -> Rules | None:
@@ -52,7 +52,7 @@ def of(field: Mapping[str, Any], *, is_pointed: bool = True) -> Rules | None:
         default=None if default is None else text_of(default),
         enum=tuple(text_of(value) for value in field.get("enum") or ()),
         whole=None if precision is None else precision - (scale or 0),
-        behind=scale if is_pointed else None,
+        fraction=scale if is_pointed else None,
     )
     return None if found == Rules() else found
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TAG = b"ISA"
 _ELEMENTS = 16
 #: Segments outside groups, and the segments that each may follow.
-_BESIDE = {"ISB": ("ISA",), "ISE": ("ISA", "ISB"), "TA1": ("ISA", "ISB", "ISE", "TA1")}
+_FOLLOWS = {"ISB": ("ISA",), "ISE": ("ISA", "ISB"), "TA1": ("ISA", "ISB", "ISE", "TA1")}
 _HELP = (
     f"a header has {_ELEMENTS} elements; the last has one character, and the character after it ends segments: "
     "correct it"
@@ -29,7 +29,7 @@ class X12Envelope(envelope.Envelope):
 
     wrapper = "a transaction set"
     header, opening, trailer = "ISA", "ST", "IEA"
-    services = ("ISA", "IEA", "GS", "GE", "ST", "SE", *_BESIDE)
+    services = ("ISA", "IEA", "GS", "GE", "ST", "SE", *_FOLLOWS)
     levels = ("functional_group", "transaction_set")
     sized = MappingProxyType({b"BIN": 1, b"BDS": 2})
     tag = re.compile(rb"[0-9A-Za-z]{2,3}")
@@ -92,13 +92,13 @@ class X12Envelope(envelope.Envelope):
             case "IEA":
                 self._end(segment)
             case _:
-                self._stand_beside(tag)
+                self._check_place(tag)
         self._before = tag
 
-    def _stand_beside(self, tag: str) -> None:
+    def _check_place(self, tag: str) -> None:
         """Segments outside groups, which describe this interchange or others and are not its data."""
-        if self._before not in _BESIDE[tag]:
-            raise Broken(f"{tag} stands behind {_joined(_BESIDE[tag])}, and before the functional groups")
+        if self._before not in _FOLLOWS[tag]:
+            raise Broken(f"{tag} stands behind {_joined(_FOLLOWS[tag])}, and before the functional groups")
         self._acknowledgments += tag == "TA1"
 
     def _open_group(self, segment: Sequence[str]) -> None:

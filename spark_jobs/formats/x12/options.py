@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: The functional group has no header.
 NO_GROUP = "there is no functional group: the option group_header, which has the elements of GS, is missing"
 #: Segments that are about interchanges, and stand beside their groups.
-BESIDE_GROUPS = ("ISB", "ISE", "TA1")
+OUTSIDE_GROUPS = ("ISB", "ISE", "TA1")
 #: How many elements ISA has.
 HEADER_ELEMENTS = 16
 

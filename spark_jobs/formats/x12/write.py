@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.formats import format
 from spark_jobs.formats.edi.frame import InterchangeFrame
 from spark_jobs.formats.edi.writing import InterchangeWriter
-from spark_jobs.formats.x12.options import BESIDE_GROUPS, NO_GROUP
+from spark_jobs.formats.x12.options import NO_GROUP, OUTSIDE_GROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class X12Frame(InterchangeFrame):
     services = ("ISA", "IEA", "GS", "GE", "ST", "SE")
     tag = re.compile("[0-9A-Za-z]{2,3}")
     tags = "two or three letters or digits"
-    elsewhere = BESIDE_GROUPS
+    elsewhere = OUTSIDE_GROUPS
     separator = "*"
     terminator = "~"
     barred = "*~"

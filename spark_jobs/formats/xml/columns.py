@@ -66,8 +66,8 @@ class Columns:
         names = [*(column.key for _, column in self._declared), *reading.undeclared]
         wholes = [column.key for _, column in self._declared if column.type.kind in WHOLE]
         declared = frozenset(column.key for column in reading.columns if column.type.kind not in WHOLE)
-        beside = tuple(f"{name}." for name in listed if name in declared)
-        lists = [name for name in reading.undeclared if name in listed or name.startswith(beside)]
+        prefixes = tuple(f"{name}." for name in listed if name in declared)
+        lists = [name for name in reading.undeclared if name in listed or name.startswith(prefixes)]
         self._grown = _Grown(names, wholes, declared, lists, listed)
         #: How many records a block has at most, where bytes do not say it.
         self.most_records, self._size = min(_BLOCK_RECORDS, most_rows(reading)), 0
@@ -174,7 +174,7 @@ class _Grown:
         self.texts = {name: Column() for name in names if name not in self.lists}
         self.wholes = {name: Column() for name in wholes}
         self._declared = declared
-        self._beside = frozenset(declared).intersection(listed) if lists else frozenset()
+        self._split = frozenset(declared).intersection(listed) if lists else frozenset()
         self._parents = {name[:at] for name in names for at, character in enumerate(name) if character == "."}
         self._taken: dict[str, list[Any]] = {}
         self.count = 0
@@ -198,8 +198,8 @@ class _Grown:
             if not is_taken and name in self.lists:
                 self._taken.setdefault(name, []).extend(items)
                 is_in = True
-            elif not is_taken and name in self._beside:
-                self._take_beside(items, name)
+            elif not is_taken and name in self._split:
+                self._take_split(items, name)
                 is_in = True
             if is_taken and name not in self._declared:
                 texts = None
@@ -212,7 +212,7 @@ class _Grown:
                 if isinstance(item, dict) and name in self._parents:
                     self._walk(item, name + ".", is_in)
 
-    def _take_beside(self, items: Sequence[Any], name: str) -> None:
+    def _take_split(self, items: Sequence[Any], name: str) -> None:
         """Take what elements have beside their texts, which a declared column has: a place for each of them."""
         maps = [item if isinstance(item, dict) else {} for item in items]
         for key in dict.fromkeys(key for item in maps for key in item if key != TEXT):
@@ -220,7 +220,7 @@ class _Grown:
             if own in self.lists:
                 self._taken.setdefault(own, []).extend(item.get(key) for item in maps)
             elif own in self._declared:
-                self._take_beside([inner for item in maps if key in item for inner in tree.items_of(item[key])], own)
+                self._take_split([inner for item in maps if key in item for inner in tree.items_of(item[key])], own)
 
 
 def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:

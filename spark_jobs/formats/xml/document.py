@@ -205,7 +205,7 @@ class Document:
                 self._parser.Parse(data, is_last)
             except _DoctypeEnded:
                 assert self._doctype_end is not None
-                self._parse_behind_doctype(data[self._doctype_end - self._fed + len(data) :], is_last)
+                self._parse_after_doctype(data[self._doctype_end - self._fed + len(data) :], is_last)
             if self._doctype_at is not None and self._doctype_end is None:
                 _check_doctype(self._fed - self._doctype_at)
         except expat.ExpatError as error:
@@ -228,7 +228,7 @@ class Document:
         _check_doctype(self._doctype_end - self._doctype_at)
         raise _DoctypeEnded
 
-    def _parse_behind_doctype(self, data: bytes, is_last: bool) -> None:
+    def _parse_after_doctype(self, data: bytes, is_last: bool) -> None:
         """Go on as if only blanks came before: otherwise attributes would get defaults or lose blanks."""
         assert self._doctype_end is not None
         known = self._parser

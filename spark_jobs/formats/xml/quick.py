@@ -64,10 +64,10 @@ class _Taken:
         """The way to each element, level by level."""
         tags = self._tags
         way = np.zeros(len(tags.starts), dtype=np.int64)
-        above = np.flatnonzero((tags.levels == 0) & ~tags.is_end)
+        outer = np.flatnonzero((tags.levels == 0) & ~tags.is_end)
         for level in range(1, int(tags.levels.max()) + 1):
             here = np.flatnonzero((tags.levels == level) & ~tags.is_end)
-            parents = above[np.searchsorted(above, here) - 1]
+            parents = outer[np.searchsorted(outer, here) - 1]
             steps = way[parents] * len(tags.names) + tags.name_codes[here]
             numbers = np.zeros(len(self._ways) * len(tags.names), dtype=np.int64)
             for step in np.flatnonzero(np.bincount(steps, minlength=len(numbers))).tolist():
@@ -75,7 +75,7 @@ class _Taken:
                 numbers[step] = len(self._ways)
                 self._ways.append(self._ways[parent].children[tags.names[name]])
             way[here] = numbers[steps]
-            above = here
+            outer = here
         return way
 
     def values(self) -> Iterator[tuple[Column, Values]]:

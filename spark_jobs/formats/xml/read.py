@@ -70,7 +70,7 @@ class XmlReader(reader.Reader):
         """Look whether the files have the declared columns, as far as their beginnings tell."""
         looked = [self._look(file) for file in inputs]
         found = [one for one in looked if not one.is_nothing]
-        _tell(found, tuple(declared), tracker)
+        _report_missing(found, tuple(declared), tracker)
         return [one.plan for one in found], [one.plan.file.name for one in looked if one.is_nothing]
 
     def note_undeclared(
@@ -240,7 +240,7 @@ class _Looked:
         self.names.update(dict.fromkeys(tree.present(record)))
 
 
-def _tell(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTracker) -> None:
+def _report_missing(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTracker) -> None:
     """Note which files surely lack declared columns, and warn of those that no file has."""
     known = [one for one in looked if one.is_whole and one.names]
     for one in known:

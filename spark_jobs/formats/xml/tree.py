@@ -222,12 +222,12 @@ class Undeclared:
     def column(self, way: str) -> str | None:
         """The column of a text; None where it is a declared one."""
         name = ""
-        is_beside = False
+        has_array = False
         for part in way.removesuffix(STEP).split(STEP):
             name = f"{name}.{part}" if name else part
-            if name not in self._declared and (is_beside or name in self._arrays):
+            if name not in self._declared and (has_array or name in self._arrays):
                 return name
-            is_beside = name in self._declared and (is_beside or name in self._arrays)
+            has_array = name in self._declared and (has_array or name in self._arrays)
         return None if name in self._declared else name
 
 

@@ -59,7 +59,7 @@ class XmlWriter:
         failures: dict[int, Failure] = {}
         texts = [_Texts(column, array, failures) for column, array in zip(self._columns, batch.columns, strict=True)]
         for element in self._repeated:
-            self._refuse_beside(element, texts, batch.columns, failures)
+            self._refuse_other_columns(element, texts, batch.columns, failures)
         kept = pa.array([row for row in range(batch.num_rows) if row not in failures], pa.int64()) if failures else None
         if kept is not None:
             for text in texts:
@@ -70,7 +70,7 @@ class XmlWriter:
         found = [*moved, *(RowFailure(row, failure) for row, failure in failures.items())]
         return replace(encoded, failures=sorted(found, key=lambda failed: failed.row))
 
-    def _refuse_beside(
+    def _refuse_other_columns(
         self, element: Element, texts: list[_Texts], arrays: Sequence[pa.Array], failures: dict[int, Failure]
     ) -> None:
         """An array is several elements, and other columns do not say in which of them they are."""

@@ -47,7 +47,7 @@ def _trace(step: AggregateStep, column: str) -> ColumnDerivation:
         return ColumnDerivation("numbered")
     if column not in dict(step.program.after.emits):
         return ColumnDerivation("grouped by", ((0, column),))
-    return ColumnDerivation("aggregated", tuple((0, name) for name in program_reads.behind(step.program, column)))
+    return ColumnDerivation("aggregated", tuple((0, name) for name in program_reads.inputs_of(step.program, column)))
 
 
 DESCRIPTION = Description(

@@ -201,9 +201,9 @@ class Totals:
             numbers[row] = _nearest(self._exactly(row) / by._exactly(row))
         special = np.zeros(len(nulls))
         if is_special.any():
-            above, below = (np.where(each.special != 0.0, each.special, each.head) for each in (self, by))
+            numerator, denominator = (np.where(each.special != 0.0, each.special, each.head) for each in (self, by))
             with np.errstate(invalid="ignore"):
-                special = np.where(is_special, above / np.where(nulls, 1.0, below), 0.0)
+                special = np.where(is_special, numerator / np.where(nulls, 1.0, denominator), 0.0)
         return _chosen(numbers + 0.0, special, nulls)  # -0.0 is 0.0
 
     def _close_to_the_middle(self, by: Totals, quotient: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

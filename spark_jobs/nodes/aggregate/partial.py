@@ -27,12 +27,12 @@ _SAMPLED = 16
 class Grouping:
     """The names and accumulators that all parts of an aggregate share.
 
-    `beside` are columns that records of a group have in common beside the node's keys.
+    `shared_keys` are columns that records of a group have in common besides the node's keys.
     """
 
-    def __init__(self, step: AggregateStep, context: operator.Context, beside: Sequence[str] = ()) -> None:
+    def __init__(self, step: AggregateStep, context: operator.Context, shared_keys: Sequence[str] = ()) -> None:
         self.names = [f"key {i}" for i in range(len(step.keys))]
-        self.keys = [*self.names, *beside]
+        self.keys = [*self.names, *shared_keys]
         kinds = (step.input.get(name) for name in step.keys)
         # Where a key is the value itself, nothing is carried beside it.
         self.values = [

@@ -34,14 +34,14 @@ class Final(shuffle.ShuffleReader):
     step: AggregateStep
     #: What puts groups into order.
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
-    #: What records of a group have in common beside the node's keys.
-    beside: ClassVar[tuple[str, ...]] = ()
+    #: The columns that records of a group have in common besides the node's keys.
+    shared_keys: ClassVar[tuple[str, ...]] = ()
     #: Further columns that distinguish groups with equal keys.
     extra_keys: ClassVar[tuple[str, ...]] = ()
 
     def open(self) -> None:
         """Compile the expressions around the accumulators."""
-        self.grouping = partial.Grouping(self.step, self.context, self.beside)
+        self.grouping = partial.Grouping(self.step, self.context, self.shared_keys)
         self.after = operator.compiled(self.step.program.after)
         grouping = self.grouping
         self.groups: spill.Holding = spill.Keyed(

@@ -104,9 +104,9 @@ class AggregateStep(node.Step):
         is_numbered = group_number(self.name) in required.columns
         if not read and self.time_window is None and not is_numbered:
             return self
-        above, window = required.above(), self.time_window
+        upstream, window = required.upstream(), self.time_window
         # Which task finds a record late depends on how the input is cut: what is late counts for nobody behind.
-        nodes = above.nodes if window is None else above.nodes - {self.name}
-        totals = Totals(tuple(sorted(read)), nodes, above.sources, above.streams) if read else None
-        window = window and replace(window, sources=len(above.streams))
+        nodes = upstream.nodes if window is None else upstream.nodes - {self.name}
+        totals = Totals(tuple(sorted(read)), nodes, upstream.sources, upstream.streams) if read else None
+        window = window and replace(window, sources=len(upstream.streams))
         return replace(self, totals=totals, time_window=window, is_numbered=is_numbered)

@@ -113,17 +113,17 @@ def probe(combine: Combine, waiting: Sequence[Waiting], table: pa.Table) -> None
     done = 0
     for found in _whole(combine, matches.tables()):
         drivers = found.column(_DRIVER).to_numpy()
-        _settle(combine, waiting, found, drivers, done, int(drivers[-1]) + 1)
+        _emit_complete(combine, waiting, found, drivers, done, int(drivers[-1]) + 1)
         done = int(drivers[-1]) + 1
     nothing = np.zeros(0, dtype=np.int64)
-    _settle(combine, waiting, table.slice(0, 0), nothing, done, waiting[-1].start + waiting[-1].batch.count)
+    _emit_complete(combine, waiting, table.slice(0, 0), nothing, done, waiting[-1].start + waiting[-1].batch.count)
     combine.forget(qualifier)
 
 
-def _settle(
+def _emit_complete(
     combine: Combine, waiting: Sequence[Waiting], found: pa.Table, drivers: np.ndarray, low: int, high: int
 ) -> None:
-    """Go on with the driver records from `low` to `high`, whose matches are all here."""
+    """Emit the driver records from `low` to `high`, whose matches are all here."""
     (qualifier,) = combine.step.builds
     records = batches.gather(found.drop_columns([name for name in (_DRIVER, _ROW) if name in found.column_names]))
     combine.tables[qualifier] = BuildTable(records, np.arange(records.num_rows))
@@ -133,7 +133,7 @@ def _settle(
         while start < end:
             stop = min(start + most, end)
             pairs, failed = each.pairs(start - each.start, stop - each.start, drivers - each.start, qualifier)
-            combine.settle(each.batch.slice(start - each.start, stop - start), pairs, failed)
+            combine.emit_matches(each.batch.slice(start - each.start, stop - start), pairs, failed)
             start = stop
 
 

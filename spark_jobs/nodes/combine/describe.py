@@ -61,7 +61,7 @@ def _trace(step: CombineStep, column: str) -> ColumnDerivation:
     if column not in dict(step.body.emits):
         return ColumnDerivation("combined", ((numbers[step.driver], column),))
     return ColumnDerivation(
-        "combined", tuple(_origin(step, numbers, name) for name in program_reads.behind(step.body, column))
+        "combined", tuple(_origin(step, numbers, name) for name in program_reads.inputs_of(step.body, column))
     )
 
 

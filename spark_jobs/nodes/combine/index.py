@@ -345,11 +345,11 @@ class BuildTable:
 
     def _choose(self, ranges: Sequence[Range]) -> None:
         """The leading range is one that bounds build rows from above, if there is one."""
-        below = [number for number, each in enumerate(ranges) if not each.is_upper]
-        above = [number for number, each in enumerate(ranges) if each.is_upper]
+        lowers = [number for number, each in enumerate(ranges) if not each.is_upper]
+        uppers = [number for number, each in enumerate(ranges) if each.is_upper]
         if ranges:
-            self.leading = (below or above)[0]
-            self.opposite = above[0] if below and above else None
+            self.leading = (lowers or uppers)[0]
+            self.opposite = uppers[0] if lowers and uppers else None
 
     def _lead(self, groups: np.ndarray) -> None:
         assert self.leading is not None

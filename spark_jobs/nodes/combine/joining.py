@@ -209,10 +209,10 @@ class Joining(operator.Operator):
 
     def join(self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray) -> None:
         """Driver records with the candidates of the first build side: pairs of a driver's row and a build row."""
-        self.settle(batch, *self.chains(batch, chosen, rows))
+        self.emit_matches(batch, *self.chains(batch, chosen, rows))
 
-    def settle(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
-        """What becomes of driver records, when their matches are known; `failed` are those of which a part fails."""
+    def emit_matches(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
+        """Emit driver records whose matches are all known, or refuse them; `failed` are those of which a part fails."""
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)
@@ -241,14 +241,14 @@ class Joining(operator.Operator):
         for start in range(0, len(rows), most):
             pairs, failed = self.chains(batch, np.zeros(min(most, len(rows) - start), np.int64), rows[start:][:most])
             if failed:
-                self.settle(batch, pairs, failed)
+                self.emit_matches(batch, pairs, failed)
                 return
             matches.append(pairs.builds[self.step.builds[0]])
             if sum(map(len, matches)) >= enough:
                 break
         found = Pairs(np.zeros(sum(map(len, matches)), np.int64), {self.step.builds[0]: np.concatenate(matches)})
         if self.step.match is not Match.ALL or len(found.driver) <= most:
-            self.settle(batch, found.slice(0, enough), [])
+            self.emit_matches(batch, found.slice(0, enough), [])
             return
         pieces = [found.slice(start, most) for start in range(0, len(found.driver), most)]
         pieces = next(([piece] for piece in pieces if self._fails(batch, piece)), pieces)

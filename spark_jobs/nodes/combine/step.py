@@ -179,4 +179,6 @@ class CombineStep(node.Step):
         why = "records with equal keys meet (strategy: grace_hash)"
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "combine:grace_hash")
         stops = (meet, shape.restored_order("driver record"))
-        return (shape.ShufflePhase(self, partitions, arrival, "keys", stops, beside=self.build(self.builds[0])),)
+        return (
+            shape.ShufflePhase(self, partitions, arrival, "keys", stops, co_partitioned=self.build(self.builds[0])),
+        )

@@ -80,8 +80,8 @@ class OutputStep(node.Step):
         path: the path template, relative to the base directory, with the tokens filled in that are known at plan time.
         format: `csv`, `json`, …; `options` is that format's write options.
         columns: the columns to write, after `include_unmapped`, `exclude` and `mapping`; undeclared columns follow.
-        writes_undeclared: whether undeclared columns are written; `exclude` and `mapping` (output name to source name) apply to
-            them too.
+        writes_undeclared: whether undeclared columns are written; `exclude` and `mapping` (output name to source name)
+            apply to them too.
     """
 
     kind: ClassVar[str] = "output"

@@ -88,9 +88,9 @@ def _tails(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         data = np.concatenate([data, np.zeros(8, dtype=np.uint8)])
     words = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))
     starts = np.maximum(ends - 8, 0)
-    ahead = ((8 - (ends - starts)) * 8).astype(np.uint64)
+    shifts = ((8 - (ends - starts)) * 8).astype(np.uint64)
     cut = ((8 - np.minimum(lengths, 8)) * 8).astype(np.uint64)
-    found = (words[starts] << ahead) >> np.minimum(cut, np.uint64(63))
+    found = (words[starts] << shifts) >> np.minimum(cut, np.uint64(63))
     found[lengths == 0] = 0
     return found, lengths
 

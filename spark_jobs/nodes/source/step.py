@@ -197,7 +197,7 @@ class SourceStep(node.Step):
         Raises:
             FormatError: a file cannot be read, or its columns are refused.
         """
-        with search.ahead(files):
+        with search.prefetched(files):
             if self.endpoint is None:
                 files = unpacking.with_ratios([self._packed(file) for file in files])
             found = self.reader.plan(self.keys, files, on_unmapped, search)

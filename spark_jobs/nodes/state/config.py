@@ -145,7 +145,7 @@ def _trace(step: StateStep, column: str) -> ColumnDerivation:
     if not setting:
         return passed_on(step, column)
     return ColumnDerivation(
-        "set", tuple((0, name) for each in setting for name in program_reads.behind(each.value, each.path))
+        "set", tuple((0, name) for each in setting for name in program_reads.inputs_of(each.value, each.path))
     )
 
 

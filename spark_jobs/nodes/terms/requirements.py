@@ -41,7 +41,7 @@ class Requirements:
             takes all of them.
         shown: the columns that its dead letters show, read or not: with correlation keys those of groups do, since no
             file has such rows.
-        above: gives the nodes and sources that its records come from.
+        upstream: gives the nodes and sources that its records come from.
     """
 
     columns: RequiredColumns
@@ -50,4 +50,4 @@ class Requirements:
     reads_undeclared: bool
     pushed_predicates: tuple[Test, ...]
     shown: frozenset[str]
-    above: Callable[[], Upstream]
+    upstream: Callable[[], Upstream]

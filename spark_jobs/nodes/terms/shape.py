@@ -131,7 +131,7 @@ class ShufflePhase:
         arrival: how records come to where they meet.
         departs: what `explain` calls the operator that sends them.
         stops: the exchanges on the way, in order.
-        beside: an input that an earlier job wrote down in the same partitions.
+        co_partitioned: an input that an earlier job wrote down in the same partitions.
         aspect: what `explain` adds to the node's name where the part is one of several.
     """
 
@@ -140,7 +140,7 @@ class ShufflePhase:
     arrival: Arrival
     departs: str
     stops: tuple[Stop, ...]
-    beside: Rows | None = None
+    co_partitioned: Rows | None = None
     aspect: str = ""
 
     @property
@@ -161,8 +161,8 @@ class Sizes(Protocol):
         `growth` is how many times as large they are where they wait.
         """
 
-    def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
+    def pieces(self, rows: Rows, growth: int = 1, co_partitioned: int = 0) -> int:
         """In how many pieces records that are written down fit into tasks; 1: each task can have all of them.
 
-        `growth` is how many times as large they are then, `beside` the bytes that each needs beside itself.
+        `growth` is how many times as large they are then, `co_partitioned` the bytes that each needs beside itself.
         """

@@ -107,8 +107,8 @@ class TransformStep(node.Step):
             return self
         from spark_jobs.nodes.transform import phases
 
-        behind = phases.windowed(self, self.window)[1].reads(required.columns)
-        return replace(self, window=replace(self.window, spare=self.window.reads - behind.names - required.shown))
+        remaining = phases.windowed(self, self.window)[1].reads(required.columns)
+        return replace(self, window=replace(self.window, spare=self.window.reads - remaining.names - required.shown))
 
     @property
     def log_of_failures(self) -> tuple[LogDirective, ...]:

@@ -65,8 +65,11 @@ class Ranged(shuffle.ShuffleReader):
         step, calls = self.step, self.step.calls
         kinds = [types.STRING if static.is_dynamic else static for _, static in step.keys]
         order = Order(tuple(zip(_key_columns(step), kinds, strict=True)), step.fields)
-        ahead, whole = max((call.ahead for call in calls), default=0), any(call.needs_partition for call in calls)
-        self.rows = Rows(self.context, step.name, order, ahead, whole, self.context.tuning.strip_rows)
+        following, whole = (
+            max((call.following for call in calls), default=0),
+            any(call.needs_partition for call in calls),
+        )
+        self.rows = Rows(self.context, step.name, order, following, whole, self.context.tuning.strip_rows)
         self.dropping = [field.name for field in step.fields if field.drops_nulls]
         self.state = engine.Surroundings()
         if self.exchange is None:

@@ -61,7 +61,7 @@ class Call:
         return self.argument is not None and any(name in RANGED for name in self.argument.columns)
 
     @property
-    def ahead(self) -> int:
+    def following(self) -> int:
         """How many rows behind a row it looks at."""
         return max(self.offset, 0) if self.function == "lead" and isinstance(self.offset, int) else 0
 

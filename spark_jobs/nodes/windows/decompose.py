@@ -106,7 +106,7 @@ class _Decomposer:
             offset = self.offset(node.arguments[0])
         elif node.arguments and takes not in (Takes.POSITION, Takes.OFFSET):
             is_own = takes is Takes.PREDICATE or not self.in_frame
-            given = self.beside(node.arguments[0], own) if is_own else self.bound(node.arguments[0])
+            given = self.with_lets(node.arguments[0], own) if is_own else self.bound(node.arguments[0])
         key = (node.function, node.field, _mapped((given, offset, *own.items()), _without_place))
         call = self.calls.get(key)
         if call is None:
@@ -148,7 +148,7 @@ class _Decomposer:
                 return 0
         return found
 
-    def beside(self, node: typed.Expression, own: dict[str, typed.Expression]) -> typed.Expression:
+    def with_lets(self, node: typed.Expression, own: dict[str, typed.Expression]) -> typed.Expression:
         """An expression in which lets are what they are for the record at hand: columns beside those of the frame."""
         inside = _closures(node)
 

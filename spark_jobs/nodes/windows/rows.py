@@ -93,10 +93,10 @@ class SortedBatch:
             count=count + self.count,
         )
 
-    def part(self, start: int, count: int, ahead: int) -> SortedBatch:
+    def part(self, start: int, count: int, following: int) -> SortedBatch:
         """Some of its rows, with as many behind them to look at as are there, up to a number."""
-        end = start + count + ahead
-        rows = self.rows.slice(start, count + ahead)
+        end = start + count + following
+        rows = self.rows.slice(start, count + following)
         return SortedBatch(rows, self.starts[start:end], self.peers[start:end], count)
 
 
@@ -170,7 +170,7 @@ class Rows:
         room: the task.
         node: whose rows they are.
         order: theirs.
-        ahead: how many rows behind a batch have to be at hand with it.
+        following: how many rows behind a batch have to be at hand with it.
         whole: whether a batch has to end with a partition.
         strip_rows: how many rows a batch has at most, unless a partition is longer and has to be whole.
     """
@@ -178,7 +178,7 @@ class Rows:
     room: spill.SpillContext
     node: str
     order: Order
-    ahead: int
+    following: int
     whole: bool
     strip_rows: int
     _held: spill.Ordered = field(init=False)
@@ -222,7 +222,7 @@ class Rows:
             if self.whole:
                 behind = np.flatnonzero(starts[end:])
                 end = end + int(behind[0]) if len(behind) else rows.num_rows
-            seen = min(end + self.ahead, rows.num_rows)
+            seen = min(end + self.following, rows.num_rows)
             found = rows.take(pa.array(chosen[start:seen]))
             yield SortedBatch(found, starts[start:seen], peers[start:seen], end - start)
             start = end
@@ -274,7 +274,7 @@ class Rows:
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0
-        return last if self.whole else max(last, count - self.ahead)
+        return last if self.whole else max(last, count - self.following)
 
     def _check(self, waiting: Sequence[Sorted]) -> None:
         held = sum(each.rows.nbytes for each in waiting)

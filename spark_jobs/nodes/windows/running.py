@@ -106,7 +106,7 @@ class Running:
             if each is not None and not call.gathers and is_wide(call.type)
         ]
         self._is_whole = any(call.needs_partition for call in calls)
-        self._ahead = max((call.ahead for call in calls), default=0)
+        self._following = max((call.following for call in calls), default=0)
 
     def all_columns(self, batch: SortedBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch with what the calls gave, as many at a time as there is room for.
@@ -133,7 +133,7 @@ class Running:
         ends = np.append(firsts, batch.count)
         for start, count in runs(sizes, self._share):
             first, end = int(ends[start]), int(ends[start + count])
-            yield self.columns(batch.part(first, end - first, self._ahead))
+            yield self.columns(batch.part(first, end - first, self._following))
 
     def _widths(self, batch: SortedBatch) -> list[tuple[Call, np.ndarray]]:
         """How many bytes each row of a batch gets from calls that give a value to many rows."""
@@ -145,7 +145,7 @@ class Running:
                 largest = max((int(each.max(initial=0)) for _, each in found), default=0)
                 found.append((call, np.full(batch.count, largest)))
                 continue
-            given = self._evaluator.given(call, batch.rows if call.ahead else here)
+            given = self._evaluator.given(call, batch.rows if call.following else here)
             offsets = None
             if isinstance(function, Reach):
                 assert not isinstance(call.offset, int)
@@ -188,7 +188,7 @@ class Running:
         if function is None:
             own = pairs.own_values(call, self._evaluator, here)
             return pairs.results(call, self._evaluator, own, here, batch.begins, batch.places + 1)
-        given = self._evaluator.given(call, rows if call.ahead else here)
+        given = self._evaluator.given(call, rows if call.following else here)
         if isinstance(function, Reach):
             assert not isinstance(call.offset, int)
             return function.reached(batch, given, self._evaluator.value(call.offset, here))

@@ -55,7 +55,7 @@ def check_targets(
     folders: dict[str, _Claim] = {}
     for claim in (*_outputs(nodes, written, base_dir), *_dlq_files(errors, base_dir)):
         key = claim.path.casefold() if _ignores_case(claim.path) else claim.path
-        above = _above(key)
+        above = _parents(key)
         around = folders.get(key) or next((files[folder] for folder in above if folder in files), None)
         other = files.get(key) or around
         if other is not None:
@@ -111,7 +111,7 @@ def _real(template: str, base_dir: Path) -> str:
     return str(location.parse(path)).rstrip("/") if is_known else path
 
 
-def _above(path: str) -> list[str]:
+def _parents(path: str) -> list[str]:
     """All folders that a path leads through."""
     parts = path.split(os.sep)
     return [os.sep.join(parts[:end]) for end in range(2, len(parts))]

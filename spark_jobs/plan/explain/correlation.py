@@ -69,8 +69,8 @@ def _said(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> Itera
         yield "joined", f"a row leaves with the groups of the records of {_quoted(keys.joined)} that it was joined to"
     if keys.grouping is not None:
         yield "groups", _grouping(keys)
-    if keys.behind:
-        yield "deferred", f"computed again when records are taken back out of {_quoted(keys.behind)}"
+    if keys.retractable_upstream:
+        yield "deferred", f"computed again when records are taken back out of {_quoted(keys.retractable_upstream)}"
     if keys.name in found.policies:
         policy = found.policies[keys.name]
         effect = _POLICIES[policy] if keys.name in reach.grouped else "of no effect: its rows are of no group"
@@ -188,7 +188,7 @@ def _record(plan: Plan, found: Correlation, keys: NodeKeys, reach: Reach) -> dic
         "left_out": [CORRELATION.of(field) for field in keys.left_out],
         "grouping": keys.grouping,
         "rows_of": list(keys.rows_of),
-        "behind": list(keys.behind),
+        "behind": list(keys.retractable_upstream),
         "joined": list(keys.joined),
         "failure": failure(found, keys, reach) if plan.errors.strategy is not Strategy.FAIL_FAST else "ends the run",
     }

@@ -332,10 +332,10 @@ def _deciding(node: NodeSource) -> frozenset[str] | None:
         window = config.get("analytic_window") if isinstance(config, Mapping) else None
         if choosing and window is not None:
             words |= {one.text for _, one in _leaves(window, ())}
-        return frozenset(words | _behind(choosing, _definitions(statements)))
+        return frozenset(words | _deciding_names(choosing, _definitions(statements)))
 
 
-def _behind(choosing: Iterable[ast.Statement], definitions: MappingType[str, list[ast.Expression]]) -> set[str]:
+def _deciding_names(choosing: Iterable[ast.Statement], definitions: MappingType[str, list[ast.Expression]]) -> set[str]:
     """The names that decide which records go on, with those that they are made of."""
     found: set[str] = set()
     further = {name for one in choosing for name in _chosen_by(one)}
@@ -465,7 +465,7 @@ def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
         trees = [parser.parse(text).tree.statements for text in (old, new)]
         choosing = [_of(tree, _CHOOSING) for tree in trees]
         definitions = [_definitions(tree) for tree in trees]
-        by = _behind(choosing[1], definitions[1])
+        by = _deciding_names(choosing[1], definitions[1])
         records = choosing[0] != choosing[1] or any(definitions[0].get(name) != definitions[1].get(name) for name in by)
         # The same statements in another order: what each reads may be something else.
         orders = [[_heading(one) for one in tree] for tree in trees]

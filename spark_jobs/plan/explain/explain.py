@@ -191,9 +191,8 @@ def _schemas(plan: Plan) -> list[str]:
         lines += [f"{slug(planned)}: {', '.join(_columns(row)) or '<no columns>'}" for row in rows]
         if (step := plan.outputs.get(planned.name)) is not None:
             written = [f"{column.name}: {column.type}" for column in step.columns]
-            lines.append(
-                f"{slug(planned)} writes: {', '.join([*written, *(['undeclared columns'] if step.writes_undeclared else [])])}"
-            )
+            written += ["undeclared columns"] if step.writes_undeclared else []
+            lines.append(f"{slug(planned)} writes: {', '.join(written)}")
     return _titled("Schemas", lines)
 
 

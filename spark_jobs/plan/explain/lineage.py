@@ -72,12 +72,12 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
     if not planned.inputs and column not in planned.outputs[""]:
         declared = "undeclared"
     parents = [
-        _trace(plan, *where, known) for number, name in made.reads for where in _behind(plan, planned, number, name)
+        _trace(plan, *where, known) for number, name in made.reads for where in _givers(plan, planned, number, name)
     ]
     return Derivation(planned.name, column, made.how, tuple(dict.fromkeys(parents)), declared)
 
 
-def _behind(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterator[tuple[str, str]]:
+def _givers(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterator[tuple[str, str]]:
     """The nodes that give what a node reads as a column of an input, or as `$…`, with what it is called there."""
     awaited = {value(each.path): each for each in planned.step.reads_variables} if planned.step is not None else {}
     if name in awaited:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan, PlannedNode
 
 #: In pixels: a letter, a box, and the space between boxes beside and below each other.
-_LETTER, _HEIGHT, _BESIDE, _BELOW, _MARGIN = 7.6, 46, 28, 64, 12
+_LETTER, _HEIGHT, _COLUMN_GAP, _ROW_GAP, _MARGIN = 7.6, 46, 28, 64, 12
 _NARROWEST = 110
 #: A longer name is cut in the box; the whole one is its tooltip.
 _LONGEST_NAME = 32
@@ -210,13 +210,13 @@ def _mean(values: Sequence[float], otherwise: float) -> float:
 
 def _spread(rows: Sequence[Sequence[_Box]]) -> None:
     """Give the boxes of each row their places, rows centred below each other."""
-    widths = [sum(box.width for box in row) + _BESIDE * (len(row) - 1) for row in rows]
+    widths = [sum(box.width for box in row) + _COLUMN_GAP * (len(row) - 1) for row in rows]
     widest = max(widths, default=0.0)
     for number, (row, width) in enumerate(zip(rows, widths, strict=True)):
         left = _MARGIN + (widest - width) / 2
         for box in row:
-            box.middle, box.top = left + box.width / 2, _MARGIN + number * (_HEIGHT + _BELOW)
-            left += box.width + _BESIDE
+            box.middle, box.top = left + box.width / 2, _MARGIN + number * (_HEIGHT + _ROW_GAP)
+            left += box.width + _COLUMN_GAP
 
 
 def _box(box: _Box) -> str:

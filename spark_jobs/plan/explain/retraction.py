@@ -52,7 +52,7 @@ def _windows(plan: Plan, found: Correlation) -> Iterator[list[str]]:
     """The windows over rows that may be computed again, some lines each."""
     for planned in plan.nodes:
         by = planned.step.record_properties.partition_by if planned.step is not None else None
-        if by is not None and found.nodes[planned.name].behind:
+        if by is not None and found.nodes[planned.name].retractable_upstream:
             fields = ", ".join(f'"{field}"' for field in by)
             what = "window buffer recompute over the rows that stay, partition cardinality unknown at plan time."
             yield ["", f"Window '{planned.name}' (partition_by [{fields}]):", f"  retraction: {what}"]

@@ -75,14 +75,14 @@ def _feeding_mixed(plan: Plan, nodes: Mapping[str, NodeCorrelation]) -> set[str]
     while waiting:
         planned = plan.by_name[waiting.pop()]
         looked_at = planned.step.record_properties.window_source if planned.step else None
-        above = {
+        parents = {
             *(edge.node for edge in planned.inputs),
             *upstream.awaited(planned),
             *([looked_at] if looked_at else []),
         }
-        above -= found
-        found |= above
-        waiting += above
+        parents -= found
+        found |= parents
+        waiting += parents
     return found
 
 
@@ -90,7 +90,7 @@ def _at(
     planned: PlannedNode,
     known: Mapping[str, NodeKeys],
     kinds: Mapping[str, Kinds],
-    above: Mapping[str, NodeCorrelation],
+    correlations: Mapping[str, NodeCorrelation],
 ) -> NodeCorrelation:
     """Correlation at a node whose inputs are known."""
     mine = known[planned.name]
@@ -100,17 +100,17 @@ def _at(
         own = [GroupKey((planned.name,), mine.fields, columns=columns)] if mine.fields else []
         return NodeCorrelation(tuple(own), kinds, whole=frozenset([planned.name]))
     step, streams = upstream.step(planned), upstream.streams(planned)
-    keys = [] if is_mixing else list(_cut(streams, above, mine.fields))
+    keys = [] if is_mixing else list(_cut(streams, correlations, mine.fields))
     if step.record_properties.group_by is not None:
         keys = [replace(each, origin=KeyOrigin.AGGREGATE) for each in keys]
     if len(streams) > 1:
         keys = [replace(each, shared=tuple(sorted({*each.shared, *mine.sources}))) for each in keys]
     inherited = {(qualifier, column): name for name, qualifier, column in step.record_properties.inherited_keys}
     for edge in (edge for edge in planned.inputs if edge not in streams):
-        keys += _joined(above[edge.node].keys, edge.qualifier, inherited)
-    whole = _whole(planned, above, known)
-    found = NodeCorrelation(tuple(sorted(set(keys))), kinds, is_mixing, bool(mine.behind), whole)
-    return replace(found, are_rows_whole=_are_rows_whole(planned, above, known, _grouped(found)))
+        keys += _joined(correlations[edge.node].keys, edge.qualifier, inherited)
+    whole = _whole(planned, correlations, known)
+    found = NodeCorrelation(tuple(sorted(set(keys))), kinds, is_mixing, bool(mine.retractable_upstream), whole)
+    return replace(found, are_rows_whole=_are_rows_whole(planned, correlations, known, _grouped(found)))
 
 
 def _joined(keys: Iterable[GroupKey], qualifier: str, inherited: Mapping[tuple[str, str], str]) -> Iterator[GroupKey]:
@@ -122,12 +122,14 @@ def _joined(keys: Iterable[GroupKey], qualifier: str, inherited: Mapping[tuple[s
             yield replace(left, origin=KeyOrigin.JOINED, columns=tuple(str(names[field]) for field in left.fields))
 
 
-def _whole(planned: PlannedNode, above: Mapping[str, NodeCorrelation], nodes: Mapping[str, NodeKeys]) -> frozenset[str]:
+def _whole(
+    planned: PlannedNode, correlations: Mapping[str, NodeCorrelation], nodes: Mapping[str, NodeKeys]
+) -> frozenset[str]:
     """The sources whose records come to a node with their whole key, on each way that they come."""
     whole: set[str] = set()
     cut: set[str] = set()
     for edge in upstream.streams(planned):
-        own = [each for each in above[edge.node].keys if each.origin is KeyOrigin.RECORD]
+        own = [each for each in correlations[edge.node].keys if each.origin is KeyOrigin.RECORD]
         for source in nodes[edge.node].records_of:
             is_whole = any(source in each.sources and each.fields == nodes[source].fields for each in own)
             (whole if is_whole else cut).add(source)
@@ -135,7 +137,7 @@ def _whole(planned: PlannedNode, above: Mapping[str, NodeCorrelation], nodes: Ma
 
 
 def _are_rows_whole(
-    planned: PlannedNode, above: Mapping[str, NodeCorrelation], nodes: Mapping[str, NodeKeys], left: _Groups
+    planned: PlannedNode, correlations: Mapping[str, NodeCorrelation], nodes: Mapping[str, NodeKeys], left: _Groups
 ) -> bool:
     """Whether rows of aggregates come to a node with all keys that they had, keep them, and are not among others.
 
@@ -144,7 +146,10 @@ def _are_rows_whole(
     """
     for edge in planned.inputs:  # rows of build sides may fail as well
         made = [name for name in nodes[edge.node].rows_of if nodes[name].grouping is not Grouping.RELAXED]
-        if any(len(made) > 1 or not _grouped(above[name]) == _grouped(above[edge.node]) == left for name in made):
+        if any(
+            len(made) > 1 or not _grouped(correlations[name]) == _grouped(correlations[edge.node]) == left
+            for name in made
+        ):
             return False
     return True
 
@@ -164,10 +169,12 @@ def _kinds(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> dict[str, 
     return {name: tuple(kinds) for name, kinds in found.items()}
 
 
-def _cut(edges: Sequence[Input], above: Mapping[str, NodeCorrelation], fields: tuple[str, ...]) -> Iterator[GroupKey]:
+def _cut(
+    edges: Sequence[Input], correlations: Mapping[str, NodeCorrelation], fields: tuple[str, ...]
+) -> Iterator[GroupKey]:
     """The groups of some inputs by the fields that go on; with fewer fields, groups are larger."""
     for edge in edges:
-        for each in above[edge.node].keys:
+        for each in correlations[edge.node].keys:
             if (left := each.cut(fields)) is not None:
                 yield left
 
@@ -225,9 +232,13 @@ def _rows_meet(plan: Plan, known: Correlation) -> bool:
     return False
 
 
-def _dependency(planned: PlannedNode, nodes: Mapping[str, NodeKeys], above: Mapping[str, _Dependency]) -> _Dependency:
+def _dependency(
+    planned: PlannedNode, nodes: Mapping[str, NodeKeys], dependencies: Mapping[str, _Dependency]
+) -> _Dependency:
     setting = upstream.awaited(planned)  # values of state nodes follow from all their records
-    before = [above[name] for name in (*(edge.node for edge in planned.inputs), *setting) if name in above]
+    before = [
+        dependencies[name] for name in (*(edge.node for edge in planned.inputs), *setting) if name in dependencies
+    ]
     depth = max((each.depth_out for each in before), default=0)
     sources = frozenset().union(*(each.sources_out for each in before))
     if met := [*_met(planned), *setting]:

@@ -76,7 +76,9 @@ def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
     phases = physical.phases(planned.step)
     if written is not None and written.go_on:
         return Arrival(Passage.WRITTEN, written.why)
-    if written is not None and all(isinstance(phase, LocalPhase) or phase.beside != written for phase in phases):
+    if written is not None and all(
+        isinstance(phase, LocalPhase) or phase.co_partitioned != written for phase in phases
+    ):
         return Arrival(Passage.BROADCAST, written.why)
     return next((each.arrival for each in phases if each.arrival != shape.STAYS), shape.STAYS)
 

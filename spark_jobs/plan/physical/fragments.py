@@ -192,10 +192,10 @@ class _Builder:
         """
         consumed = {edge.node for planned in self.plan.nodes for edge in planned.inputs}
         ends = [planned for planned in self.plan.nodes if planned.name not in consumed]
-        above = {planned.name: self._upstream([planned.name]) for planned in ends}
+        upstream_of = {planned.name: self._upstream([planned.name]) for planned in ends}
 
         def together(one: plans.PlannedNode, other: plans.PlannedNode) -> bool:
-            shares = not above[one.name].isdisjoint(above[other.name])
+            shares = not upstream_of[one.name].isdisjoint(upstream_of[other.name])
             return one is other or (one.is_init is other.is_init and shares)
 
         return {end.name: max(self.depths[each.name] for each in ends if together(end, each)) for end in ends}
@@ -341,10 +341,10 @@ class _Builder:
             return op
         name = f"{op.id}#{side_output.role}"
         title = f"{op.step.name} [{side_output.title}]"
-        behind = replace(
+        downstream = replace(
             op, id=name, role=side_output.role, merge_paths=((),), reads=(), first=False, last=False, title=title
         )
-        ops[name] = replace(behind, provides=side_output.provides)
+        ops[name] = replace(downstream, provides=side_output.provides)
         exchanges.append(Exchange(len(exchanges), side_output.kind, stage, 1, name, side_output.moved, side_output.by))
         return replace(op, exchange=exchanges[-1].id)
 
@@ -360,12 +360,12 @@ class _Builder:
         called = f"{op.step.name} ({phase.aspect})" if phase.aspect else op.step.name
         sent = replace(op, exchange=len(exchanges), partitions=phase.partitions, last=False)
         ops[op.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
-        behind = replace(op, merge_paths=((),), incoming_paths=op.merge_paths, reads=(), first=False)
+        downstream = replace(op, merge_paths=((),), incoming_paths=op.merge_paths, reads=(), first=False)
         stops = phase.route
         for stage, stop in enumerate(stops, arriving + 1):
             name = f"{op.id}#{stop.role}"
             exchanges.append(Exchange(len(exchanges), stop.kind, stage, phase.partitions, name, stop.moved, stop.by))
-            arrived = replace(behind, id=name, role=stop.role, title=f"{called} [{stop.title}]")
+            arrived = replace(downstream, id=name, role=stop.role, title=f"{called} [{stop.title}]")
             if stop.provides in self.ready_in and not op.silent:
                 arrived = replace(arrived, provides=stop.provides)
             if stop is not stops[-1]:
@@ -418,4 +418,4 @@ class _Builder:
     def _partitions(self, written: Rows) -> int:
         """In how many partitions an input is written down: those in which it meets the others, if it does."""
         meetings = (phase for phase in self.phases[written.node] if isinstance(phase, ShufflePhase))
-        return next((phase.partitions for phase in meetings if phase.beside == written), 1)
+        return next((phase.partitions for phase in meetings if phase.co_partitioned == written), 1)

@@ -35,7 +35,7 @@ class _General:
         """Two."""
         return 2
 
-    def pieces(self, rows: Rows, growth: int = 1, beside: int = 0) -> int:
+    def pieces(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
         """One."""
         return 1
 

@@ -47,11 +47,11 @@ def prune(
         if planned.step is None:
             continue
         own = _system(programs.get(planned.name, []), "before") | planned.step.member_properties.reads
-        behind = members[planned.name] if planned.step.record_properties.preserves_records else set()
+        passed_on = members[planned.name] if planned.step.record_properties.preserves_records else set()
         streams = upstream.streams(planned)
         for edge in planned.inputs:
             # Records that are only looked up do not go on: nobody behind the node asks where they come from.
-            members[edge.node] |= own | (behind if edge in streams else set())
+            members[edge.node] |= own | (passed_on if edge in streams else set())
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
                 first[edge.node] = planned.step
@@ -68,7 +68,7 @@ def prune(
         values = frozenset(members[name])
         predicates = _pushed_predicates(takers[name])
         shown = _shown(planned, by_name) if is_correlated else frozenset()
-        above = partial(_above, planned, by_name)
+        above = partial(_upstream_names, planned, by_name)
         required = Requirements(asks[name], values, first.get(name), reads_undeclared, predicates, shown, above)
         return replace(planned, step=planned.step.pruned(required))
 
@@ -109,7 +109,7 @@ def _system(programs: list[Compiled], part: str) -> set[str]:
     return found
 
 
-def _above(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Upstream:
+def _upstream_names(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> Upstream:
     everything = _upstream(planned, nodes, lambda each: list(each.inputs))
     streams = _upstream(planned, nodes, upstream.streams)
     sources = frozenset(name for name in everything if not nodes[name].inputs)

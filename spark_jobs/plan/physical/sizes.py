@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 _ENOUGH_FILES = 4
 
 
-def is_worth_spreading(size: int, beside: Sequence[int], unit: int) -> bool:
+def is_worth_spreading(size: int, others: Sequence[int], unit: int) -> bool:
     """Whether the input of one task is large enough to be redistributed to others.
 
     Args:
         size: the bytes of it.
-        beside: those of everything that is read of the source. With many pieces of that size there are tasks enough,
+        others: those of everything that is read of the source. With many pieces of that size there are tasks enough,
             and moving records would be for nothing.
         unit: the bytes that are usual for a task.
     """
-    return size >= 2 * unit and size * _ENOUGH_FILES >= sum(beside)
+    return size >= 2 * unit and size * _ENOUGH_FILES >= sum(others)
 
 
 def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
@@ -54,14 +54,14 @@ def check(
         step = by_name[name].step
         if not isinstance(step, CombineStep) or not step.wants_shuffle or not step.is_keyed:
             continue
-        size = _bytes_above(name, wiring, by_name, base_dir)
+        size = _upstream_bytes(name, wiring, by_name, base_dir)
         if size is not None and size <= limit:
             message = f'combine "{name}": all inputs together have {size} bytes, which fill one partition'
             place = reader.value_span(node.tree, ("config", "strategy"))
             found.add(codes.W302.at(place, message, help="leave `strategy` out"))
 
 
-def _bytes_above(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: Path) -> int | None:
+def _upstream_bytes(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: Path) -> int | None:
     """The bytes of all sources above a node; None when they are not known, or records may become more on their way."""
     total = 0
     for producer in wiring.ancestors(name):

@@ -142,8 +142,8 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
 
     end = text.rfind("}") + 1
     filled, edits = replaced(_TOKEN, text[:end], value, room)
-    rest, behind = replaced(_DOLLARS, text[end:], lambda _: "$", room)
-    edits += tuple(Edit(edit.start + end, edit.end + end, edit.length) for edit in behind)
+    rest, later = replaced(_DOLLARS, text[end:], lambda _: "$", room)
+    edits += tuple(Edit(edit.start + end, edit.end + end, edit.length) for edit in later)
     return Result(filled + rest, tuple(problems), edits, bool(secrets))
 
 

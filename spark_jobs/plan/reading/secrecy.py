@@ -91,9 +91,9 @@ def _credentials(address: str) -> Iterator[tuple[int, int]]:
     start = scheme_end + 2 if scheme_end >= 0 else 0
     if start < host:
         yield start, host
-    behind = [at for at in (address.find("?"), address.find("#")) if at >= 0]
-    if behind:
-        yield min(behind), len(address)
+    starts = [at for at in (address.find("?"), address.find("#")) if at >= 0]
+    if starts:
+        yield min(starts), len(address)
 
 
 def hide_unread(file: SourceFile, start: int, end: int) -> None:

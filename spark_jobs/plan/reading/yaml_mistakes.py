@@ -40,7 +40,7 @@ class _Place:
         end = self.text.find("\n", offset)
         return start, self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
 
-    def above(self, start: int) -> tuple[int, str]:
+    def previous(self, start: int) -> tuple[int, str]:
         """The last line before a line that has something on it; empty where there is none."""
         while start > 0:
             begin, line = self.line(start - 1)
@@ -163,17 +163,17 @@ def _indents(place: _Place, problem: str, context: str) -> Mistake | None:
         what = "something stands behind a value that is complete"
         return Mistake(what, place.offset, place.offset + 1, "put the whole value in quotes")
     if line.lstrip().startswith("- "):
-        above = "the entry above it has no `- ` of its own, or stands further left"
-        return Mistake("an entry of a list stands where a key is expected", place.offset, place.offset + 1, above)
+        previous = "the entry above it has no `- ` of its own, or stands further left"
+        return Mistake("an entry of a list stands where a key is expected", place.offset, place.offset + 1, previous)
     return _uneven(place, start, line)
 
 
 def _uneven(place: _Place, start: int, line: str) -> Mistake:
     """A line that does not line up with those above it; without their text, for a file may be no pipeline's."""
     indent = len(line) - len(line.lstrip())
-    _, above = place.above(start)
-    others = len(above) - len(above.lstrip())
-    if above.lstrip().startswith("- "):
+    _, previous = place.previous(start)
+    others = len(previous) - len(previous.lstrip())
+    if previous.lstrip().startswith("- "):
         others += 2
     where = start + indent
     end = where + max(len(line.strip().split(":")[0]), 1)

@@ -40,7 +40,7 @@ def test_the_zip_stays_where_nothing_else_has_pyspark(tmp_path):
 
 
 def test_all_modules_that_are_imported_ahead_exist():
-    for name in worker_daemon.ahead():
+    for name in worker_daemon.preloaded():
         assert importlib.util.find_spec(name), name
 
 

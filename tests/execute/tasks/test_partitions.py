@@ -38,7 +38,7 @@ def test_partitions_are_as_many_as_size_and_memory_ask_for(input_bytes: int, sha
 
 
 @pytest.mark.parametrize(
-    ("input_bytes", "written", "beside", "pieces"),
+    ("input_bytes", "written", "row_bytes", "pieces"),
     [
         (60 * MIB, None, 64, 1),
         (300 * MIB, None, 64, 5),
@@ -50,11 +50,11 @@ def test_partitions_are_as_many_as_size_and_memory_ask_for(input_bytes: int, sha
     ],
 )
 def test_what_each_record_needs_beside_itself_counts(
-    input_bytes: int, written: Written | None, beside: int, pieces: int, monkeypatch: pytest.MonkeyPatch
+    input_bytes: int, written: Written | None, row_bytes: int, pieces: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was to be written in one piece stays one."""
     rows = Rows("c", "p")
     monkeypatch.setattr(partitions.upstream, "inputs", lambda planned: [(Mock(node="s"), rows)])
     found = replace(sizes(input_bytes, 128 * MIB), written={} if written is None else {rows: written})
     found.plan.by_name["c"] = Mock()  # type: ignore[index]
-    assert found.pieces(rows, beside=beside) == pieces
+    assert found.pieces(rows, row_bytes=row_bytes) == pieces

@@ -11,7 +11,7 @@ from spark_jobs.execute.verdict import RunFailed
 #: The lock of the draft folder, and the folder while the run publishes.
 OF_A_FOLDER = 2
 #: What a run needs besides: Spark's connections, files that are read and written, libraries.
-_BESIDE = 256
+_OTHERS = 256
 
 
 def provide(folders: int) -> None:
@@ -20,7 +20,7 @@ def provide(folders: int) -> None:
     Raises:
         RunFailed: the hard limit is too low (E908).
     """
-    wanted = folders * OF_A_FOLDER + _BESIDE + _in_use()
+    wanted = folders * OF_A_FOLDER + _OTHERS + _in_use()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or wanted <= soft:
         return

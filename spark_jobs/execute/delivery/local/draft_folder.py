@@ -38,14 +38,14 @@ class DraftFolder:
     lock: int
 
     @classmethod
-    def make(cls, beside: Path, run: str) -> DraftFolder:
+    def make(cls, parent: Path, run: str) -> DraftFolder:
         """Make and lock a run's folder; waits while another process has it.
 
         Raises:
             FileExistsError: the name is taken by what is no draft folder of this user.
             OSError: it cannot be made or locked.
         """
-        path = beside / f"{PREFIX}{run}"
+        path = parent / f"{PREFIX}{run}"
         while True:  # another run may take the folder for a dead one's before it is locked
             is_new = _made(path)
             try:

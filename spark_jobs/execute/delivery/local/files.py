@@ -121,7 +121,7 @@ class LocalDraft:
 
     def forget(self) -> None:
         """See `Home`."""
-        self.folders.settle(self.changes)
+        self.folders.finish_publishing(self.changes)
 
     def stay(self) -> None:
         """See `Home`."""

@@ -105,8 +105,8 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
         source = os.path.basename(rename.source) if rename.source else None
         if position:
             data += b","
-        data += _told([number, source, name, None if source else identity(rename.target)]).encode()
-    data += f'],"folders":{_told([*numbers])},"others":{_told(participant.told(others))}}}'.encode()
+        data += _as_json([number, source, name, None if source else identity(rename.target)]).encode()
+    data += f'],"folders":{_as_json([*numbers])},"others":{_as_json(participant.told(others))}}}'.encode()
     if len(data) > MOST_BYTES:
         text = f"the journal of {len(renames)} files would have {len(data)} bytes, more than {MOST_BYTES}"
         raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
@@ -115,7 +115,7 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
 
 def announce(others: Sequence[Address], place: Path) -> None:
     """Write down in a draft folder where something will be prepared."""
-    durable.write_down(place / ANNOUNCED, _told(participant.told(others)).encode())
+    durable.write_down(place / ANNOUNCED, _as_json(participant.told(others)).encode())
 
 
 def announced(folder: int) -> tuple[Address, ...]:
@@ -168,7 +168,7 @@ def identity(path: str, folder: int | None = None) -> tuple[int, int, int] | Non
 
 
 #: As short as JSON can be.
-_told = json.JSONEncoder(separators=(",", ":")).encode
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def _folder(known: Any) -> str:

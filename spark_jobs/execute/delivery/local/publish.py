@@ -71,17 +71,17 @@ class DraftFolders:
         """All of them."""
         return [each.path for each in self._known.values()]
 
-    def folder(self, beside: Path) -> Path:
+    def folder(self, parent: Path) -> Path:
         """The run's draft folder in a folder; missing folders are made."""
-        if beside in self._spelled:
-            return self._spelled[beside].path
-        real = os.path.realpath(beside)  # one folder has one lock, however it is spelled
+        if parent in self._spelled:
+            return self._spelled[parent].path
+        real = os.path.realpath(parent)  # one folder has one lock, however it is spelled
         if real not in self._known:
-            self._made += [parent for parent in (beside, *beside.parents) if not parent.exists()]
-            beside.mkdir(parents=True, exist_ok=True)
-            recover(beside, self.reach)
-            self._known[real] = DraftFolder.make(beside, self.run)
-        self._spelled[beside] = self._known[real]
+            self._made += [each for each in (parent, *parent.parents) if not each.exists()]
+            parent.mkdir(parents=True, exist_ok=True)
+            recover(parent, self.reach)
+            self._known[real] = DraftFolder.make(parent, self.run)
+        self._spelled[parent] = self._known[real]
         return self._known[real].path
 
     def publish(self, renames: Sequence[Rename]) -> None:
@@ -98,7 +98,7 @@ class DraftFolders:
         except BaseException:
             self.take_back(renames)
             raise
-        self.settle(renames)
+        self.finish_publishing(renames)
 
     def place(self, renames: Sequence[Rename]) -> Path:
         """The draft folder that gets the journal.
@@ -155,8 +155,8 @@ class DraftFolders:
             logs.LOG.warning("the next run that writes there publishes the files of this run, from %s", place)
         return not self._is_stuck
 
-    def settle(self, renames: Sequence[Rename]) -> None:
-        """The files have their names and the run has succeeded: nothing that goes wrong here undoes that."""
+    def finish_publishing(self, renames: Sequence[Rename]) -> None:
+        """Remove the journal, after the files have got their names: nothing that goes wrong here undoes the success."""
         try:
             durable.sync_folders(os.path.dirname(rename.target) for rename in renames)
             (self.place(renames) / JOURNAL).unlink()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 60.0
 
 
-def recover(beside: Path, reach: Reach | None = None) -> list[Path]:
+def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
     """Complete or remove what runs that died left in a folder; gives the draft folders that were cleared.
 
     A draft folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
@@ -32,18 +32,18 @@ def recover(beside: Path, reach: Reach | None = None) -> list[Path]:
     again. A marked folder that others may have made is left too, with a warning.
 
     Args:
-        beside: the folder.
+        parent: the folder that has the draft folders.
         reach: how other places are reached that a dead run has written into as well.
 
     Raises:
         OSError: a file of a run that died among its renames cannot get its name, or another place does not answer.
     """
     try:
-        names = sorted(name for name in os.listdir(beside) if name.startswith(PREFIX))
+        names = sorted(name for name in os.listdir(parent) if name.startswith(PREFIX))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []  # whoever needs the folder will say so
     cleared = []
-    for path in (beside / name for name in names):
+    for path in (parent / name for name in names):
         try:
             if is_cleared(path, reach or Reach()):
                 cleared.append(path)

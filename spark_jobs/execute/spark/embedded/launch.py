@@ -139,7 +139,7 @@ class Launch:
         Raises:
             NotStartedError: the JVM has ended instead; with what it said.
         """
-        internals.load_ahead()
+        internals.preload()
         deadline = time.monotonic() + _LIMIT_S
         while self._process.poll() is None and not self._information_file.is_file():
             if self._has_given_up() or time.monotonic() > deadline:

@@ -45,7 +45,7 @@ class ArrayText:
         self._most_elements = most_elements
         self._end: int | None = None
         self._bytes_read = 0
-        self._bytes_behind = 0
+        self._bytes_after = 0
         self._taken = 0
         self._text = ""
         self._bytes = b""
@@ -77,7 +77,7 @@ class ArrayText:
         self._position = 0
         self._cut()
 
-    def end_behind(self, size: int) -> None:
+    def end_after(self, size: int) -> None:
         """Let the text end after so many more characters."""
         self._end = self._position + size
         self._cut()
@@ -98,12 +98,12 @@ class ArrayText:
             problem = str(problem)
         elif isinstance(problem, ValueError):
             return problem
-        behind = len(self._bytes) + self._bytes_behind + len(self._text[at:].encode())
-        return decoding.Broken(problem, self._bytes_read - behind)
+        bytes_left = len(self._bytes) + self._bytes_after + len(self._text[at:].encode())
+        return decoding.Broken(problem, self._bytes_read - bytes_left)
 
     def _cut(self) -> None:
         if self._end is not None and len(self._text) >= self._end:
-            self._bytes_behind += len(self._text[self._end :].encode())
+            self._bytes_after += len(self._text[self._end :].encode())
             self._text = self._text[: self._end]
             self._at_end = True
 

@@ -60,7 +60,7 @@ class DocumentText(array.ArrayText):
                     break
                 self._value()
         self._next()
-        self.end_behind(size)
+        self.end_after(size)
 
     def _walk(self, depth: int) -> bool:
         """Go behind the value to which the first keys lead; false where the array is not surely found."""

@@ -116,7 +116,7 @@ class Partial(windowed.Partial):
 class Final(windowed.Final):
     """Merges the groups of a partition, without late records."""
 
-    beside: ClassVar[tuple[str, ...]] = (NUMBER,)
+    shared_keys: ClassVar[tuple[str, ...]] = (NUMBER,)
 
     def receive(self, table: pa.Table) -> None:
         """Groups of a task, or the places of its records."""

@@ -130,7 +130,7 @@ class Lead(Function):
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
         """The value of the row that stands there, if any does."""
-        rows = batch.places + self.call.ahead
+        rows = batch.places + self.call.following
         there = rows < _ends(batch.starts)[: batch.count]
         return Results(given.values.take(pa.array(rows, mask=~there)))
 
@@ -174,5 +174,5 @@ def _ends(starts: np.ndarray) -> np.ndarray:
     """For each row the first row behind its partition."""
     count = len(starts)
     nexts = np.where(starts, np.arange(count), count)
-    behind = np.minimum.accumulate(nexts[::-1])[::-1]
-    return np.concatenate([behind[1:], [count]])
+    following_starts = np.minimum.accumulate(nexts[::-1])[::-1]
+    return np.concatenate([following_starts[1:], [count]])

@@ -37,6 +37,6 @@ def main(path: Path, options: PlanOptions, *, diagnostics: str, as_json: bool) -
         sys.stdout.write(json.dumps({"schema_version": 1, "columns": columns}, ensure_ascii=False, indent=2) + "\n")
         return ExitCode.SUCCESS
     for one in origins:
-        columns = ", ".join(f"{source}.{column}" for source, column in one.sources()) or "(computed)"
-        sys.stdout.write(printable(f"{one.node}.{one.column} <- {columns}") + "\n")
+        origins_of = ", ".join(f"{source}.{column}" for source, column in one.sources()) or "(computed)"
+        sys.stdout.write(printable(f"{one.node}.{one.column} <- {origins_of}") + "\n")
     return ExitCode.SUCCESS

@@ -208,14 +208,14 @@ def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
         return _local().open_input_file(file.path)
 
 
-def ahead(files: Sequence[InputFile]) -> AbstractContextManager[None]:
+def prefetched(files: Sequence[InputFile]) -> AbstractContextManager[None]:
     """Within, the beginnings of those files that are objects are fetched a little before somebody looks at them."""
     objects = objects_of(files)
     if not objects:
         return nullcontext()
     from spark_jobs.stores import heads
 
-    return heads.ahead([(each.path, each.version, partial(_beginning, each)) for each in objects])
+    return heads.prefetched([(each.path, each.version, partial(_beginning, each)) for each in objects])
 
 
 def prefetched_small_files(files: Sequence[InputFile]) -> AbstractContextManager[None]:
@@ -226,7 +226,7 @@ def prefetched_small_files(files: Sequence[InputFile]) -> AbstractContextManager
 
     small = {(each.path, each.version): each for each in objects_of(files) if each.size <= reading.LEAST_BYTES}
     wanted = [(*key, partial(_fetched, each, each.size)) for key, each in small.items()]
-    return heads.ahead(wanted, _SMALL_WAITING)
+    return heads.prefetched(wanted, _SMALL_WAITING)
 
 
 def prefetched_in_batches(

@@ -82,7 +82,7 @@ class SortedBatch:
         """The first such row."""
         return self.last_of(mask & (self.running(mask.astype(np.int64)) == 1))
 
-    def behind(self, count: int) -> SortedBatch:
+    def with_rows_before(self, count: int) -> SortedBatch:
         """The batch with so many rows before it, that belong to the partition it goes on with; no columns."""
         begin = np.zeros(count, dtype=bool)
         begin[:1] = True
@@ -220,8 +220,8 @@ class Rows:
         while start < rows.num_rows:
             end = min(start + size, rows.num_rows)
             if self.whole:
-                behind = np.flatnonzero(starts[end:])
-                end = end + int(behind[0]) if len(behind) else rows.num_rows
+                later = np.flatnonzero(starts[end:])
+                end = end + int(later[0]) if len(later) else rows.num_rows
             seen = min(end + self.following, rows.num_rows)
             found = rows.take(pa.array(chosen[start:seen]))
             yield SortedBatch(found, starts[start:seen], peers[start:seen], end - start)

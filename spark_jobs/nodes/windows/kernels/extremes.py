@@ -41,7 +41,7 @@ class Max(Function):
         if batch.head and self._carried is not None:
             carried = 1
             values = pa.concat_arrays([self._carried, values])
-            wide = batch.continued_by(1)
+            wide = batch.with_rows_before(1)
         found = self._winners(wide, values).slice(carried)
         self._carried = found.slice(batch.count - 1)
         return Results(found, self._failing.of(batch, given))

@@ -68,7 +68,7 @@ class Distinct(Collect):
 
     def taken(self, batch: SortedBatch, values: pa.Array, carried: pa.Array) -> np.ndarray:
         """The rows that are the first of their partition with their value."""
-        wide = batch.continued_by(len(carried)) if len(carried) else batch
+        wide = batch.with_rows_before(len(carried)) if len(carried) else batch
         numbers = codes.of_values(pa.concat_arrays([carried, values]), self.call.argument_type)
         partition = codes.Codes(wide.partitions, int(wide.partitions[-1]) + 1)
         pairs = codes.joined([partition, numbers], wide.count)

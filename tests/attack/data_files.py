@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv.options import CsvRead, Duplicates, Quoting, Ragged
-from spark_jobs.formats.json import uniform
+from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
 from tests.attack import rounds, typed_files, wide_values, xml_files

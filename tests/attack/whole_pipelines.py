@@ -28,7 +28,7 @@ from spark_jobs.execute.tasks import report, shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
-from spark_jobs.formats.json import uniform
+from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.texts import portions
 from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.combine import run as combine

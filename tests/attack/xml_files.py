@@ -16,8 +16,8 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.formats import registry
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.xml import columns, document
+from spark_jobs.formats.xml.fast.shapes import Shapes
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
-from spark_jobs.formats.xml.shapes import Shapes
 from spark_jobs.scan.files import FormatError
 from spark_jobs.tuning import Tuning
 from tests.formats.xml.test_reading_xml import read_xml

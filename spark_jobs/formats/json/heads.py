@@ -15,8 +15,8 @@ from spark_jobs.formats import byte_stream, encoding, misread, reading, splits
 from spark_jobs.formats.columns import FilePlan
 from spark_jobs.formats.format import FileColumns, Reading
 from spark_jobs.formats.json import parser
+from spark_jobs.formats.json.exact.objects import Declared, Undeclared
 from spark_jobs.formats.json.misread import foreign_records
-from spark_jobs.formats.json.objects import Declared, Undeclared
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError

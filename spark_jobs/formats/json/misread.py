@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.diagnostics import nearest
-from spark_jobs.formats.json import objects
+from spark_jobs.formats.json.exact import objects
 from spark_jobs.formats.misread import MISSING, shown
 
 if TYPE_CHECKING:

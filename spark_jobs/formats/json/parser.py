@@ -17,7 +17,9 @@ import pyarrow as pa
 
 from spark_jobs.formats import encoding, format, misread
 from spark_jobs.formats.byte_stream import RangeStats
-from spark_jobs.formats.json import bisection, columnar_explode, exact, name_discovery, objects, quick, undeclared
+from spark_jobs.formats.json import undeclared
+from spark_jobs.formats.json.exact import objects, one_by_one
+from spark_jobs.formats.json.fast import bisection, columnar_explode, name_discovery, quick
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, decoding, documents, portions
 from spark_jobs.formats.reading import most_rows
@@ -29,10 +31,10 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.format import ArrayPath, Block, Reading
-    from spark_jobs.formats.json.exact import Item
-    from spark_jobs.formats.json.objects import Declared
+    from spark_jobs.formats.json.exact.objects import Declared
+    from spark_jobs.formats.json.exact.one_by_one import Item
+    from spark_jobs.formats.json.fast.quick import Part
     from spark_jobs.formats.json.options import JsonRead
-    from spark_jobs.formats.json.quick import Part
     from spark_jobs.formats.json.texts.portions import Lines, Places
 
     Begin = Callable[[], ByteStream]
@@ -84,7 +86,7 @@ class JsonParser:
         self._portion_bytes = max(min(tuning.json_portion_bytes, size, self._most_rows * _ROW_BYTES), 1)
         #: Elements of arrays have two bytes each at least, and a portion may be as long as its last line.
         self._most_spread = 4 * self._portion_bytes
-        self._exact = exact.ExactRecords(reading)
+        self._exact = one_by_one.ExactRecords(reading)
         declared = [column.key for column in reading.columns]
         self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known, tuning)
         in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
@@ -149,7 +151,7 @@ class JsonParser:
                 elements = self._document(whole)
             most = min(_BLOCK_RECORDS, self._most_rows)
             for at in range(0, len(elements), most):
-                yield of_items([exact.of_value(value) for value in elements[at : at + most]])
+                yield of_items([one_by_one.of_value(value) for value in elements[at : at + most]])
             return
         count = _FIRST_ELEMENTS
         while True:
@@ -165,7 +167,7 @@ class JsonParser:
             if not values:
                 return
             count = min(_BLOCK_RECORDS, self._most_rows)
-            yield of_items([exact.of_value(value) for value in values])
+            yield of_items([one_by_one.of_value(value) for value in values])
 
     def _array_text(self, begin: Begin, stats: RangeStats, most_bytes: int) -> array.ArrayText | None:
         """The text of the array of records; None where the document that it is in has to be read whole."""
@@ -207,7 +209,7 @@ class JsonParser:
                 pass
             else:
                 return None if block is None else [block]
-        items = list(exact.of_lines(lines.singly, self._options.encoding))
+        items = list(one_by_one.of_lines(lines.singly, self._options.encoding))
         self._notice(items)
         is_no_element = self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items)
         return None if is_no_element else self._in_blocks(stats, items)
@@ -227,7 +229,7 @@ class JsonParser:
         singly = lines.singly if left else []
         if self._arrays and self._may_be_wide(singly[at] for at in left):
             raise columnar_explode.TooWide
-        items = list(exact.of_lines([singly[at] for at in left], self._options.encoding))
+        items = list(one_by_one.of_lines([singly[at] for at in left], self._options.encoding))
         self._notice(items)
         if self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items):
             return None
@@ -339,12 +341,12 @@ class JsonParser:
         """Records and malformed ones, each on its own; a malformed one is a `RowFailure` without its row."""
         if self._layout is JsonLayout.NDJSON:
             for lines in portions.portions(stream, RangeStats(), self._tuning.json_portion_bytes):
-                yield from self._spread(exact.of_lines(lines.singly, self._options.encoding))
+                yield from self._spread(one_by_one.of_lines(lines.singly, self._options.encoding))
             return
         text = array.ArrayText(stream, RangeStats(), self._tuning.json_portion_bytes)
         with self._as_format_errors():
             values = text.elements() if self._options.record_path is None else self._document(text)
-            yield from self._spread(map(exact.of_value, values))
+            yield from self._spread(map(one_by_one.of_value, values))
 
     def _document(self, text: array.ArrayText) -> list[Any]:
         """The elements of a document that is read whole."""

@@ -18,7 +18,8 @@ from spark_jobs.formats.byte_stream import RangeStats, TooLong
 from spark_jobs.formats.coerce import UnfitSection
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import exact, heads, parser, sections, undeclared
+from spark_jobs.formats.json import heads, parser, sections, undeclared
+from spark_jobs.formats.json.exact import one_by_one
 from spark_jobs.formats.json.options import JsonLayout
 from spark_jobs.formats.json.texts import array, portions
 from spark_jobs.formats.reading import SplitOutcome
@@ -44,7 +45,7 @@ class JsonReader(reader.Reader):
 
     options: JsonRead
 
-    undeclared_type: ClassVar[types.Type] = exact.UNDECLARED_TYPE
+    undeclared_type: ClassVar[types.Type] = one_by_one.UNDECLARED_TYPE
 
     def look(
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker

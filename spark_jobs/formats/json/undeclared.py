@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats.byte_stream import RangeStats
-from spark_jobs.formats.json import arrow, bisection, exact, objects
+from spark_jobs.formats.json.exact import objects, one_by_one
+from spark_jobs.formats.json.fast import arrow, bisection
 from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.tuning import DEFAULT, Tuning
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_jobs.formats.format import ArrayPath
-    from spark_jobs.formats.json.exact import Item
+    from spark_jobs.formats.json.exact.one_by_one import Item
     from spark_jobs.formats.json.texts.portions import Lines
 
 #: Lines that are looked at first, so that most names are known.
@@ -84,16 +85,16 @@ class Names:
 
     def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
         if lines.size <= self._tuning.json_names_bytes or lines.size * lines.count > 2 * _MOST_PRODUCT:
-            return self._add_items(exact.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
+            return self._add_items(one_by_one.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         if self._is_first:
-            if not self._add_items(exact.of_lines(lines.singly[:_SAMPLE], "utf-8"), all_of_them=all_of_them):
+            if not self._add_items(one_by_one.of_lines(lines.singly[:_SAMPLE], "utf-8"), all_of_them=all_of_them):
                 return False
             self._is_first = False
         left = self._attempts.read(lines).left(lines.count)
         if self._members.has_news:
-            return self._add_items(exact.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
+            return self._add_items(one_by_one.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         singly = lines.singly if left else []
-        return self._add_items(exact.of_lines([singly[at] for at in left], "utf-8"), all_of_them=all_of_them)
+        return self._add_items(one_by_one.of_lines([singly[at] for at in left], "utf-8"), all_of_them=all_of_them)
 
     def _add_items(self, items: Iterable[Item], *, all_of_them: bool) -> bool:
         items = list(items)
@@ -146,7 +147,7 @@ class Names:
 
 def _items(data: bytes) -> Iterable[Item]:
     """The records of a few lines, and those that are none."""
-    return exact.of_lines(portions.Lines(data).singly, "utf-8")
+    return one_by_one.of_lines(portions.Lines(data).singly, "utf-8")
 
 
 class _Members:

@@ -14,19 +14,20 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import format, records
 from spark_jobs.formats.reading import most_rows
 from spark_jobs.formats.typed import spelling
-from spark_jobs.formats.xml import quick, tree
+from spark_jobs.formats.xml.exact import tree
+from spark_jobs.formats.xml.exact.text_columns import Column, TextColumnRecords, Values
+from spark_jobs.formats.xml.exact.tree import TreeRecords
+from spark_jobs.formats.xml.fast import quick
 from spark_jobs.formats.xml.options import TEXT
-from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, Values
-from spark_jobs.formats.xml.tree import TreeRecords
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.xml.document import Document
+    from spark_jobs.formats.xml.exact.tree import Tree
+    from spark_jobs.formats.xml.fast.quick import QuickBatch
     from spark_jobs.formats.xml.options import XmlRead
-    from spark_jobs.formats.xml.quick import QuickBatch
-    from spark_jobs.formats.xml.tree import Tree
 
 #: The type of undeclared values: a text, or an array where there are several.
 UNDECLARED_TYPE = types.ANY

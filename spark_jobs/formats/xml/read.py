@@ -16,9 +16,10 @@ from spark_jobs.formats.columns import FilePlan, too_many
 from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.names import Part
 from spark_jobs.formats.reading import SplitOutcome
-from spark_jobs.formats.xml import charset, columns, sections, tree
+from spark_jobs.formats.xml import charset, columns, sections
 from spark_jobs.formats.xml.document import Document, Piece, RecordWay, Way
-from spark_jobs.formats.xml.shapes import Shapes
+from spark_jobs.formats.xml.exact import tree
+from spark_jobs.formats.xml.fast.shapes import Shapes
 from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.names import Search
     from spark_jobs.formats.splits import Split
     from spark_jobs.formats.xml.document import Records
+    from spark_jobs.formats.xml.exact.tree import Tree
     from spark_jobs.formats.xml.options import XmlRead
-    from spark_jobs.formats.xml.tree import Tree
     from spark_jobs.scan.files import InputFile
 
 #: How much of a file tells whether it has the declared columns.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import coerce
 from spark_jobs.formats.xml.document import Way, local
-from spark_jobs.formats.xml.text_columns import TextColumnRecords
+from spark_jobs.formats.xml.exact.text_columns import TextColumnRecords
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

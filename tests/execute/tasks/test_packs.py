@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from spark_jobs.execute.run import passes, work
 from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.tasks import spec, task_inputs
-from spark_jobs.formats.json import arrow
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.nodes.source.run import Source
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW

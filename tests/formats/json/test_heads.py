@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json import arrow, heads
+from spark_jobs.formats.json import heads
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files

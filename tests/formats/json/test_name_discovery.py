@@ -13,7 +13,9 @@ from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import Reading, SourceColumn
-from spark_jobs.formats.json import arrow, exact, objects, undeclared
+from spark_jobs.formats.json import undeclared
+from spark_jobs.formats.json.exact import objects, one_by_one
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
@@ -66,7 +68,7 @@ def texts_of(lines: Sequence[str]) -> list[bytes]:
 
 def leaves(lines: Sequence[str], declared: Sequence[str]) -> list[str]:
     """The undeclared leaves of lines, each line on its own."""
-    items = [item for item in exact.of_lines(texts_of(lines), "utf-8") if isinstance(item, dict)]
+    items = [item for item in one_by_one.of_lines(texts_of(lines), "utf-8") if isinstance(item, dict)]
     finder = objects.Undeclared(declared)
     return list(dict.fromkeys(name for item in items for name, _ in finder.leaves(item)))
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
-from spark_jobs.formats.json import exact
+from spark_jobs.formats.json.exact import one_by_one
 from spark_jobs.formats.json.texts import decoding
 from tests.formats.json.test_quick import exactly as _exactly
 from tests.formats.json.test_quick import read
@@ -144,5 +144,5 @@ def test_cut_values_are_those_of_the_exact_way(
 
 
 def _exact(lines: Sequence[bytes]) -> list[str | None]:
-    records = [item for item in exact.of_lines(lines, "utf-8") if isinstance(item, dict)]
+    records = [item for item in one_by_one.of_lines(lines, "utf-8") if isinstance(item, dict)]
     return [values.encode(decoding.plain(record["v"])) for record in records]

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.cxl import types
 from spark_jobs.formats import format
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json import uniform
+from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from tests.formats.json.test_reading_json import read_json
 

@@ -11,7 +11,9 @@ from spark_jobs.cxl import types
 from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import exact, parser, quick
+from spark_jobs.formats.json import parser
+from spark_jobs.formats.json.exact import one_by_one
+from spark_jobs.formats.json.fast import quick
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
 from tests.formats.json.test_reading_json import read_json
@@ -31,13 +33,13 @@ LINES = [LINE.format(i, i, i) for i in range(400)]
 def exactly(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that go the exact way."""
     seen: list[str] = []
-    real = exact.of_lines
+    real = one_by_one.of_lines
 
     def of_lines(lines: Sequence[bytes], encoding: str) -> object:
         seen.extend(line.decode() for line in lines)
         return real(lines, encoding)
 
-    monkeypatch.setattr(exact, "of_lines", of_lines)
+    monkeypatch.setattr(one_by_one, "of_lines", of_lines)
     return seen
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.json import arrow, quick
+from spark_jobs.formats.json.fast import arrow, quick
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from tests.formats.json.test_json_writer import write
 from tests.formats.json.test_ways import are_same, read

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json import columnar_explode
+from spark_jobs.formats.json.fast import columnar_explode
 
 
 @pytest.mark.parametrize("is_object", [False, True])

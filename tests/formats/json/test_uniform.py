@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import json as arrow_json
 
-from spark_jobs.formats.json import uniform
+from spark_jobs.formats.json.fast import uniform
 from tests.formats.json import generated
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from spark_jobs.formats import names as searching
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import SourceColumn
-from spark_jobs.formats.json import exact, objects, uniform
+from spark_jobs.formats.json.exact import objects
+from spark_jobs.formats.json.exact.one_by_one import of_lines
+from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
@@ -83,7 +85,7 @@ def test_names_do_not_depend_on_where_they_are_found(
     parts = [searching.Part(split, scan.files[split.file], declared) for split in splits.plan(scan.files, split_bytes)]
     found = [name for names in searching.search_here(reader, parts) for name in names]
     texts = [line.encode("utf-8", "surrogatepass") for line in lines if line.strip()]
-    records = [item for item in exact.of_lines(texts, "utf-8") if isinstance(item, dict)]
+    records = [item for item in of_lines(texts, "utf-8") if isinstance(item, dict)]
     leaves = [name for record in records for name, _ in objects.Undeclared(declared).leaves(record)]
     assert list(dict.fromkeys(found)) == list(dict.fromkeys(leaves))
 

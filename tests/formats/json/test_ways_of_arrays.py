@@ -9,7 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.formats.format import ArrayPath, SourceColumn
-from spark_jobs.formats.json import bisection, exact, heads
+from spark_jobs.formats.json import heads
+from spark_jobs.formats.json.exact.one_by_one import ExactRecords
+from spark_jobs.formats.json.fast import bisection
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.texts import array as json_array
 from spark_jobs.formats.json.texts import documents
@@ -165,13 +167,13 @@ def test_arrays_inside_of_others_are_read_by_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, options: JsonRead, arrays: list[ArrayPath]
 ) -> None:
     singly: list[int] = []
-    real = exact.ExactRecords.block
+    real = ExactRecords.block
 
-    def block(self: exact.ExactRecords, first: int, items: Sequence[Any], *places: Any) -> Any:
+    def block(self: ExactRecords, first: int, items: Sequence[Any], *places: Any) -> Any:
         singly.append(len(items))
         return real(self, first, items, *places)
 
-    monkeypatch.setattr(exact.ExactRecords, "block", block)
+    monkeypatch.setattr(ExactRecords, "block", block)
     elements = [text.format(i=i) for i in range(2000)]
     whole = {NDJSON: "\n".join(elements), ARRAY: f"[{', '.join(elements)}]"}.get(
         options, f'{{"d":{{"a":[{{}}, {{}}],"e":[{", ".join(elements)}]}},"n":[1]}}'

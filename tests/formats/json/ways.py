@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spark_jobs.formats import reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-from spark_jobs.formats.json import bisection
+from spark_jobs.formats.json.fast import bisection
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files

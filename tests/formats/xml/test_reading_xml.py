@@ -11,7 +11,8 @@ from spark_jobs.cxl import types, values
 from spark_jobs.formats import format, reading, splits
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import ArrayPath, Reading
-from spark_jobs.formats.xml import document, tree
+from spark_jobs.formats.xml import document
+from spark_jobs.formats.xml.exact import tree
 from spark_jobs.formats.xml.options import Namespaces, XmlRead, XmlWrite
 from spark_jobs.formats.xml.read import XmlReader
 from spark_jobs.nodes.output.packed import pack

@@ -9,10 +9,11 @@ import pytest
 
 from spark_jobs.cxl import types
 from spark_jobs.formats.columns import OnUnmapped
-from spark_jobs.formats.xml import columns, quick
+from spark_jobs.formats.xml import columns
+from spark_jobs.formats.xml.fast import quick
+from spark_jobs.formats.xml.fast.shapes import Shapes
+from spark_jobs.formats.xml.fast.tags import Irregular, Tags
 from spark_jobs.formats.xml.options import Namespaces, XmlRead
-from spark_jobs.formats.xml.shapes import Shapes
-from spark_jobs.formats.xml.tags import Irregular, Tags
 from spark_jobs.scan.files import FormatError
 from spark_jobs.tuning import Tuning
 from tests.formats.xml.test_reading_xml import read_xml

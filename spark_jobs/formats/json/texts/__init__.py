@@ -1,5 +1,5 @@
 """JSON texts taken apart: values, elements of arrays, lines, and what a text spells.
 
 Here: where values begin and end in bytes and texts, and the values of small texts.
-Not here: records and their columns, which the modules above make of them.
+Not here: records and their columns, which the packages `exact` and `fast` make of them.
 """

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats.json import arrow
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.formats.json.texts import decoding, spans
 
 if TYPE_CHECKING:

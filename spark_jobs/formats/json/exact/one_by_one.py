@@ -1,6 +1,6 @@
 """JSON objects to typed records, one by one: this defines what the JSON of a source means (`docs/semantics/json.md`).
 
-`quick.py` gives the same results for the records that it takes, and leaves all others to this module.
+`formats/json/fast/` gives the same results for the records that it takes, and leaves all others to this module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_jobs.cxl import failure_columns as columnar
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce, misread
-from spark_jobs.formats.json import objects
+from spark_jobs.formats.json.exact import objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed, spread
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import json
 
 from spark_jobs.cxl import values
-from spark_jobs.formats.json import uniform
+from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 

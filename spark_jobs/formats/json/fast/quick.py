@@ -1,8 +1,8 @@
 """JSON objects to typed records by columns, with Arrow's JSON reader: for records that are what their columns say.
 
-A record is taken only where the columns that Arrow makes of it are surely those of the exact way (`exact.py`). All
-others are left to that: values of another kind than declared, dates that do not convert, numbers out of range, absent
-required members, names with a literal dot, texts that Arrow's reader refuses.
+A record is taken only if the columns that Arrow makes of it are provably those of the exact way
+(`exact/one_by_one.py`). All others are left to the exact way: values of another kind than declared, dates that do not
+convert, numbers out of range, absent required members, names with a literal dot, and texts that Arrow's reader refuses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from spark_jobs.cxl import values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce
-from spark_jobs.formats.json import arrow, columnar_explode, nested_columns, objects
+from spark_jobs.formats.json.exact import objects
+from spark_jobs.formats.json.fast import arrow, columnar_explode, nested_columns
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.formats.typed import spelling
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
-    from spark_jobs.formats.json.name_discovery import NameDiscovery
+    from spark_jobs.formats.json.fast.name_discovery import NameDiscovery
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
 
 #: Stands for the type of columns whose values are cut out of the text, of any kind as they are.

@@ -1,4 +1,4 @@
-"""Columns of regular records, a portion of a document at once: what `text_columns.py` makes by elements."""
+"""Columns of regular records, a portion of a document at once: what `exact/text_columns.py` makes by elements."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats.xml.document import BLANKS
-from spark_jobs.formats.xml.tags import Irregular, Tags
-from spark_jobs.formats.xml.text_columns import Values, is_declaration
+from spark_jobs.formats.xml.exact.text_columns import Values, is_declaration
+from spark_jobs.formats.xml.fast.tags import Irregular, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from spark_jobs.formats.xml.text_columns import Column, TextColumnRecords, WantedElement
+    from spark_jobs.formats.xml.exact.text_columns import Column, TextColumnRecords, WantedElement
 
 #: What stands for a character, in the order in which it can be replaced.
 _REFERENCES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl import values
 from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local, written
-from spark_jobs.formats.xml.mixed import MixedText
+from spark_jobs.formats.xml.exact.mixed import MixedText
 from spark_jobs.formats.xml.options import TEXT
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats.xml.tags import Irregular, Tags
+from spark_jobs.formats.xml.fast.tags import Irregular, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.json import arrow, objects
+from spark_jobs.formats.json.exact import objects
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.formats.json.texts import decoding, portions
 from spark_jobs.formats.typed import record_sizes
 

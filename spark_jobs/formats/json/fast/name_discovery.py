@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs.formats.json import arrow, columnar_explode, objects, undeclared, uniform
+from spark_jobs.formats.json import undeclared
+from spark_jobs.formats.json.exact import objects
+from spark_jobs.formats.json.fast import arrow, columnar_explode, uniform
 from spark_jobs.formats.json.texts import portions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from spark_jobs.formats.json.columnar_explode import Path
-    from spark_jobs.formats.json.exact import Item
+    from spark_jobs.formats.json.exact.one_by_one import Item
+    from spark_jobs.formats.json.fast.columnar_explode import Path
     from spark_jobs.tuning import Tuning
 
 #: Portions that may be refused with all members before that is not tried any more.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats.xml.document import BLANKS, MOST_DEPTH, Broken, local, written
-from spark_jobs.formats.xml.mixed import MixedText
+from spark_jobs.formats.xml.exact.mixed import MixedText
 from spark_jobs.formats.xml.options import DECLARATION, TEXT
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from spark_jobs.formats.json import arrow
+from spark_jobs.formats.json.fast import arrow
 from spark_jobs.formats.json.texts import decoding, portions
 
 if TYPE_CHECKING:

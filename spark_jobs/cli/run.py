@@ -198,7 +198,8 @@ def _rules(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]
 def _found(rule: Mapping[str, Any]) -> str:
     """What a rule has found, in words."""
     if "value" in rule:
-        return f"{rule['value']:,}, "
+        value = rule["value"]
+        return f"{printable(value) if isinstance(value, str) else format(value, ',')}, "
     if not rule["broken"]:
         return ""
     return "1 record, " if rule["broken"] == 1 else f"{rule['broken']:,} records, "

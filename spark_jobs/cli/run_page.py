@@ -119,7 +119,8 @@ def _rules(record: Mapping[str, Any]) -> Iterator[str]:
     yield "<h2>Rules on data</h2>"
     rows = []
     for rule in rules:
-        value = f"{rule['value']:,}" if "value" in rule else ""
+        value = rule.get("value", "")
+        value = _safe(value) if isinstance(value, str) else f"{value:,}"
         shown = f"{_safe(rule['name'])}<br><code>{_safe(rule['rule'])}</code>"
         end = f"{rule['broken']:,}" if rule["broken"] else "holds"
         rows.append((_safe(rule["node"]), shown, _safe(rule["severity"]), value, end))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_jobs.execute.tasks.report import Broken, BrokenRule, DlqReport, FirstFailure, TaskReport
+    from spark_jobs.nodes.rules.measurement import Measurement
 
 
 @dataclass
@@ -58,6 +59,8 @@ class Tally:
     notices: dict[str, Notice] = field(default_factory=dict)
     #: Rules that records break which go on, by node and name.
     broken_rules: dict[tuple[str, str], BrokenRule] = field(default_factory=dict)
+    #: What records amount to for rules about values, by node and name.
+    measured: dict[tuple[str, str], Measurement] = field(default_factory=dict)
 
     def add(self, job: int, report: TaskReport) -> None:
         """Add the report of a task."""
@@ -78,6 +81,9 @@ class Tally:
         for rule in report.broken_rules:
             earlier = self.broken_rules.get(rule.key)
             self.broken_rules[rule.key] = rule if earlier is None else earlier.and_also(rule)
+        for each in report.measured:
+            so_far = self.measured.get((each.node, each.rule))
+            self.measured[each.node, each.rule] = each.found if so_far is None else so_far.and_also(each.found)
         if report.logs_left_out:
             self.logs.append(LogLine("warn", f"{report.logs_left_out} more log lines of this task are left out"))
         self.payload_bytes += report.payload_bytes

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.correlation import CorrelationHook
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.records.ledger import Counters
+    from spark_jobs.nodes.rules.measurement import Measurement
     from spark_jobs.nodes.terms.needs import Need, Rows
     from spark_jobs.tuning import Tuning
 
@@ -195,6 +196,15 @@ class Context(Protocol):
             batch: the records.
             values: what is wrong with each, where the rule says that of values.
             equal_to: see `Operator.fail`.
+        """
+
+    def observe(self, operator: Operator, rule: str, found: Measurement) -> None:
+        """Report what records of this task amount to for a rule about values; repeated work reports nothing.
+
+        Args:
+            operator: where they pass.
+            rule: the rule's name.
+            found: what was measured.
         """
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:

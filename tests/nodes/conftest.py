@@ -19,7 +19,10 @@ PIPELINE = """
 pipeline: {name: all, vars: {pipeline: {last: {type: int, default: 3}}}}
 nodes:
   - {type: source, name: o, config: {name: o, type: csv, path: o.csv, schema: {k: string, v: int}}}
-  - {type: source, name: c, config: {name: c, type: csv, path: c.csv, schema: {k: string, v: int}}}
+  - type: source
+    name: c
+    config:
+      {name: c, type: csv, path: c.csv, schema: {k: string, v: int}, validations: [{sum: {column: v, min: 1}}]}
   - {type: state, name: s, input: o, config: {scope: pipeline, set: [{var: last, cxl: max(v)}]}}
   - type: transform
     name: t
@@ -45,7 +48,11 @@ nodes:
   - type: output
     name: z
     input: j
-    config: {name: z, type: csv, path: out/z.csv, validations: [{unique: k}, {row_count: {min: 1}}]}
+    config:
+      name: z
+      type: csv
+      path: out/z.csv
+      validations: [{unique: k}, {row_count: {min: 1}}, {distinct_count: {column: k, min: 1}}]
 """
 
 

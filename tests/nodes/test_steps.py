@@ -59,6 +59,8 @@ SAYS = {
         "record_properties",
     },
     "DistinctStep": {"module"},
+    "DistinctValuesStep": {"module", "stage"},
+    "MeasureStep": {"module", "stage"},
     "MergeStep": {"module", "needs", "phases", "schedule"},
     "OutputStep": {"checked_rules", "column_properties", "member_properties", "module", "partitions", "phases"},
     "RouteStep": {"stage"},
@@ -141,6 +143,8 @@ def roles(step: Step) -> dict[Step, set[Role]]:
                 mine |= {Role.PARTIAL, *(stop.role for stop in phase.route)}
             else:
                 mine.add(Role.WHOLE)
+                if phase.side_output is not None and phase.side_output.step is not None:
+                    found.setdefault(phase.side_output.step, set()).add(phase.side_output.role)
     # What a large file gives to one task is written down for others.
     for each in [step for step in found if step.kind == "source"]:
         found[each].add(Role.KEPT)

@@ -19,7 +19,7 @@ nodes:
     config:
       type: csv
       path: in.csv
-      schema: {{id: int, name: string, tags: array}}
+      schema: {{id: int, name: string, tags: array, day: date}}
       validations: [{rule}]
   - {{type: output, name: o, input: rows, config: {{type: csv, path: out/o.csv}}}}
 """
@@ -35,14 +35,28 @@ nodes:
         ("{row_count: {least: 3}}", "E005", "allowed here: max, min"),
         ("{row_count: {min: 1, most: 3}}", "E005", "unknown key `most`"),
         ("{unique: null}", "E351", "nothing stands at `unique`"),
-        ("{name: x}", "E351", "each entry has one of unique, row_count"),
+        ("{name: x}", "E351", "each entry has one of unique, row_count, completeness"),
         ("{unique: id, row_count: {min: 1}}", "E351", "write an entry for each"),
         ("{check: id > 1}", "E351", "belongs under `validations` of a transform"),
         ('{unique: "id, name"}', "E351", "a list names several columns: `[id, name]`"),
-        ('{unique: "id, nam"}', "E351", "its columns: id, name, tags"),
+        ('{unique: "id, nam"}', "E351", "its columns: id, name, tags, day"),
         ("{unique: nane}", "E351", "did you mean `name`?"),
         ("{unique: [id, id]}", "E351", "name each column once"),
         ("{unique: tags}", "E351", "arrays, which cannot be compared"),
+        ("{sum: {column: name, min: 1}}", "E351", "`sum` is about numbers, and column 'name' is `String`"),
+        ("{min: {column: name, min: 1}}", "E351", "is about numbers, days or moments"),
+        ("{freshness: {column: id, max_age: 1h}}", "E351", "is about days or moments"),
+        ("{freshness: {column: day, max_age: 1}}", "E214", "expected a duration"),
+        ("{freshness: {column: day}}", "E006", "max_age"),
+        ("{sum: {column: id}}", "E351", "needs a number for `min`, `max` or both"),
+        ("{sum: {column: idd, min: 1}}", "E351", "did you mean `id`?"),
+        ("{sum: {column: id, min: x}}", "E351", "write a value like `100`"),
+        ("{sum: {column: id, min: 3, max: 2.5}}", "E351", "no number is between them"),
+        ("{max: {column: day, max: 5}}", "E351", "write a value like `2026-01-31`"),
+        ("{max: {column: day, max: 2026-02-30}}", "E351", "write a value like `2026-01-31`"),
+        ("{completeness: {column: id, min: 95}}", "E351", "a share from 0 to 1"),
+        ("{distinct_count: {column: tags, min: 1}}", "E351", "arrays, which cannot be compared"),
+        ("{distinct_count: {column: id, min: 1}, severity: error}", "E351", "`distinct_count` is about no single"),
         ("{unique: id}, {unique: id}", "E351", "give one of them another `name`"),
     ],
 )

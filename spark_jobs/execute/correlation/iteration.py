@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.report import LogLine
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.nodes.correlation import CorrelationPlan
+    from spark_jobs.nodes.rules.measurement import Measurement
 
 #: As many passes in a row may exclude no more records: what fails without being one depends on nothing else.
 _MOST_IDLE = 4
@@ -132,6 +133,8 @@ class Iteration:
     _large_buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     #: What the last pass that computes has produced.
     _computed: PassResults | None = None
+    #: What rules have measured of the values of sources in the first pass, which leaves no record out.
+    _as_read: dict[tuple[str, str], Measurement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.suppressed = SuppressedRows(self._folder)
@@ -150,6 +153,8 @@ class Iteration:
                 group is too large.
         """
         self.passes += 1
+        if self.passes == 1:
+            self._as_read = {key: found for key, found in products.tally.measured.items() if key[0] in self.run.steps}
         goal = self._handler(self.state.goal)(facts.of(products.fact_files), products)
         retracted = None
         if goal is Goal.FIRST_RECORDS:
@@ -407,6 +412,7 @@ class Iteration:
         last = entries.PassEntries(tuple(products.dlq), entries.EVERYTHING)
         products.dlq = entries.merged_reports(spark, self.run, [*self._entries, *self.suppressed.entries, last])
         products.tally.recount(products.dlq)
+        products.tally.measured |= self._as_read
         products.tally.logs[:0] = [*self._lines, *self.suppressed.lines]
         rejected = findings.joined([self.rejections.groups, self._rejected_by_rows], self._folder).num_rows
         if rejected or self.retracted_rows or self.too_large:

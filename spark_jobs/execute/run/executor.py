@@ -136,7 +136,8 @@ class _Run:
             return []
         if not self.work.is_done:
             return rules.so_far(self.plan, self.tally)
-        return rules.outcomes(self.plan, self.tally, is_preview=self.options.preview is not None)
+        is_preview = self.options.preview is not None
+        return rules.outcomes(self.plan, self.tally, self.identity.started, is_preview=is_preview)
 
     @property
     def _reasons(self) -> reasons.ReasonSummary:
@@ -480,7 +481,7 @@ def _work(
     _log_around(run, transform.AFTER)
     try:
         tolerance.judge(run.plan.errors, products, run.options.error_threshold)
-        rules.judge(run.plan, products, is_preview=run.options.preview is not None)
+        rules.judge(run.plan, products, run.identity.started, is_preview=run.options.preview is not None)
     except RunFailed:
         dropped.log_unpublished(_dlq_writer(run.plan, run.work), products.dlq, products.tally.dead)
         raise

@@ -7,6 +7,7 @@ letters, or by a number that the driver knows when the jobs are done.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.contract import ExitCode
@@ -14,7 +15,8 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.dlq import display
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records.ledger import Counters
-from spark_jobs.nodes.rules.step import Check, RowCount, Severity, between
+from spark_jobs.nodes.rules import measurement
+from spark_jobs.nodes.rules.step import Check, Freshness, Measured, RowCount, Severity, age, between
 from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
@@ -35,11 +37,12 @@ class Outcome:
     Args:
         node: its node.
         name: what it is called.
-        kind: what it is: `check`, `unique`, `row_count`.
+        kind: what it is: `check`, `unique`, `row_count`, `sum` and so on.
         text: the rule as plans show it.
         severity: what happens where it is broken.
         broken: how many records break it; of a rule on all records 1 where it is broken.
-        value: the number that a rule on all records is about; None where it is about records, or was not judged.
+        value: the number, or the day or moment as text, that a rule on all records is about; None where it is about
+            records, was not judged, there is no such value, or nobody may see it.
     """
 
     node: str
@@ -48,7 +51,7 @@ class Outcome:
     text: str
     severity: str
     broken: int
-    value: float | None = None
+    value: float | str | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -66,21 +69,37 @@ class Outcome:
 
 def so_far(plan: plans.Plan, tally: Tally) -> list[Outcome]:
     """The rules that records had broken when a run ended early; of all others nobody knows."""
-    return [each for each in outcomes(plan, tally, is_preview=True) if each.broken]
+    return [each for each in outcomes(plan, tally, datetime.min, is_preview=True) if each.broken]
 
 
-def outcomes(plan: plans.Plan, tally: Tally, *, is_preview: bool = False) -> list[Outcome]:
-    """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records."""
+def outcomes(plan: plans.Plan, tally: Tally, started: datetime, *, is_preview: bool = False) -> list[Outcome]:
+    """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records.
+
+    Args:
+        plan: the plan.
+        tally: what was counted.
+        started: when the run began.
+        is_preview: whether only the first records were read.
+    """
     steps = (planned.step for planned in plan.nodes if planned.step is not None)
     return [
-        _outcome(step, rule, tally, is_source=step.name in plan.sources, is_preview=is_preview)
+        _outcome(step, rule, tally, started, is_source=step.name in plan.sources, is_preview=is_preview)
         for step in steps
         for rule in step.checked_rules
     ]
 
 
-def _outcome(step: node.Step, rule: Rule, tally: Tally, *, is_source: bool, is_preview: bool) -> Outcome:
+def _outcome(
+    step: node.Step, rule: Rule, tally: Tally, started: datetime, *, is_source: bool, is_preview: bool
+) -> Outcome:
     facts = (step.name, rule.name, rule.kind, rule.text, str(rule.severity))
+    if isinstance(rule, Measured):
+        if is_preview:
+            return Outcome(*facts, 0)
+        found = tally.measured.get((step.name, rule.name), measurement.Measurement())
+        about = measurement.value(rule, found)
+        is_broken = measurement.is_broken(rule, about, started.replace(tzinfo=None))
+        return Outcome(*facts, int(is_broken), None if found.is_hidden else measurement.shown(about))
     if not isinstance(rule, RowCount):
         known = tally.broken_rules.get((step.name, rule.name))
         return Outcome(*facts, tally.dead_per_rule.get((step.stage, rule.name), 0) + (known.count if known else 0))
@@ -103,14 +122,14 @@ def _records(step: node.Step, tally: Tally, *, is_source: bool) -> int:
     return counters.records_in - counters.filtered - tally.dead_per_stage.get(step.stage, 0)
 
 
-def judge(plan: plans.Plan, products: PassResults, *, is_preview: bool = False) -> None:
+def judge(plan: plans.Plan, products: PassResults, started: datetime, *, is_preview: bool = False) -> None:
     """Warn of broken rules that say so.
 
     Raises:
         RunFailed: a rule is broken that ends the run.
     """
     fatal = []
-    for each in outcomes(plan, products.tally, is_preview=is_preview):
+    for each in outcomes(plan, products.tally, started, is_preview=is_preview):
         if not each.broken or each.kind == Check.kind or each.severity == Severity.ERROR:
             continue
         text = _described(plan, each, products)
@@ -130,13 +149,24 @@ def _described(plan: plans.Plan, outcome: Outcome, products: PassResults) -> str
     rule = next(each for each in upstream.step(planned).checked_rules if each.name == outcome.name)
     words = f" ({rule.message})" if rule.message else ""
     known = products.tally.broken_rules.get((outcome.node, outcome.name))
-    if known is None:
+    if isinstance(rule, Measured):
+        what = _of_values(rule, outcome)
+    elif known is None:
         assert isinstance(rule, RowCount)
         records = "1 record" if outcome.value == 1 else f"{outcome.value} records"
         what = f"{records}, {between(rule.least, rule.most)} wanted"
     else:
         what = _of_records(known, products.inputs.file_name, products.rows_before)
     return f"{planned.kind} '{outcome.node}': validation '{rule.name}' is broken{words}: {what}"
+
+
+def _of_values(rule: Measured, outcome: Outcome) -> str:
+    """A value that is out of its bounds, and these."""
+    if isinstance(rule, Freshness):
+        latest = "there is no value" if outcome.value is None else f"the latest value is {outcome.value}"
+        return f"{latest}, at most {age(rule.max_age_s)} before the run began is wanted"
+    found = "the value is not shown" if outcome.value is None else f"the value is {outcome.value}"
+    return f"{found}, {between(rule.least, rule.most)} is wanted"
 
 
 def _of_records(known: BrokenRule, file_of: Any, rows_before: Mapping[int, int]) -> str:

@@ -14,6 +14,7 @@ from spark_jobs.disk import shared_paths
 from spark_jobs.execute.dlq.reasons import Reason
 from spark_jobs.execute.tasks.reached import Bits
 from spark_jobs.nodes.records.ledger import Counters
+from spark_jobs.nodes.rules.measurement import Measurement
 from spark_jobs.nodes.terms.needs import Rows, Values
 
 if TYPE_CHECKING:
@@ -239,6 +240,21 @@ class BrokenRule:
         return replace(first, count=self.count + other.count)
 
 
+@dataclass(slots=True)
+class MeasuredRule:
+    """What records of a task amount to for a rule about values.
+
+    Args:
+        node: the rule's node.
+        rule: its name.
+        found: what was measured.
+    """
+
+    node: str
+    rule: str
+    found: Measurement
+
+
 @dataclass
 class TaskReport:
     """The report of a task: counters, parts, measures, dead letters, facts, log lines."""
@@ -256,6 +272,7 @@ class TaskReport:
     logs_left_out: int = 0
     notices: list[Notice] = field(default_factory=list)
     broken_rules: list[BrokenRule] = field(default_factory=list)
+    measured: list[MeasuredRule] = field(default_factory=list)
     #: The records that came to outputs.
     reached: Bits | None = None
     #: Files with what this task found of correlation groups.
@@ -286,6 +303,9 @@ class TaskReport:
         fields["logs"] = [LogLine(**line) for line in fields["logs"]]
         fields["notices"] = [Notice(**notice) for notice in fields["notices"]]
         fields["broken_rules"] = [BrokenRule(**each) for each in fields["broken_rules"]]
+        fields["measured"] = [
+            MeasuredRule(each["node"], each["rule"], Measurement(**each["found"])) for each in fields["measured"]
+        ]
         if fields["failure"]:
             failure = fields["failure"]
             failure["record"] = failure["record"] and [tuple(pair) for pair in failure["record"]]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spec import JobSpec
     from spark_jobs.execute.tasks.task_inputs import MaterializedRange
     from spark_jobs.nodes.operator import Text
+    from spark_jobs.nodes.rules.measurement import Measurement
     from spark_jobs.nodes.source.run import Source
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.plan.physical import fragments
@@ -159,6 +160,11 @@ class Task(failing.Failing):
             self.report.broken_rules[at] = self.report.broken_rules[at].and_also(found)
         else:
             self.report.broken_rules.append(found)
+
+    def observe(self, operator_: operator.Operator, rule: str, found: Measurement) -> None:
+        """Note what records amount to for a rule about values."""
+        if not operator_.silent:
+            self.report.measured.append(report.MeasuredRule(operator_.step.name, rule, found))
 
     def reach(self, batch: batches.Batch) -> None:
         """Note records that are written."""

@@ -82,6 +82,7 @@ class IndexedOutput(run.Output):
 
     def finish(self) -> None:
         self._write_runs()
+        super().finish()
 
     def _write_runs(self) -> None:
         """One sorted run for each file that an output is about."""

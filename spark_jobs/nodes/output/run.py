@@ -17,6 +17,8 @@ from spark_jobs.formats.options import OnUnwritable
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
 from spark_jobs.nodes.records import batches, guarded
+from spark_jobs.nodes.rules import measure_run
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
 
@@ -53,6 +55,8 @@ class Output(operator.Operator):
     #: The undeclared columns that reach this output, in first-seen order.
     undeclared: tuple[str, ...] = ()
     undeclared_type: types.Type = TEXT
+    #: Where the values go that rules count; None where none does.
+    exchange: int | None = None
     #: The part file of each merge path, and its input file if each input file has an output of its own.
     parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)
 
@@ -61,6 +65,7 @@ class Output(operator.Operator):
         self.names = [one.name for one in self.columns]
         self.is_shaped = any(one.shape for one in self.columns)
         self.writer = writer(self.step, self.undeclared, self.undeclared_type)
+        self.meters = measure_run.Meters(self, rules.measured(self.step.rules), self.exchange)
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Encode a batch; records that cannot be written are dead letters of this output alone."""
@@ -130,7 +135,11 @@ class Output(operator.Operator):
             raise FormatError(str(problem), self.step.place, node=self.step.name) from problem
         self.leave(encoded.rows)
         self.context.reach(written)
+        self.meters.add(written)
         return encoded, written
+
+    def finish(self) -> None:
+        self.meters.finish()
 
     def _encoded(
         self, by: format.Writer, batch: batches.Batch, *, ends: bool = False

@@ -194,10 +194,12 @@ class OutputStep(node.Step):
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
         before = rules.phases(self.kind, self.name, self.rules, partitions)
+        values = rules.distinct_values(self.kind, self.name, self.rules)
         if not self.sort_order:
-            return (*before, shape.LocalPhase(self))
+            return (*before, shape.LocalPhase(self, side_output=values))
         why = "records are written in the order of `sort_order`"
-        return (*before, shape.LocalPhase(self, shape.Arrival(shape.Passage.SORTED, why, "sort")))
+        arrival = shape.Arrival(shape.Passage.SORTED, why, "sort")
+        return (*before, shape.LocalPhase(self, arrival, side_output=values))
 
     def unwritable(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The columns whose names the files would hold and cannot, each with what is wrong with it."""

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict
+from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 
 from spark_jobs.cxl import types
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes.binding import report
-from spark_jobs.nodes.model import Config, Name, Names, Natural, Text, choice, kind_of, model_validator, unfit
-from spark_jobs.nodes.rules.step import RowCount, Severity, Unique
+from spark_jobs.nodes.model import (
+    Config,
+    Name,
+    Names,
+    Natural,
+    PositiveDuration,
+    Text,
+    choice,
+    kind_of,
+    model_validator,
+    unfit,
+)
+from spark_jobs.nodes.rules.step import (
+    Completeness,
+    DistinctCount,
+    Freshness,
+    Max,
+    Mean,
+    Measured,
+    Min,
+    RowCount,
+    Severity,
+    Sum,
+    Unique,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +46,30 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.rules.step import Rule
 
 #: The keys of a rule that say which rule it is.
-KINDS = ("unique", "row_count")
+KINDS = (
+    "unique",
+    "row_count",
+    "completeness",
+    "distinct_count",
+    "sum",
+    "mean",
+    "min",
+    "max",
+    "freshness",
+)
+_MEASURED: dict[str, type[Measured]] = {
+    each.kind: each for each in (Completeness, DistinctCount, Sum, Mean, Min, Max, Freshness)
+}
+_NUMBERS = (types.Kind.INT, types.Kind.FLOAT, types.Kind.DECIMAL)
+_MOMENTS = (types.Kind.DATE, types.Kind.DATETIME)
+#: The kinds of columns whose values a rule can be about; all where none are named.
+_KINDS_OF_VALUES: dict[type[Measured], tuple[types.Kind, ...]] = {
+    Sum: _NUMBERS,
+    Mean: _NUMBERS,
+    Min: (*_NUMBERS, *_MOMENTS),
+    Max: (*_NUMBERS, *_MOMENTS),
+    Freshness: _MOMENTS,
+}
 #: Keys of rules on single records, which transforms have.
 _OF_RECORDS = ("check", "field", "args")
 
@@ -32,11 +81,64 @@ class RowCountConfig(Config):
     max: Natural | None = None
 
 
+def _bound(value: Any) -> int | Decimal | str:
+    """A number with all digits that are written, or the text of a day or moment."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return Decimal(getattr(value, "text", repr(value))) if value else 0
+    raise unfit(f"expected a number, a day or a moment, found {kind_of(value)}")
+
+
+def _share(value: Any) -> int | Decimal:
+    found = _bound(value)
+    if isinstance(found, str) or not 0 <= found <= 1:
+        raise unfit(f"expected a share from 0 to 1, found {kind_of(value)}", "E351")
+    return found
+
+
+_BoundValue = Annotated[Any, BeforeValidator(_bound), WithJsonSchema({"type": ["number", "string"]})]
+_Share = Annotated[Any, BeforeValidator(_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+
+
+class ValueBoundsConfig(Config):
+    """`sum:`, `mean:`, `min:` and `max:`."""
+
+    column: Name
+    min: _BoundValue | None = None
+    max: _BoundValue | None = None
+
+
+class CompletenessConfig(Config):
+    """`completeness:`."""
+
+    column: Name
+    min: _Share | None = None
+    max: _Share | None = None
+
+
+class DistinctCountConfig(Config):
+    """`distinct_count:`."""
+
+    column: Name
+    min: Natural | None = None
+    max: Natural | None = None
+
+
+class FreshnessConfig(Config):
+    """`freshness:`."""
+
+    column: Name
+    max_age: PositiveDuration
+
+
 def _bounds(value: Any) -> Any:
     """A mapping with bounds that leave something between them."""
     if not isinstance(value, dict):
         raise unfit(f"expected a mapping with `min`, `max` or both, found {kind_of(value)}")
-    if value.keys() - {"min", "max"}:
+    if value.keys() - {"min", "max", "column"}:
         return value  # unknown keys have an error of their own
     least, most = value.get("min"), value.get("max")
     if least is None and most is None:
@@ -79,6 +181,13 @@ class RuleConfig(Config):
     name: Name | None = None
     unique: Names | None = None
     row_count: Annotated[RowCountConfig | None, BeforeValidator(_bounds)] = None
+    completeness: Annotated[CompletenessConfig | None, BeforeValidator(_bounds)] = None
+    distinct_count: Annotated[DistinctCountConfig | None, BeforeValidator(_bounds)] = None
+    sum: Annotated[ValueBoundsConfig | None, BeforeValidator(_bounds)] = None
+    mean: Annotated[ValueBoundsConfig | None, BeforeValidator(_bounds)] = None
+    min: Annotated[ValueBoundsConfig | None, BeforeValidator(_bounds)] = None
+    max: Annotated[ValueBoundsConfig | None, BeforeValidator(_bounds)] = None
+    freshness: FreshnessConfig | None = None
     severity: choice(Severity) | None = None  # type: ignore[valid-type]
     message: Text | None = None
 
@@ -119,13 +228,66 @@ def _rule(
         name = config.name or f"unique: {', '.join(config.unique)}"
         if len(columns) == len(config.unique):
             yield Unique(name, severity or Severity.ERROR, message, columns=columns)
-    elif config.row_count is not None:
-        if severity is Severity.ERROR:
-            text = "`severity: error` makes dead letters of records, and `row_count` is about no single record"
-            report(scope, codes.E351, text, *path, "severity", help="write `fail`, which is the default, or `warn`")
+        return
+    kind = next(kind for kind in KINDS if getattr(config, kind) is not None)
+    if severity is Severity.ERROR:
+        text = f"`severity: error` makes dead letters of records, and `{kind}` is about no single record"
+        report(scope, codes.E351, text, *path, "severity", help="write `fail`, which is the default, or `warn`")
+    severity = severity or Severity.FAIL
+    if config.row_count is not None:
         bounds = config.row_count
-        name = config.name or "row_count"
-        yield RowCount(name, severity or Severity.FAIL, message, least=bounds.min, most=bounds.max)
+        yield RowCount(config.name or "row_count", severity, message, least=bounds.min, most=bounds.max)
+        return
+    given = getattr(config, kind)
+    for column, static in _columns([given.column], row, scope, (*path, kind), source_of, is_listed=False):
+        made = _MEASURED[kind]
+        if not _suits(made, given.column, static, scope, (*path, kind, "column")):
+            return
+        facts: dict[str, Any] = {"column": column, "type": static}
+        if isinstance(given, FreshnessConfig):
+            facts["max_age_s"] = given.max_age
+        elif isinstance(given, ValueBoundsConfig):
+            for key, field in (("min", "least"), ("max", "most")):
+                facts[field] = _read(getattr(given, key), static, scope, (*path, kind, key))
+        else:
+            facts |= {"least": given.min, "most": given.max}
+        yield made(config.name or f"{kind}: {given.column}", severity, message, **facts)
+
+
+def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope, path: tuple[str | int, ...]) -> bool:
+    """Whether a rule can be about the values of a column; if not, that is noted."""
+    wanted = _KINDS_OF_VALUES.get(made, ())
+    if not wanted or static.kind in wanted:
+        return True
+    words = "days or moments" if made is Freshness else "numbers" if wanted is _NUMBERS else "numbers, days or moments"
+    message = f"`{made.kind}` is about {words}, and column '{name}' is `{static.kind}`"
+    report(scope, codes.E351, message, *path, help="name another column, or convert this one upstream")
+    return False
+
+
+def _read(
+    written: int | Decimal | str | None, static: types.Type, scope: BindScope, path: tuple[str | int, ...]
+) -> int | Decimal | date | None:
+    """A bound as the column has values; what is none is noted."""
+    is_moment = static.kind in _MOMENTS
+    if written is None or (is_moment is isinstance(written, str) and not is_moment):
+        return None if written is None else written  # type: ignore[return-value]  # numbers
+    found: date | None = None
+    if isinstance(written, str) and is_moment:
+        try:
+            moment = datetime.fromisoformat(written)
+        except ValueError:
+            moment = None
+        if moment is not None and moment.tzinfo is None:
+            if static.kind is types.Kind.DATETIME:
+                found = moment
+            elif moment.time() == datetime.min.time():
+                found = moment.date()
+    if found is None:
+        example = {types.Kind.DATE: "2026-01-31", types.Kind.DATETIME: "2026-01-31T12:00:00"}.get(static.kind, "100")
+        message = f"`{written}` bounds no column that is `{static.kind}`"
+        report(scope, codes.E351, message, *path, help=f"write a value like `{example}`")
+    return found
 
 
 def _columns(
@@ -134,14 +296,25 @@ def _columns(
     scope: BindScope,
     path: tuple[str | int, ...],
     source_of: Callable[[str], str],
+    *,
+    is_listed: bool = True,
 ) -> Iterator[tuple[str, types.Type]]:
-    """The columns that a rule names, each once; others are noted."""
+    """The columns that a rule names, each once; others are noted.
+
+    Args:
+        names: what is written.
+        row: the columns of the node's records.
+        scope: the node.
+        path: where the names are written.
+        source_of: the record's column behind a name.
+        is_listed: whether the rule takes several; else its key `column` has the one.
+    """
     known = [column.name for column in row.user_columns]
     seen: set[str] = set()
     for index, written in enumerate(names):
         name = source_of(written)
         column = row.get(name) if name in known else None
-        place = (*path, index)
+        place = (*path, index if is_listed else "column")
         if column is None:
             message = f"'{scope.name}' has no declared column '{written}' for this rule"
             together = [part.strip() for part in written.split(",")]

@@ -2,22 +2,28 @@
 
 A rule about records, such as `unique`, is a phase of the node's step: records meet others, and those that break the
 rule fail, or are counted. A rule about all records of a node, such as `row_count`, is judged by the driver when the
-jobs are done (`docs/semantics/data_rules.md`).
+jobs are done; what it says of a column's values, tasks measure while records pass (`docs/semantics/data_rules.md`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import date
+    from decimal import Decimal
 
     from spark_jobs.cxl import types
+
+
+#: What bounds a value from below or above: a number, or a day or moment.
+Bound: TypeAlias = "int | float | Decimal | date"
 
 
 class Severity(StrEnum):
@@ -102,7 +108,91 @@ class RowCount(Rule):
         return f"row_count: {between(self.least, self.most)}"
 
 
-def between(least: float | None, most: float | None) -> str:
+@dataclass(frozen=True)
+class Measured(Rule):
+    """A rule about one value that is made of all values of `column`, whose type is `type`.
+
+    The value is at least `least`, and at most `most`.
+    """
+
+    column: str = field(default="", kw_only=True)
+    type: types.Type = field(kw_only=True)
+    least: Bound | None = field(default=None, kw_only=True)
+    most: Bound | None = field(default=None, kw_only=True)
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind}: {self.column} {between(self.least, self.most)}"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((self.column,))
+
+
+class Sum(Measured):
+    """The values add up to a number in the bounds."""
+
+    kind: ClassVar[str] = "sum"
+
+
+class Mean(Measured):
+    """The mean of the values is in the bounds; nulls do not count."""
+
+    kind: ClassVar[str] = "mean"
+
+
+class Min(Measured):
+    """The least value is in the bounds."""
+
+    kind: ClassVar[str] = "min"
+
+
+class Max(Measured):
+    """The largest value is in the bounds."""
+
+    kind: ClassVar[str] = "max"
+
+
+class Completeness(Measured):
+    """The share of records that have a value is in the bounds, from 0 to 1."""
+
+    kind: ClassVar[str] = "completeness"
+
+
+class DistinctCount(Measured):
+    """The number of different values is in the bounds."""
+
+    kind: ClassVar[str] = "distinct_count"
+
+
+@dataclass(frozen=True)
+class Freshness(Measured):
+    """The latest moment is no older than `max_age_s` seconds when the run begins."""
+
+    kind: ClassVar[str] = "freshness"
+
+    max_age_s: float = field(default=0.0, kw_only=True)
+
+    @property
+    def text(self) -> str:
+        return f"freshness: {self.column} at most {age(self.max_age_s)} old"
+
+
+def age(seconds: float) -> str:
+    """A duration by its two largest units.
+
+    >>> age(90), age(86400), age(90061.5), age(0.25)
+    ('1m 30s', '1d', '1d 1h', '0.25s')
+    """
+    left, found = seconds, []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        count, left = divmod(left, size)
+        found += [f"{count:.0f}{unit}"] if count else []
+    found += [f"{left:g}s"] if left or not found else []
+    return " ".join(found[:2])
+
+
+def between(least: Bound | None, most: Bound | None) -> str:
     """Bounds in words.
 
     >>> between(1, None), between(None, 5), between(2, 2), between(1, 5)
@@ -113,6 +203,56 @@ def between(least: float | None, most: float | None) -> str:
     if least is None:
         return f"at most {most}"
     return f"at least {least}" if most is None else f"{least} to {most}"
+
+
+@dataclass(frozen=True)
+class MeasureStep(node.Step):
+    """The rules of a source, `name`, about the values of its columns: measured while its records pass.
+
+    Args:
+        rules: these rules.
+        of: the kind of the node.
+    """
+
+    kind: ClassVar[str] = "rules"
+
+    rules: tuple[Measured, ...]
+    of: str
+
+    @property
+    def stage(self) -> str:
+        """That of the node."""
+        return f"{self.of}:{self.name}"
+
+    @property
+    def module(self) -> str:
+        """Each kind of rule has its own."""
+        return "measure_run"
+
+
+@dataclass(frozen=True)
+class DistinctValuesStep(node.Step):
+    """Counts the different values of columns of the source or output `name`.
+
+    Args:
+        rules: all rules of the node about values.
+        of: the kind of the node.
+    """
+
+    kind: ClassVar[str] = "rules"
+
+    rules: tuple[Measured, ...]
+    of: str
+
+    @property
+    def stage(self) -> str:
+        """That of the node."""
+        return f"{self.of}:{self.name}"
+
+    @property
+    def module(self) -> str:
+        """Each kind of rule has its own."""
+        return "distinct_values_run"
 
 
 @dataclass(frozen=True)
@@ -147,6 +287,27 @@ def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[
         for rule in rules
         if isinstance(rule, Unique)
     )
+
+
+def measured(rules: Iterable[Rule]) -> tuple[Measured, ...]:
+    """The rules about values that tasks measure."""
+    return tuple(rule for rule in rules if isinstance(rule, Measured))
+
+
+def measuring(of: str, name: str, rules: Iterable[Rule]) -> tuple[shape.Phase, ...]:
+    """The part of a node that measures the records which it gives."""
+    found = measured(rules)
+    values = distinct_values(of, name, found)
+    return (shape.LocalPhase(MeasureStep(name, found, of), side_output=values),) if found else ()
+
+
+def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Stop | None:
+    """Where the values go that a `distinct_count` counts: all of a node to one task."""
+    found = measured(rules)
+    if not any(isinstance(rule, DistinctCount) for rule in found):
+        return None
+    counting = DistinctValuesStep(name, found, of)
+    return shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "distinct values", "values", "together", step=counting)
 
 
 def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:

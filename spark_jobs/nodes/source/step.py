@@ -163,8 +163,9 @@ class SourceStep(node.Step):
         return rules.partitions(self.name, self.rules, sizes)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Reading, then what brings records together that rules compare."""
-        return (shape.LocalPhase(self), *rules.phases(self.kind, self.name, self.rules, partitions))
+        """Reading, then what brings records together that rules compare, then what measures those that are left."""
+        together = rules.phases(self.kind, self.name, self.rules, partitions)
+        return (shape.LocalPhase(self), *together, *rules.measuring(self.kind, self.name, self.rules))
 
     def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
         """What files can say beside their records: fields of sections, elements of levels, whole segments."""

@@ -105,6 +105,7 @@ class Stop:
         by: by what it is brought together, in words of `explain`.
         alone: whether the exchange is there with a single partition too.
         provides: what the operator writes down for later jobs.
+        step: what runs there, if it is not the step of the part.
     """
 
     kind: ExchangeKind
@@ -114,6 +115,7 @@ class Stop:
     by: str
     alone: bool = True
     provides: Values | None = None
+    step: Step | None = None
 
 
 def restored_order(place: str = "first record") -> Stop:

@@ -336,15 +336,17 @@ class _Builder:
         ops: dict[str, PhysicalOperator],
         exchanges: list[Exchange],
     ) -> PhysicalOperator:
-        """The operator of a local part, with its side output if a later job needs what it finds out."""
-        if side_output is None or op.silent or side_output.provides not in self.ready_in:
+        """The operator of a local part with its side output; where that is for a later job, only if one needs it."""
+        if side_output is None or op.silent:
+            return op
+        if side_output.provides is not None and side_output.provides not in self.ready_in:
             return op
         name = f"{op.id}#{side_output.role}"
         title = f"{op.step.name} [{side_output.title}]"
         downstream = replace(
             op, id=name, role=side_output.role, merge_paths=((),), reads=(), first=False, last=False, title=title
         )
-        ops[name] = replace(downstream, provides=side_output.provides)
+        ops[name] = replace(downstream, provides=side_output.provides, step=side_output.step or op.step)
         exchanges.append(Exchange(len(exchanges), side_output.kind, stage, 1, name, side_output.moved, side_output.by))
         return replace(op, exchange=exchanges[-1].id)
 

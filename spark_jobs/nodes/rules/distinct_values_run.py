@@ -1,0 +1,57 @@
+"""How the different values of columns are counted: a task has all that others have seen, and sorts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.cxl import types
+from spark_jobs.nodes import operator
+from spark_jobs.nodes.records import order
+from spark_jobs.nodes.rules.measurement import Measurement
+from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.windows.rows import Order, Rows
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.rules.step import DistinctValuesStep, Measured
+
+#: The column of the values that are counted.
+VALUE = "value"
+#: Says which rule a table is about, in the metadata of its schema.
+ABOUT = b"rule"
+
+
+@dataclass
+class DistinctValues(operator.Operator):
+    """Counts the different values that all tasks have seen, sorted, however many they are."""
+
+    step: DistinctValuesStep
+    _rows: dict[int, Rows] = field(default_factory=dict)
+    _added: int = 0
+
+    def receive(self, table: pa.Table) -> None:
+        """Take the values of a task."""
+        number = int((table.schema.metadata or {})[ABOUT])
+        if number not in self._rows:
+            self._rows[number] = self._sorting(self.step.rules[number])
+        places = pa.array(np.arange(self._added, self._added + table.num_rows))
+        self._added += table.num_rows
+        self._rows[number].add(pa.table({VALUE: table.column(VALUE), order.AT: places}))
+
+    def _sorting(self, rule: Measured) -> Rows:
+        static = types.STRING if rule.type.is_dynamic else rule.type
+        by_value = Order(((VALUE, static),), ())
+        return Rows(self.context, self.step.name, by_value, 0, False, self.context.tuning.strip_rows)
+
+    def finish(self) -> None:
+        """Report how many there are of each."""
+        for number, rows in self._rows.items():
+            count = sum(int(batch.starts[: batch.count].sum()) for batch in rows.sorted_batches())
+            self.context.observe(self, self.step.rules[number].name, Measurement(distinct=count))
+
+
+#: The operator by its role.
+OPERATORS = {shape.Role.FINAL: DistinctValues}

@@ -1,0 +1,163 @@
+"""What the values of a column amount to for a rule: kept by tasks, put together and judged by the driver.
+
+All numbers are exact and do not depend on how records are cut: totals are whole numbers of a unit that each type has.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from spark_jobs.cxl import decimals, types
+from spark_jobs.nodes.rules.step import Completeness, DistinctCount, Freshness, Max, Mean, Measured, Min, Sum
+
+if TYPE_CHECKING:
+    from spark_jobs.nodes.rules.step import Bound
+
+#: All doubles are whole multiples of 2 to the power of minus this.
+FLOAT_BITS = 1088
+#: How many units of a total are 1.
+_UNITS = {types.Kind.INT: 1, types.Kind.FLOAT: 1 << FLOAT_BITS, types.Kind.DECIMAL: 10**decimals.MAX_DIGITS}
+_EPOCH = datetime(1970, 1, 1)
+
+Value: TypeAlias = "int | float | Decimal | Fraction | date"
+
+
+@dataclass(slots=True)
+class Measurement:
+    """What some values amount to.
+
+    Args:
+        records: how many records there were.
+        values: how many of them have a value.
+        total: the sum of finite numbers, in units of the column's type: 1, 2^-1088 or 10^-38.
+        special: the sum of NaN and infinities; 0 where there are none.
+        least: the least value: a number, or units of 10^-38, or days, or microseconds, since 1970.
+        most: the largest.
+        distinct: how many different values there are.
+        is_hidden: whether nobody may see values.
+    """
+
+    records: int = 0
+    values: int = 0
+    total: int = 0
+    special: float = 0.0
+    least: float | None = None
+    most: float | None = None
+    distinct: int = 0
+    is_hidden: bool = False
+
+    def and_also(self, other: Measurement) -> Measurement:
+        """Both as one; `distinct` values are others in each."""
+        least = [each for each in (self.least, other.least) if each is not None]
+        most = [each for each in (self.most, other.most) if each is not None]
+        return Measurement(
+            self.records + other.records,
+            self.values + other.values,
+            self.total + other.total,
+            self.special + other.special,
+            min(least, default=None),
+            max(most, default=None),
+            self.distinct + other.distinct,
+            self.is_hidden or other.is_hidden,
+        )
+
+
+def value(rule: Measured, found: Measurement) -> Value | None:
+    """What a rule is about; None where there is no such value, because no record has one."""
+    match rule:
+        case Completeness():
+            return Fraction(found.values, found.records) if found.records else None
+        case DistinctCount():
+            return found.distinct
+        case Min():
+            return _read(found.least, rule.type)
+        case Max() | Freshness():
+            return _read(found.most, rule.type)
+        case Sum():
+            return found.special or _number(Fraction(found.total, _UNITS[rule.type.kind]), rule.type)
+        case Mean() if found.values:
+            units = _UNITS[rule.type.kind] * found.values
+            return found.special or _number(Fraction(found.total, units), rule.type)
+        case _:
+            return None
+
+
+def _number(exact: Fraction, static: types.Type) -> Fraction | float:
+    """A number as its column has numbers: a total of doubles is the nearest double."""
+    return _nearest(exact) if static.kind is types.Kind.FLOAT else exact
+
+
+def _nearest(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _read(kept: float | None, static: types.Type) -> Value | None:
+    """The value that a measurement has kept."""
+    if kept is None:
+        return None
+    match static.kind:
+        case types.Kind.DECIMAL:
+            return Fraction(int(kept), _UNITS[types.Kind.DECIMAL])
+        case types.Kind.DATE:
+            return (_EPOCH + timedelta(days=kept)).date()
+        case types.Kind.DATETIME:
+            return _EPOCH + timedelta(microseconds=kept)
+        case _:
+            return kept
+
+
+def is_broken(rule: Measured, found: Value | None, started: datetime) -> bool:
+    """Whether a value breaks its rule.
+
+    Args:
+        rule: the rule.
+        found: the value; None where no record has one: nothing is out of bounds then, and nothing is fresh.
+        started: when the run began, in UTC without a zone.
+    """
+    if isinstance(rule, Freshness):
+        return found is None or age_s(found, started) > rule.max_age_s
+    if found is None:
+        return False
+    is_within = (rule.least is None or _of(rule.least, found) <= found) and (  # type: ignore[operator]  # of one kind
+        rule.most is None or found <= _of(rule.most, found)  # type: ignore[operator]
+    )
+    return not is_within
+
+
+def _of(bound: Bound, found: Value) -> Value:
+    """A bound as what it is compared with: beside a Float all numbers are Floats."""
+    if isinstance(found, float):
+        return _nearest(Fraction(bound))  # type: ignore[arg-type]  # numbers have numbers as bounds
+    return bound if isinstance(bound, date) else Fraction(bound)
+
+
+def age_s(latest: Value, started: datetime) -> float:
+    """How old a day or a moment is when the run begins, in seconds; a day is as old as its beginning."""
+    assert isinstance(latest, date)
+    moment = latest if isinstance(latest, datetime) else datetime(latest.year, latest.month, latest.day)
+    return (started - moment).total_seconds()
+
+
+def shown(found: Value | None) -> float | str | None:
+    """A value for people and metrics: a number, or the text of a day or moment; a share has four digits."""
+    match found:
+        case datetime():
+            return found.isoformat(timespec="seconds")
+        case date():
+            return found.isoformat()
+        case Fraction():
+            return found.numerator if found.denominator == 1 else float(found)
+        case Decimal():
+            return float(found)
+        case float():
+            return found if math.isfinite(found) else str(found)
+        case _:
+            return found

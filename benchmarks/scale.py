@@ -31,11 +31,10 @@ import pyarrow as pa
 
 from benchmarks import task
 from spark_jobs import plan
-from spark_jobs.execute import identity
+from spark_jobs.execute import identity, report
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.run import executor, pass_results
 from spark_jobs.execute.spark import chain, session, spread
-from spark_jobs.execute.tasks import report
 from spark_jobs.formats import splits
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.records.ledger import Counters

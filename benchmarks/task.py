@@ -27,10 +27,10 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 from spark_jobs import plan
-from spark_jobs.execute import identity
+from spark_jobs.execute import identity, report
 from spark_jobs.execute.run import executor
 from spark_jobs.execute.spark import chain, session, spread
-from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.plan.options import RunOptions
 

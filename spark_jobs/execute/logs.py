@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from socketserver import BaseServer
     from typing import Any, TextIO
 
-    from spark_jobs.execute.tasks.report import LogLine, Notice
+    from spark_jobs.execute.report import LogLine, Notice
 
 #: The levels of pipelines and of `--log-level`.
 LEVELS = tracing.LEVELS

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.dlq.reasons import Reasons
-from spark_jobs.execute.tasks.report import LogLine, Notice
+from spark_jobs.execute.report import LogLine, Notice
 from spark_jobs.nodes.records.ledger import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from spark_jobs.execute.tasks.report import Broken, BrokenRule, DlqReport, FirstFailure, TaskReport
+    from spark_jobs.execute.report import Broken, BrokenRule, DlqReport, FirstFailure, TaskReport
     from spark_jobs.nodes.rules.measurement import Measurement
 
 

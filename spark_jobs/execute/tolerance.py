@@ -11,9 +11,9 @@ from spark_jobs.plan import plan as plans
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.execute.report import FirstFailure
     from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.execute.tally import Tally
-    from spark_jobs.execute.tasks.report import FirstFailure
 
 
 def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None:

@@ -20,11 +20,11 @@ import yaml
 
 from spark_jobs import plan as planning
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
-from spark_jobs.execute import identity
+from spark_jobs.execute import identity, report
 from spark_jobs.execute.correlation import facts, stored
 from spark_jobs.execute.run import executor, passes
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser

@@ -12,7 +12,7 @@ from spark_jobs.execute.spark import in_process, spread
 if TYPE_CHECKING:
     import pytest
 
-    from spark_jobs.execute.tasks import report
+    from spark_jobs.execute import report
     from spark_jobs.execute.tasks.spec import JobSpec
 
 

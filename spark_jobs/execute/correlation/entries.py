@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_jobs.execute import report
 from spark_jobs.execute.correlation.facts import FactKind
 from spark_jobs.execute.correlation.state import column
 from spark_jobs.execute.dlq import buffer, merge, reasons
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import report
 from spark_jobs.nodes.records import identity
 from spark_jobs.nodes.records.identity import NO_ROW, record_numbers
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute import scratch
+from spark_jobs.execute import part_file, scratch
 from spark_jobs.execute.correlation import stored
-from spark_jobs.execute.tasks import part_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

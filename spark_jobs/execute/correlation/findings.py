@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_jobs.execute.correlation.facts import Facts
-    from spark_jobs.execute.tasks.report import LogLine
+    from spark_jobs.execute.report import LogLine
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.failure_columns import Failures
     from spark_jobs.execute.correlation.task_facts import Places
-    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.report import TaskReport
     from spark_jobs.execute.tasks.spec import JobSpec, RunSpec
     from spark_jobs.nodes.correlation import Contributions, CorrelationPlan
     from spark_jobs.nodes.operator import Operator

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.correlation.dependency_order import FailureGroup
     from spark_jobs.execute.correlation.facts import Facts
+    from spark_jobs.execute.report import LogLine
     from spark_jobs.execute.run.pass_results import PassResults
-    from spark_jobs.execute.tasks.report import LogLine
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.rules.measurement import Measurement

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute import scratch
+from spark_jobs.execute import part_file, scratch
 from spark_jobs.execute.correlation import ascending, stored
-from spark_jobs.execute.tasks import part_file
 from spark_jobs.nodes import sorted_runs
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.report import TaskReport
 
 #: A file has so many bits at least for each that is set, so that most of what is asked for is not there.
 _SPARSE = 64

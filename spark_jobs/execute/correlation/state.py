@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import part_file
+from spark_jobs.execute import part_file
 from spark_jobs.nodes.records.identity import ROW_BITS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute.tasks import part_file
+from spark_jobs.execute import part_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,7 +20,7 @@ from spark_jobs.nodes.records.identity import NO_ROW
 if TYPE_CHECKING:
     from spark_jobs.execute.correlation.entries import PassEntries
     from spark_jobs.execute.correlation.facts import Facts
-    from spark_jobs.execute.tasks.report import LogLine
+    from spark_jobs.execute.report import LogLine
 
 #: The groups of rows of aggregates.
 _GROUPS = pa.schema([("aggregated", pa.int64()), ("group", pa.uint64())])

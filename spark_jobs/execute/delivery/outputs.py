@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
     from spark_jobs.execute.identity import Identity
+    from spark_jobs.execute.report import Part
     from spark_jobs.execute.run.pass_results import PassResults
-    from spark_jobs.execute.tasks.report import Part
     from spark_jobs.execute.tasks.spec import RunSpec
     from spark_jobs.formats.format import ColumnWriter, Writer
     from spark_jobs.formats.frame import Joined

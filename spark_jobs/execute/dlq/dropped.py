@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.dlq.writer import DlqWriter
-    from spark_jobs.execute.tasks.report import DlqReport
+    from spark_jobs.execute.report import DlqReport
 
     #: Stage, category and field.
     Reason = tuple[str, str, str]

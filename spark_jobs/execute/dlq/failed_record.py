@@ -12,7 +12,7 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.execute.dlq import reread
-from spark_jobs.execute.tasks.report import FirstFailure
+from spark_jobs.execute.report import FirstFailure
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records import columns, guarded
 from spark_jobs.scan.files import FormatError

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import Draft, PartStore, Piece
     from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
-    from spark_jobs.execute.tasks.report import DlqReport
+    from spark_jobs.execute.report import DlqReport
     from spark_jobs.stores.location import FilePath
     from spark_jobs.tuning import Tuning
 

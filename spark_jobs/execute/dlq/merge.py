@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.execute import scratch
+from spark_jobs.execute import part_file, scratch
 from spark_jobs.execute.dlq import buffer
 from spark_jobs.execute.dlq.buffer import ReasonKey
-from spark_jobs.execute.tasks import part_file
 from spark_jobs.nodes import sorted_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_jobs.execute.tasks.report import DlqReport
+    from spark_jobs.execute.report import DlqReport
 
 
 #: Identifies a thing: a record or the row of an aggregate, and for a companion its driver.

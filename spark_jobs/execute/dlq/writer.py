@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.dlq.buffer import ReasonKey
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.report import DlqReport
     from spark_jobs.execute.scratch import Scratch
-    from spark_jobs.execute.tasks.report import DlqReport
     from spark_jobs.formats import format
     from spark_jobs.nodes.output.packed import PackedFile
     from spark_jobs.nodes.source.step import SourceStep

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.tasks.report import Measure
+from spark_jobs.execute.report import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.correlation.state import PassState
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.report import DlqReport, Part, TaskReport
     from spark_jobs.execute.tasks.reached import Bits
-    from spark_jobs.execute.tasks.report import DlqReport, Part, TaskReport
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan.physical.fragments import PhysicalOperator
 

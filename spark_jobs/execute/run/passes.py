@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.inputs import Inputs
+    from spark_jobs.execute.report import Part, TaskReport
     from spark_jobs.execute.run.measures import Measures
     from spark_jobs.execute.run.progress import Progress
     from spark_jobs.execute.run.stopwatch import Stopwatch
-    from spark_jobs.execute.tasks.report import Part, TaskReport
     from spark_jobs.nodes.records.ledger import Counters
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan import plan as plans

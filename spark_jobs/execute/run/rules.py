@@ -22,9 +22,9 @@ from spark_jobs.plan.physical import upstream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_jobs.execute.report import BrokenRule
     from spark_jobs.execute.run.pass_results import PassResults
     from spark_jobs.execute.tally import Tally
-    from spark_jobs.execute.tasks.report import BrokenRule
     from spark_jobs.nodes import node
     from spark_jobs.nodes.rules.step import Rule
     from spark_jobs.plan import plan as plans

@@ -6,8 +6,9 @@ import pickle
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark_jobs.execute import report
 from spark_jobs.execute.spark import cancellation, in_process, spread
-from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.execute import report
 from spark_jobs.execute.spark.spread import rows_of
-from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 
 if TYPE_CHECKING:

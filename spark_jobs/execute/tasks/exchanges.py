@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.tasks import report
+from spark_jobs.execute import report
 from spark_jobs.execute.tasks.shuffle_buffer import ShuffleBuffer
 from spark_jobs.execute.tasks.shuffle_records import MESSAGE
 from spark_jobs.nodes.records import ledger

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.execute import report
 from spark_jobs.execute.correlation import hook
 from spark_jobs.execute.dlq import buffer, failed_record
-from spark_jobs.execute.tasks import report
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.records.identity import aggregated
 from spark_jobs.plan import plan as plans

@@ -7,8 +7,8 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.execute import scratch
-from spark_jobs.execute.tasks import materialized, part_file, report
+from spark_jobs.execute import part_file, report, scratch
+from spark_jobs.execute.tasks import materialized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

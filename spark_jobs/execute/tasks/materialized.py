@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_jobs.execute import scratch
-from spark_jobs.execute.tasks import part_file
+from spark_jobs.execute import part_file, scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
-from spark_jobs.execute import scratch
-from spark_jobs.execute.tasks import report, shuffle_records
+from spark_jobs.execute import report, scratch
+from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks.task import Task
 from spark_jobs.execute.tasks.task_inputs import MaterializedRange, Splits
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
-from spark_jobs.execute import logs, scratch
-from spark_jobs.execute.tasks import block_codec, failing, meter, reached, report
+from spark_jobs.execute import logs, report, scratch
+from spark_jobs.execute.tasks import block_codec, failing, meter, reached
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.exchanges import TaskExchanges
 from spark_jobs.execute.tasks.files import TaskFiles

@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.execute.correlation import reuse
 from spark_jobs.execute.correlation.reuse import GroupBitmap, has_any
 from spark_jobs.execute.correlation.state import RECORDS
-from spark_jobs.execute.tasks.report import Measure, TaskReport
+from spark_jobs.execute.report import Measure, TaskReport
 from spark_jobs.nodes.records import identity
 from spark_jobs.nodes.records.identity import KEY_BUCKETS, ROW_BITS
 

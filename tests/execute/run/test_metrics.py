@@ -287,8 +287,8 @@ def test_records_that_do_not_add_up_are_a_failure(folder: Path, monkeypatch: pyt
 
 
 def test_the_first_failure_does_not_depend_on_which_task_was_faster() -> None:
+    from spark_jobs.execute.report import FirstFailure
     from spark_jobs.execute.tally import Tally
-    from spark_jobs.execute.tasks.report import FirstFailure
 
     tally = Tally()
     assert tolerance.first_failure(tally, plans.Strategy.FAIL_FAST) is None

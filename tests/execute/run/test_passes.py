@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.inputs import Inputs
+from spark_jobs.execute.report import Part, TaskReport
 from spark_jobs.execute.run import passes
 from spark_jobs.execute.run.pass_results import PassResults
-from spark_jobs.execute.tasks.report import Part, TaskReport
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.report import TaskReport
     from spark_jobs.execute.tasks.spec import JobSpec
 
 _PIPELINE = """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spark_jobs.execute.report import Measure
 from spark_jobs.execute.run.measures import ByNumber, Measures
-from spark_jobs.execute.tasks.report import Measure
 
 
 def test_measures_have_a_column_for_each_field() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.report import TaskReport
     from spark_jobs.formats.format import Reading
     from spark_jobs.nodes.source.split_origin import SplitInput
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.execute.tasks.report import TaskReport
+    from spark_jobs.execute.report import TaskReport
     from spark_jobs.execute.tasks.spec import JobSpec
 
 

@@ -80,6 +80,10 @@ def _main(argv: Sequence[str], to_the_end: bool) -> int:
         return ExitCode.SUCCESS
     try:
         arguments.to_the_end = to_the_end
+        if to_the_end and arguments.command in _WITHOUT_PANDAS:
+            from spark_jobs.cli import without_pandas
+
+            without_pandas.settle()
         with interrupts.raised(to_the_end=to_the_end):
             return _COMMANDS[arguments.command](arguments)
     except KeyboardInterrupt:
@@ -267,6 +271,12 @@ def _test(arguments: argparse.Namespace) -> int:
     return command.main(command.Options(paths, arguments.only, arguments.update, arguments.coverage, arguments.junit))
 
 
+def _help(arguments: argparse.Namespace) -> int:
+    from spark_jobs.cli import topics
+
+    return topics.main(arguments.topic, _parser())
+
+
 def _completion(arguments: argparse.Namespace) -> int:
     from spark_jobs.cli import completion
 
@@ -389,10 +399,15 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "diff-data": _diff_data,
     "serve": _serve,
     "completion": _completion,
+    "help": _help,
     "doctor": _doctor,
     "recover": _recover,
     "bookmark": _bookmark,
 }
+
+
+#: These commands work on data in this process alone, and none of them uses pandas.
+_WITHOUT_PANDAS = frozenset({"guess", "test", "preview", "profile", "diff-data"})
 
 
 class _Version(argparse.Action):
@@ -433,7 +448,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_diff_data(commands)
     _add_serve(commands)
     completion = _command(commands, "completion", "print a completion script for a shell")
-    completion.add_argument("shell", choices=("bash", "zsh"), help="the shell")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+    topic = _command(commands, "help", "explain a command, a diagnostic's code, or a function of CXL")
+    topic.add_argument("topic", nargs="*", metavar="TOPIC", help="such as `dlq replay`, `E200` or `round_to`")
     return parser
 
 
@@ -844,7 +861,10 @@ def _add_dlq(commands: Any) -> None:
     _add_letters(replay)
     _add_planning(replay)
     replay.add_argument(
-        "--into", type=Path, metavar="DIR", help="write outputs into this folder; default: append to the outputs"
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="write outputs of the replayed records alone into this folder; default: append to the outputs",
     )
     replay.add_argument("--force", action="store_true", help="with --into: replace files that exist")
     replay.add_argument("--dry-run", action="store_true", help="run everything, but write nothing")

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 #: Names longer than this are not compared: no typo, and hostile input must not cost time.
 _LONGEST = 100
@@ -55,3 +55,18 @@ def hint(name: str, candidates: Iterable[str], quote: str = "`") -> str | None:
     """The sentence that proposes the nearest candidate, or None."""
     found = nearest(name, candidates)
     return f"did you mean {quote}{found}{quote}?" if found else None
+
+
+def unqualified(name: str, columns: Collection[str]) -> str | None:
+    """The sentence for a column that is written with the name of a table or node before it, as in SQL; or None.
+
+    >>> unqualified("orders.price", ["id", "price"])
+    'no name stands before a column here: write `price`'
+    """
+    column = name.partition(".")[2]
+    return f"no name stands before a column here: write `{column}`" if column in columns else None
+
+
+def column_hint(name: str, columns: Collection[str]) -> str | None:
+    """What to write for a column that is not among those there are, or None."""
+    return unqualified(name, columns) or hint(name, columns)

@@ -327,9 +327,14 @@ def _part(fields: dict[str, Any]) -> Part:
     return Part(**{**fields, "merge_path": tuple(fields["merge_path"]), "op": op})
 
 
+def _members(of: Any) -> dict[str, Any]:
+    """The fields of a dataclass, for JSON: `asdict` would copy everything that they contain."""
+    return {name: getattr(of, name) for name in of.__dataclass_fields__}
+
+
 def encode(reports: Sequence[TaskReport]) -> bytes:
     """Some reports as JSON, compressed: they are much alike."""
-    return zlib.compress(json.dumps([asdict(each) for each in reports], separators=(",", ":")).encode(), _LEVEL)
+    return zlib.compress(json.dumps(list(reports), separators=(",", ":"), default=_members).encode(), _LEVEL)
 
 
 def decode(data: bytes) -> list[TaskReport]:

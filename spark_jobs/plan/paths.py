@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -160,6 +161,7 @@ class Token:
     suffix: str = ""
 
 
+@lru_cache(maxsize=1024)
 def parse(template: str) -> tuple[str | Token, ...]:
     """The literal pieces and tokens of a template.
 

@@ -247,6 +247,19 @@ def test_completion_scripts_are_valid_shell(here: Path, capsys: Captured) -> Non
     assert "collect" in script
 
 
+def test_completion_for_fish_has_a_line_for_each_option(here: Path, capsys: Captured) -> None:
+    assert clinker.main(["completion", "fish"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("complete -c clinker ") for line in lines)
+    assert (
+        "complete -c clinker -n __fish_use_subcommand -f -a validate -d 'check pipelines without reading data'" in lines
+    )
+    base = "complete -c clinker -n '__fish_seen_subcommand_from replay' -l base-dir -d "
+    assert base + "'base of relative paths; default: the pipeline\\'s folder'" in lines
+    levels = "-l log-level -x -a 'error warn info debug trace' -d 'how much is logged (default: info)'"
+    assert f"complete -c clinker -n '__fish_seen_subcommand_from run' {levels}" in lines
+
+
 WARNED = GOOD.replace("emit twice = amount * 2.0", "filter amount != null")
 
 

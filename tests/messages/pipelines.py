@@ -66,6 +66,8 @@ _MISTAKES = [
     ("type of SQL in capitals", "type: aggregate", "type: AGGREGATE"),
     ("type of another tool", "type: transform", "type: select"),
     ("type of a join", "type: transform", "type: join"),
+    ("column of an output with table", "path: out/report.csv", "path: out/report.csv\n      columns: [totals.total]"),
+    ("name of the source in a list of columns", "group_by: [customer]", "group_by: [priced.customer]"),
     ("format misspelt", "type: csv\n      path: orders", "type: cvs\n      path: orders"),
     ("format of another tool", "type: csv\n      path: orders", "type: tsv\n      path: orders"),
     ("xls", "type: csv\n      path: orders", "type: xlsx\n      path: orders"),

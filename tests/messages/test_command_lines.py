@@ -19,6 +19,8 @@ _CASES = [
     ),
     (["explain", "e201.yaml"], "no such file"),
     (["explain", "E999"], "clinker explain error: unknown diagnostic code 'E999'; did you mean `E"),
+    (["help", "rond_to"], "clinker help error: 'rond_to' is no topic; did you mean `round_to`?"),
+    (["help", "dlq", "banana"], "clinker help error: 'dlq banana' is no topic; `clinker help` lists commands, "),
     (["explain"], "clinker explain error: say a code or a pipeline (usage: clinker explain CODE"),
     (["validate", "p.yaml", "--var", "region"], "expected KEY=VALUE, found 'region'"),
 ]
@@ -46,3 +48,28 @@ def test_a_pipeline_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
     plan = capsys.readouterr().out
     assert clinker.main(["explain", pipeline]) == 0
     assert capsys.readouterr().out == plan
+
+
+@pytest.mark.parametrize(
+    ("topic", "begin"),
+    [
+        (["run"], "usage: clinker run "),
+        (["dlq", "replay"], "usage: clinker dlq replay "),
+        (["e200"], "# E200: "),
+        (["round_to"], "Numeric.round_to(decimals) -> Float\n\nThe number rounded half away from zero"),
+        (["row_number"], "row_number: window function\n\n"),
+    ],
+    ids=str,
+)
+def test_help_explains_commands_codes_and_functions(
+    topic: list[str], begin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert clinker.main(["help", *topic]) == 0
+    assert capsys.readouterr().out.startswith(begin)
+
+
+def test_help_alone_lists_commands_and_topics(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["help"]) == 0
+    shown = capsys.readouterr().out
+    assert "    run       run a pipeline\n" in shown
+    assert "  clinker help FUNCTION " in shown

@@ -169,7 +169,7 @@ def prepare(setups: Iterable[Setup]) -> None:
     """
     for name in _LOADED_BY_RUNS:
         importlib.import_module(name)
-    pa.array([0])  # pyarrow looks for pandas with the first array
+    pa.array([0])  # pyarrow looks for pandas with the first array, where no command has settled that
     for setup in setups:
         with contextlib.suppress(Unknown, OSError):  # the case itself tells of it
             _planned_once(setup)
@@ -240,7 +240,7 @@ def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.P
         errors = replace(errors, strategy=plans.Strategy.CONTINUE)
     target = plans.DeadLetterTarget(str(scratch / "dlq.csv"))
     errors = replace(errors, per_source={}, dead_letters=target, include_reason=True, include_source_row=True)
-    storage = replace(plan.storage, staging=None)
+    storage = replace(plan.storage, staging=None, spill_dir=str(scratch))
     return replace(plan, nodes=nodes, errors=errors, metrics_dir=None, storage=storage).whole
 
 

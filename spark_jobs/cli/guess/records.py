@@ -21,6 +21,9 @@ _MOST_RECORDS = 200_000
 #: A text that is a number whose leading zeros say nothing.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
+#: One that an Int surely holds.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
 
 @dataclass
 class _Member:
@@ -65,7 +68,13 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
         _note(record, members, "", 1)
     if not count:
         raise NoRecords("it has no records")
-    columns = [_column(name, member, count) for name, member in members.items()]
+    # An object that is null in some records has its members as columns, and none of its own.
+    objects = {name.rpartition(".")[0] for name in members if "." in name}
+    columns = [
+        _column(name, member, count)
+        for name, member in members.items()
+        if name not in objects or set(member.kinds) - {"null"}
+    ]
     made = Guess("", [], "json", options, columns)
     made.remarks += [*values.column_notes(columns), *remarks]
     for column in columns:
@@ -211,7 +220,8 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
     elif len(kinds) == 1:
         column.type = kinds.pop()
     elif kinds <= {"int", "float", "string"} and all(map(_NUMBER.fullmatch, member.texts)):
-        column.type = "float"
+        is_whole = "float" not in kinds and all(map(_WHOLE.fullmatch, member.texts))
+        column.type = "int" if is_whole else "float"
         column.notes.append(f"texts such as {values.shown(next(iter(member.texts)))} are read as numbers")
     else:
         column.type = "any"

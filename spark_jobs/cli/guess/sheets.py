@@ -57,6 +57,8 @@ def guess(path: Path, name: str, *, as_text: bool) -> tuple[Guess, int]:
     assert found is not None, "there are rows"
     if found.header_rows > 1:
         # Names over several rows are said: a sheet has one header row.
+        start = rows.index(found.body[0])
+        found.names = table.names_of_groups(rows[start - found.header_rows : start])
         found.is_header_skipped = True
     names, said_names = delimited.names_of(found)
     body = {row.first + 1 for row in found.body}

@@ -283,16 +283,22 @@ def _points(cell: str, column: list[str]) -> float:
 
 
 def _continues(row: Row, first: Row, below: Sequence[Row]) -> bool:
-    """Whether a record goes on with the header above it: texts where the columns below have other values."""
+    """Whether a record goes on with the header above it: texts where the columns below have other values.
+
+    Below headings over several columns, those that stand over one column may leave their second cell empty.
+    """
     if len(below) < 3 or len(row.cells) < len(first.cells) - 1:
         return False
-    typed = texts = 0
+    above = [cell.strip() for cell in first.cells]
+    is_grouped = any(cell.strip() and not head for head, cell in zip(above, row.cells, strict=False))
+    typed = texts = alone = 0
     for place, cell in enumerate(row.cells):
         column = [other.cells[place] for other in below if place < len(other.cells) and other.cells[place].strip()]
         if column and sum(bool(_VALUE.fullmatch(text)) for text in column) / len(column) > 0.9:
             typed += 1
             texts += bool(cell.strip()) and not _VALUE.fullmatch(cell.strip())
-    return typed >= 2 and texts == typed
+            alone += not cell.strip() and place < len(above) and bool(above[place])
+    return typed >= 2 and texts > 0 and texts + (alone if is_grouped else 0) == typed
 
 
 def _with_odd_header(
@@ -355,6 +361,23 @@ def _names(header: Sequence[Row]) -> tuple[str, ...]:
     width = max(len(row.cells) for row in header)
     parts = [[row.cells[place].strip() if place < len(row.cells) else "" for row in header] for place in range(width)]
     return tuple("_".join(filter(None, column)) for column in parts)
+
+
+def names_of_groups(header: Sequence[Row]) -> tuple[str, ...]:
+    """The names of a header of several records whose headings stand over several columns, as merged cells do.
+
+    >>> names_of_groups([Row(("", "May", "", "Day"), 0, 1), Row(("id", "net", "gross", ""), 1, 2)])
+    ('id', 'May_net', 'May_gross', 'Day')
+    """
+    last = header[-1].cells
+    filled = []
+    for row in header[:-1]:
+        cells = list(row.cells)
+        for place in range(1, len(cells)):
+            if not cells[place].strip() and place < len(last) and last[place].strip():
+                cells[place] = cells[place - 1]
+        filled.append(Row(tuple(cells), row.first, row.after))
+    return _names([*filled, header[-1]])
 
 
 def _take_header_width(table: Table) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from spark_jobs.cli import functions
 from spark_jobs.cxl import tree_walk
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.syntax import ast, formatter, parser
@@ -243,7 +244,7 @@ class Analysis:
         if program is None:
             referred = self._referred(place)
             return self._of_node(referred) if referred is not None else None
-        if start > 0 and self.text[start - 1] == "." and (found := _methods(word)):
+        if start > 0 and self.text[start - 1] == "." and (found := functions.methods(word)):
             return "\n\n".join(_documented(one) for one in found)
         columns = self.seen(program)
         name = self._qualified(start, word)
@@ -252,7 +253,7 @@ class Analysis:
         if name in self.given(program.node):
             return f"`{name}` — column, {self.given(program.node)[name]}"
         function = declare.aggregates().get(word) or declare.windows().get(word)
-        return f"**{word}**\n\n{_prose(function.doc)}" if function is not None else None
+        return f"**{word}**\n\n{functions.prose(function.doc)}" if function is not None else None
 
     def _origin(self, node: NodeSource, name: str) -> str:
         """Where a column comes from, as far as a plan tells."""
@@ -426,18 +427,21 @@ def _in_program(now: Analysis, last: Analysis, program: Program, written: str) -
         if own:
             return [Proposal(name, "column", kind) for name, kind in own.items()]
         if dotted[1] == "window" and "$window." in written:
-            return [Proposal(one.name, "function", "", _prose(one.doc)) for one in declare.windows().values()]
+            return [Proposal(one.name, "function", "", functions.prose(one.doc)) for one in declare.windows().values()]
     if re.search(r"\.\w*$", written):
         names = dict.fromkeys(one.name for one in declare.registry().values())
         return [
-            Proposal(name, "method", _signature(_methods(name)[0]), _documented(_methods(name)[0]))
+            Proposal(
+                name, "method", functions.signature(functions.methods(name)[0]), _documented(functions.methods(name)[0])
+            )
             for name in sorted(names)
         ]
     proposals = [Proposal(name, "column", kind) for name, kind in columns.items()]
     proposals += [Proposal(name, "variable") for name in _lets(program)]
     if "group_by" in reader.allowed_keys(node.type.config):
         proposals += [
-            Proposal(name, "function", "", _prose(one.doc)) for name, one in sorted(declare.aggregates().items())
+            Proposal(name, "function", "", functions.prose(one.doc))
+            for name, one in sorted(declare.aggregates().items())
         ]
     words = _STATEMENTS if not written.strip() or written.strip().isalpha() else _CONSTANTS
     return proposals + [Proposal(word, "keyword") for word in words]
@@ -560,19 +564,6 @@ def _covers(span: Span, place: int) -> bool:
     return span.start <= place <= span.end
 
 
-def _methods(name: str) -> list[declare.Builtin]:
-    return [one for one in declare.registry().values() if one.name == name]
-
-
-def _signature(one: declare.Builtin) -> str:
-    parameters = ", ".join(parameter.name for parameter in one.parameters)
-    return f"{one.receiver}.{one.name}({parameters}) -> {one.result}"
-
-
 def _documented(one: declare.Builtin) -> str:
-    examples = "\n".join(f"{expression}  # {value}" for expression, value in one.examples)
-    return f"`{_signature(one)}`\n\n{one.prose}" + (f"\n\n```\n{examples}\n```" if examples else "")
-
-
-def _prose(doc: str) -> str:
-    return doc.split(">>> ")[0].strip()
+    examples = functions.example_lines(one)
+    return f"`{functions.signature(one)}`\n\n{one.prose}" + (f"\n\n```\n{examples}\n```" if examples else "")

@@ -172,9 +172,21 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
             unknown.place,
             "there is no column of this name here; name the field itself",
         )
-    help_text = _FOREIGN_WORDS.get(found) or _of_cell(found) or session.suggest(found, lambda: _candidates(session))
+    help_text = (
+        _FOREIGN_WORDS.get(found)
+        or _of_cell(found)
+        or _qualified(session, path)
+        or session.suggest(found, lambda: _candidates(session))
+    )
     what = "unresolved identifier" if session.environment.is_closed else "unknown field"
     return session.unresolved(f"{what} '{found}'", unknown.place, help_text)
+
+
+def _qualified(session: Session, path: str | None) -> str | None:
+    """What to write for a field behind the name of a table or node."""
+    if session.environment.is_closed or path is None:
+        return None
+    return nearest.unqualified(path, {column.name for column in session.scope.row.user_columns})
 
 
 def _candidates(session: Session) -> list[str]:

@@ -282,6 +282,7 @@ _HINTS = {
 #: Habits from other languages: what stands before the token, the tokens it shows at, and the hint.
 _HABITS = (
     (r"\bemit\s+each\s+outer\s+$", ("NAME",), "`outer` follows the array: `emit each x in xs outer { … }`"),
+    (r"\bemit\s+each\s+\w+\s+in\s+outer\s+$", ("NAME",), "`outer` follows the array: `emit each x in xs outer { … }`"),
     (r"\bnow\s*\($", ("RPAR",), "`now` is a word, not a function: leave the parentheses out"),
     (r"(?:^|[=(,\s])$", ("_DOT",), "a fraction begins with a digit: write `0.5`"),
     (r"\d\.$", ("_NL", "$END", "RPAR", "_COMMA"), "a fraction has digits behind its dot: write `1.0`"),

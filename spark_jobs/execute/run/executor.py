@@ -7,7 +7,7 @@ import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,14 @@ class _Run:
         assert self.before is not None
         return ExitCode(self.before.result.exit_code)
 
+    @cached_property
+    def _secrets(self) -> masking.Secrets:
+        return masking.Secrets.of_run(self.options, self.plan)
+
+    def masked(self, text: str) -> str:
+        """A text without the secrets of the run; they are collected when the first text needs them."""
+        return self._secrets.masked(text)
+
     @property
     def facts(self) -> metrics.Facts:
         """The reasons that are reported at its end."""
@@ -145,9 +153,8 @@ class _Run:
             return reasons.ReasonSummary()
         products = self.work.products
         here = products.inputs
-        masked = masking.Secrets.of_run(self.options, self.plan).masked
         return reasons.summary(
-            self.tally.reasons, here.file_name, here.source_name, products.rows_before, masked, here.column_names
+            self.tally.reasons, here.file_name, here.source_name, products.rows_before, self.masked, here.column_names
         )
 
     @property
@@ -199,7 +206,7 @@ def execute(
         exit_code, error = breakdown.explain(failed, run.local_dir)
         logs.LOG.debug("the run broke down", exc_info=failed)
     if error is not None:
-        error = replace(error, message=masking.Secrets.of_run(options, plan).masked(error.message))
+        error = replace(error, message=run.masked(error.message))
     with interrupts.ignored():
         for step in plan.sources.values():
             if not step.file_format.has_files:
@@ -454,8 +461,7 @@ def _work(
     """The jobs and the verdict."""
     with run.clock.phase("session"):
         spark = opening.wait()
-    secrets = masking.Secrets.of_run(run.options, run.plan)
-    run.application = {k: v and secrets.masked(v) for k, v in session.describe(spark).items()}
+    run.application = {k: v and run.masked(v) for k, v in session.describe(spark).items()}
     assert run.inputs is not None
     parts = outputs.places(wanted, draft)
     if not _is_local(run, opening):

@@ -150,12 +150,12 @@ def _undeclared(config: AggregateConfig, scope: BindScope, feed: Feed) -> tuple[
         if name not in known and feed.flow.can_name_undeclared and not name.startswith("$"):
             found.append(name)
             message = f'aggregate "{scope.name}": `{name}` is not declared: it is null where no file has it'
-            hint = nearest.hint(name, known) or "declare it in the schema of its source to give it a type"
+            hint = nearest.column_hint(name, known) or "declare it in the schema of its source to give it a type"
             report(scope, codes.W208, message, "config", "group_by", index, help=hint)
         elif name not in known:
             complete = False
             message = f'aggregate "{scope.name}": group_by field(s) ["{name}"] not present in upstream schema'
-            hint = nearest.hint(name, known) or "columns here: " + ", ".join(known[:12])
+            hint = nearest.column_hint(name, known) or "columns here: " + ", ".join(known[:12])
             report(scope, codes.E200, message, "config", "group_by", index, help=hint)
     return tuple(found) if complete else None
 

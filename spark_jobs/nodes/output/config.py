@@ -345,7 +345,7 @@ def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
     for name, key, place in wanted:
         if name not in flow.schema and not flow.has_undeclared:
             message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
-            report(scope, codes.E007, message, "config", *place, help=nearest.hint(name, known))
+            report(scope, codes.E007, message, "config", *place, help=nearest.column_hint(name, known))
 
 
 def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ...]:
@@ -356,7 +356,7 @@ def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ..
     named = [each for each in named if each[0] not in flow.schema]
     if not _writes_undeclared(config, flow):
         for name, key, place in named:
-            help_text = nearest.hint(name, known)
+            help_text = nearest.column_hint(name, known)
             if key == "mapping" and place[1] in flow.schema:
                 help_text = f"the name in the file comes first: `{name}: {place[1]}`"
             message = f"output '{scope.name}': {key} names '{name}', which the input does not have"
@@ -403,7 +403,7 @@ def _chosen(
             continue
         message = f"output '{scope.name}': columns names '{name}', which is not among the columns to write"
         renamed = next((new for new, source in config.mapping.items() if source == name), None)
-        help_text = nearest.hint(name, written)
+        help_text = nearest.column_hint(name, written)
         if renamed is not None:
             help_text = f"`mapping` calls it `{renamed}`"
         elif name in config.exclude:

@@ -321,7 +321,7 @@ def _columns(
             if len(together) > 1 and all(source_of(part) in known for part in together):
                 help_text = f"a list names several columns: `[{', '.join(together)}]`"
             else:
-                help_text = nearest.hint(written, known) or f"its columns: {', '.join(known)}"
+                help_text = nearest.column_hint(written, known) or f"its columns: {', '.join(known)}"
             report(scope, codes.E351, message, *place, help=help_text)
         elif name in seen:
             report(scope, codes.E351, f"the rule names '{written}' twice", *place, help="name each column once")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from spark_jobs.cxl import typed
-from spark_jobs.nodes import member_reads, node, program_reads
+from spark_jobs.nodes import member_reads, node
 from spark_jobs.nodes.rules.step import Check, Severity
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
@@ -122,7 +122,7 @@ class TransformStep(node.Step):
         return RecordProperties(
             partition_by=window.group_by if window is not None and window.source is None else None,
             window_source=window.source if window is not None else None,
-            may_multiply=any(isinstance(part, typed.Each) for part in program_reads.parts(self.program)),
+            may_multiply=any(isinstance(each, typed.Each) for each in self.program.statements),
         )
 
     @property

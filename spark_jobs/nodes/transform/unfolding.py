@@ -41,6 +41,8 @@ class Blocks:
     def of(cls, program: typed.Program) -> Blocks:
         """Those of a program."""
         blocks = [each for each in program.statements if isinstance(each, typed.Each)]
+        if not blocks:
+            return cls((), ())  # nothing is repeated: what else is read does not matter
         direct = {id(each.source) for each in blocks if isinstance(each.source, typed.Column)}
         parts = (part for statement in program.statements for part in tree_walk.walk(statement))
         read = {part.name for part in parts if isinstance(part, typed.Column) and id(part) not in direct}

@@ -315,6 +315,18 @@ def test_numbers_in_quotes_among_numbers_are_numbers(tmp_path: Path) -> None:
     ]
 
 
+def test_whole_numbers_in_quotes_among_whole_numbers_are_whole(tmp_path: Path) -> None:
+    answer = look(tmp_path, '{"id":1}\n{"id":"2"}\n{"id":3}\n', "a.ndjson")
+    assert columns(answer) == {"id": {"type": "int"}}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+
+
+def test_an_object_that_is_null_in_some_records_is_no_column_of_its_own(tmp_path: Path) -> None:
+    answer = look(tmp_path, '{"c":{"name":"Ada"},"d":null}\n{"c":null,"d":null}\n', "a.ndjson")
+    assert columns(answer) == {"c.name": {"type": "string"}, "d": {"type": "string"}}
+
+
 def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
     answer = look(
         tmp_path, "0001Ada       12.50\n0002Bob Bell   3.00\n0003Cleo     100.25\n0004Dora       1.00\n", "a.txt"
@@ -481,6 +493,42 @@ def test_a_workbook_is_read_where_its_table_is(tmp_path: Path) -> None:
     assert answer.read is not None
     assert (answer.read.records, answer.read.bad) == (4, 0)
     assert any("`Total 15 8.75 23`" in line for line in command.notes(answer))
+
+
+def test_headings_over_several_columns_of_a_workbook_are_joined(tmp_path: Path) -> None:
+    days = [datetime.date(2026, 1, day) for day in (3, 17, 31)]
+    path = workbook(
+        tmp_path / "sales.xlsx",
+        ["Sales 2026"],
+        ["Customer", None, "Sales", None, "Day"],
+        ["No", "Name", "Q1", "Q2", None],
+        [1, "Ada", 10.5, 20, days[0]],
+        [2, "Bob", None, 5, days[1]],
+        [3, "Cleo", "n/a", 7, days[2]],
+        ["Total", None, 10.5, 32],
+        [],
+        ["* preliminary"],
+    )
+    answer = command.look(path, "sales.xlsx", set())
+    assert config(answer)["options"] == {"range": "A4:E6", "has_header": False}
+    assert columns(answer) == {
+        "Customer_No": {"type": "int"},
+        "Customer_Name": {"type": "string"},
+        "Sales_Q1": {"type": "float", "null_values": ["n/a"]},
+        "Sales_Q2": {"type": "int"},
+        "Day": {"type": "date"},
+    }
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+
+
+def test_a_record_with_empty_cells_is_no_second_header(tmp_path: Path) -> None:
+    path = workbook(
+        tmp_path / "a.xlsx", ["id", "a", "b"], ["n/a", None, None], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]
+    )
+    answer = command.look(path, "a.xlsx", set())
+    assert "options" not in config(answer)
+    assert [*columns(answer)] == ["id", "a", "b"]
 
 
 def test_a_plain_workbook_needs_no_options(tmp_path: Path) -> None:

@@ -88,6 +88,8 @@ _ORDINARY_KEYS = frozenset(
 _NO_SECRET = re.compile(r"(?:true|false|yes|no|on|off|none|null|\d{1,6}(?:\.\d+)?[a-z]{0,3})?", re.IGNORECASE)
 
 _USER = re.compile(r"(?P<scheme>\b[a-z][a-z0-9+.-]*://)(?P<user>[^\s/?#'\"<>\\]*)@", re.IGNORECASE)
+#: What stands there in URIs of Azure Storage: a container, whose name everybody may see.
+_CONTAINER = re.compile(r"abfss?://\$?[a-z0-9-]{2,63}@", re.IGNORECASE)
 _ORACLE = re.compile(r"(jdbc:oracle:\w+:[^\s/@]*/)([^\s@]+)@", re.IGNORECASE)
 _PAIR = re.compile(
     r"(?P<before>[?&;,\s\"'{(]|^|-D|--)(?P<name>[A-Za-z_][\w.\-%\[\]]*)(?P<equals>=)"
@@ -178,6 +180,8 @@ def within(value: str) -> Iterator[str]:
     """
     for found in _USER.finditer(value):
         user, colon, password = found["user"].partition(":")
+        if _CONTAINER.fullmatch(found[0]):
+            continue
         if colon:
             yield password
         elif len(user) >= 20:  # who a person is may be seen, a token in the place of a name may not
@@ -263,11 +267,16 @@ def redacted(text: str) -> str:
     """
     if "@" in text:
         text = _ORACLE.sub(rf"\1{HIDDEN}@", text)
-        text = _USER.sub(lambda found: f"{found['scheme']}{HIDDEN}@" if found["user"] else found[0], text)
+        text = _USER.sub(_hidden_user, text)
     if "=" in text:
         text = _SHOWN_PAIR.sub(_hidden_pair, text)
     text = _HEADER.sub(rf"\g<scheme>{HIDDEN}", text)
     return _PRIVATE_KEY.sub(HIDDEN, text) if "PRIVATE KEY-----" in text else text
+
+
+def _hidden_user(found: re.Match[str]) -> str:
+    is_shown = not found["user"] or _CONTAINER.fullmatch(found[0])
+    return found[0] if is_shown else f"{found['scheme']}{HIDDEN}@"
 
 
 def _hidden_pair(found: re.Match[str]) -> str:

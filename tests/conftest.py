@@ -69,10 +69,21 @@ os.environ.update(
 
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 from tests.memory_folder import memory_folder  # noqa: E402
-from tests.object_store import s3, s3_server  # noqa: E402
+from tests.object_store import azure, azure_server, bucket, gcs, gcs_server, s3, s3_server  # noqa: E402
 from tests.postgres import postgres, postgres_server  # noqa: E402
 
-__all__ = ["postgres", "postgres_server", "s3", "s3_server", "spark_cluster"]
+__all__ = [
+    "azure",
+    "azure_server",
+    "bucket",
+    "gcs",
+    "gcs_server",
+    "postgres",
+    "postgres_server",
+    "s3",
+    "s3_server",
+    "spark_cluster",
+]
 
 
 #: What runs whole pipelines, or tries very much: the quick lane leaves it out.

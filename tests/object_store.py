@@ -1,31 +1,96 @@
-"""A server that speaks the protocol of S3, on loopback, and a bucket of each test's own."""
+"""Servers that speak the protocols of S3, Google Cloud Storage and Azure, on loopback, and a bucket of each test's own.
+
+Azurite is not in Python: it is looked for on the path, and where `.ci/run` puts it.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
 import uuid
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+REPOSITORY = Path(__file__).resolve().parent.parent
+#: Where the programs of servers are that no package of Python has.
+SERVERS = Path.home() / ".cache" / "clinker-servers"
+ACCOUNT = "devstoreaccount1"
+#: The key that every Azurite has: its documentation prints it.
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 ACCESS_KEY, SECRET_KEY, REGION = "AKIATESTTESTTEST", "a-secret-of-the-tests", "eu-central-1"
+
+
+class AnyBucket(Protocol):
+    """A bucket of some store, reached without what is tested."""
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of its URIs."""
+
+    @property
+    def endpoint(self) -> str:
+        """The server."""
+
+    def uri(self, key: str) -> str:
+        """The URI of a key."""
+
+    def missing(self) -> str:
+        """The URI of a bucket `no-such-bucket`, which is not there."""
+
+    def put(self, key: str, body: bytes | str) -> None:
+        """Write an object."""
+
+    def get(self, key: str) -> bytes:
+        """The bytes of an object."""
+
+    def keys(self) -> list[str]:
+        """All keys."""
+
+    def delete(self, key: str) -> None:
+        """Remove an object."""
+
+    def uploads(self) -> list[str]:
+        """The keys of uploads that nobody has completed, as far as the store tells of them."""
+
+    def through(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Have runs reach the server through another one."""
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket, with the server's endpoint and a client that goes straight to it."""
+    """A bucket of S3, with the server's endpoint and a client that goes straight to it."""
 
     name: str
     endpoint: str
     client: Any
 
+    scheme = "s3"
+
     def uri(self, key: str) -> str:
         return f"s3://{self.name}/{key}"
+
+    def missing(self) -> str:
+        return "s3://no-such-bucket/"
+
+    def delete(self, key: str) -> None:
+        self.client.delete_object(Bucket=self.name, Key=key)
+
+    def through(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy)
 
     def put(self, key: str, body: bytes | str) -> None:
         data = body.encode() if isinstance(body, str) else body
@@ -86,3 +151,167 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     name = f"bucket-{uuid.uuid4().hex[:12]}"
     client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
     return Bucket(name, s3_server, client)
+
+
+@dataclass(frozen=True)
+class GcsBucket:
+    """A bucket of the emulator of Google Cloud Storage."""
+
+    name: str
+    endpoint: str
+
+    scheme = "gs"
+
+    def uri(self, key: str) -> str:
+        return f"gs://{self.name}/{key}"
+
+    def missing(self) -> str:
+        return "gs://no-such-bucket/"
+
+    def put(self, key: str, body: bytes | str) -> None:
+        where = f"upload/storage/v1/b/{self.name}/o?uploadType=media&name={urllib.parse.quote(key, safe='')}"
+        _ask(f"{self.endpoint}/{where}", body.encode() if isinstance(body, str) else body)
+
+    def get(self, key: str) -> bytes:
+        return _ask(f"{self.endpoint}/storage/v1/b/{self.name}/o/{urllib.parse.quote(key, safe='')}?alt=media")
+
+    def keys(self) -> list[str]:
+        told = json.loads(_ask(f"{self.endpoint}/storage/v1/b/{self.name}/o"))
+        return [each["name"] for each in told.get("items", ())]
+
+    def delete(self, key: str) -> None:
+        where = f"{self.endpoint}/storage/v1/b/{self.name}/o/{urllib.parse.quote(key, safe='')}"
+        urllib.request.urlopen(urllib.request.Request(where, method="DELETE")).close()
+
+    def uploads(self) -> list[str]:
+        return []
+
+    def through(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", proxy)
+
+
+def _ask(url: str, body: bytes | None = None) -> bytes:
+    headers = {"Content-Type": "application/octet-stream"} if body is not None else {}
+    request = urllib.request.Request(url, body, headers, method="GET" if body is None else "POST")
+    with urllib.request.urlopen(request) as answer:
+        data: bytes = answer.read()
+    return data
+
+
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[str]:
+    """The endpoint of an emulator that lives as long as the tests, or of the server that the environment names."""
+    if named := os.environ.get("CLINKER_TEST_GCS"):
+        yield named
+        return
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.gcs_emulator"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=REPOSITORY,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.stdin.close()
+
+
+@pytest.fixture
+def gcs(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> GcsBucket:
+    """An empty bucket, to which the environment leads."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server)
+    name = f"bucket-{uuid.uuid4().hex[:12]}"
+    request = urllib.request.Request(
+        f"{gcs_server}/storage/v1/b?project=p", f'{{"name": "{name}"}}'.encode(), {"Content-Type": "application/json"}
+    )
+    urllib.request.urlopen(request).close()
+    return GcsBucket(name, gcs_server)
+
+
+@dataclass(frozen=True)
+class AzureBucket:
+    """A container of Azurite, with a client that goes straight to it."""
+
+    name: str
+    endpoint: str
+    client: Any
+
+    scheme = "abfss"
+
+    def uri(self, key: str) -> str:
+        return f"abfss://{self.name}@{ACCOUNT}.dfs.core.windows.net/{key}"
+
+    def missing(self) -> str:
+        return f"abfss://no-such-bucket@{ACCOUNT}.dfs.core.windows.net/"
+
+    def put(self, key: str, body: bytes | str) -> None:
+        self.client.upload_blob(key, body.encode() if isinstance(body, str) else body, overwrite=True)
+
+    def get(self, key: str) -> bytes:
+        data: bytes = self.client.download_blob(key).readall()
+        return data
+
+    def keys(self) -> list[str]:
+        return [each.name for each in self.client.list_blobs()]
+
+    def delete(self, key: str) -> None:
+        self.client.delete_blob(key)
+
+    def uploads(self) -> list[str]:
+        return []
+
+    def through(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(f"{proxy}/{ACCOUNT}"))
+
+
+def connection_string(endpoint: str) -> str:
+    """What the environment says of the account."""
+    return f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={endpoint};"
+
+
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of an Azurite that lives as long as the tests."""
+    found = shutil.which(
+        "azurite-blob", path=os.pathsep.join([os.environ.get("PATH", ""), str(SERVERS / "node_modules/.bin")])
+    )
+    if found is None:
+        pytest.skip(f"Azurite is not installed (npm install --prefix {SERVERS} azurite@3.35.0)")
+    pytest.importorskip("azure.storage.blob", reason="the extra `azure` is not installed")
+    where = ["--blobHost", "127.0.0.1", "--blobPort", "0"]
+    options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
+    with subprocess.Popen(
+        [found, *where, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path_factory.mktemp("azurite")
+    ) as process:
+        assert process.stdout is not None
+        heard = next(
+            (address for line in process.stdout if (address := re.search(r"listens on (http\S+)", line))), None
+        )
+        assert heard is not None, "Azurite does not start"
+        try:
+            yield f"{heard.group(1)}/{ACCOUNT}"
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def azure(azure_server: str, monkeypatch: pytest.MonkeyPatch) -> AzureBucket:
+    """An empty container, to which the environment leads."""
+    from azure.storage.blob import ContainerClient
+
+    for name in [each for each in os.environ if each.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(azure_server))
+    name = f"container-{uuid.uuid4().hex[:12]}"
+    client = ContainerClient.from_connection_string(connection_string(azure_server), name)
+    client.create_container()
+    return AzureBucket(name, azure_server.removesuffix(f"/{ACCOUNT}"), client)
+
+
+@pytest.fixture(params=["s3", "gcs", "azure"])
+def bucket(request: pytest.FixtureRequest) -> AnyBucket:
+    """An empty bucket of each store."""
+    found: AnyBucket = request.getfixturevalue(request.param)
+    return found

@@ -72,6 +72,7 @@ def test_ordinary_columns_are_parameters_at_most(name: str) -> None:
     [
         ("postgres://u:S3CR3T@db:5432/x", "postgres://***@db:5432/x"),
         ("spark://u:S3CR3T@h:7077", "spark://***@h:7077"),
+        ("abfss://u:S3CR3T@acme.dfs.core.windows.net/x", "abfss://***@acme.dfs.core.windows.net/x"),
         ("jdbc:postgresql://h/db?user=u&password=S3CR3T", "jdbc:postgresql://h/db?user=u&password=***"),
         ("jdbc:sqlserver://h:1433;user=u;password=S3CR3T;x=1", "jdbc:sqlserver://h:1433;user=u;password=***;x=1"),
         ("jdbc:oracle:thin:scott/S3CR3T@//h:1/x", "jdbc:oracle:thin:scott/***@//h:1/x"),
@@ -97,6 +98,7 @@ def test_forms_of_secrets_are_hidden_and_their_values_found(text: str, shown: st
     "text",
     [
         "unknown field 'token': did you mean 'tokens'?", "emit token=upper(x)", "filter password == \"\"",
+        "abfss://a-container-of-many-letters@acme.dfs.core.windows.net/x",
         "https://h/a?page=2&sort_key=id&token_count=3", "mail ada@example.com", "spark://h:7077", "a bearer of news",
         "--conf spark.executor.memory=2g", "-Dspark.ui.enabled=false", "spark.sql.shuffle.partitions=8",
         "orders.csv:3:7 E304 no column `secret`", "-Dfile.encoding=UTF-8", "spark.authenticate.secret=false",

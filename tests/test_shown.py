@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltalake import write_deltalake
@@ -36,7 +37,7 @@ from tests.execute import without_spark
 from tests.pages import FENCE, PAGES, ROOT, blocks, shown
 
 if TYPE_CHECKING:
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket
 
 
 def matches(wanted: str, got: str) -> bool:
@@ -184,17 +185,24 @@ def test_the_pages_on_cxl_are_true(page: Path, program: str, engine: str) -> Non
         assert told == {"status": "ok", "records": json.loads(wanted)}
 
 
-def test_the_page_on_object_stores_is_true(tmp_path: Path, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_object_stores_is_true(tmp_path: Path, bucket: AnyBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)
     page = ROOT / "docs/stores.md"
-    ((_, _, text),) = [found for found in FENCE.findall(page.read_text(encoding="utf-8")) if found[1]]
-    Path("pipeline.yaml").write_text(text.replace("s3://acme-data/", s3.uri("")), encoding="utf-8")
+    start = {"s3": "s3://acme-data/", "gs": "gs://acme-data/", "abfss": "abfss://data@acme.dfs.core.windows.net/"}
+    texts = [text for _, name, text in FENCE.findall(page.read_text(encoding="utf-8")) if name]
+    (text,) = [text for text in texts if start[bucket.scheme] in text]
+    Path("pipeline.yaml").write_text(text.replace(start[bucket.scheme], bucket.uri("")), encoding="utf-8")
     for name in ("2026-01", "2026-02", "2026-02-test", "2025-12"):
-        s3.put(f"in/{name}.csv", f"order_id,amount\n1,99.5\n{name[5:7]},100.5\n")
+        bucket.put(f"in/{name}.csv", f"order_id,amount\n1,99.5\n{name[5:7]},100.5\n")
     (command,) = blocks(page, "sh")
     assert clinker.main(command.split()[1:]) == 0
-    assert s3.get("out/large_orders.csv").decode() == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
+    if bucket.scheme == "s3":
+        written = bucket.get("out/large_orders.csv").decode()
+        assert written == "order_id,amount,day\n1,100.5,2026-01\n2,100.5,2026-02\n"
+    else:
+        table = pq.read_table(io.BytesIO(bucket.get("out/orders.parquet")))
+        assert table.to_pydict() == {"order_id": [1, 1, 1, 2, 1, 2], "amount": [99.5, 100.5] * 3}
 
 
 def test_the_page_on_messy_files_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import WritableStore
 
 
 def main(spool_dir: str, output_file: Path, *, delete: bool, dry_run: bool) -> int:
@@ -84,7 +84,7 @@ def _of_store(folder: Location, archive: Path, *, delete: bool, dry_run: bool) -
     return spool.Collected(documents, skipped, kept)
 
 
-def _removed(store: WritableS3, documents: tuple[spool.Document, ...]) -> tuple[tuple[Location, str], ...]:
+def _removed(store: WritableStore, documents: tuple[spool.Document, ...]) -> tuple[tuple[Location, str], ...]:
     """Remove what is in the archive; gives the objects for which that did not work."""
     kept = []
     for each in documents:

@@ -61,7 +61,8 @@ def _problem(folder: str) -> str | None:
         path = Path(location.local(folder)) if location.problem(folder) is None else None
         return None if path is not None and path.is_dir() else "there is no such folder"
     if location.scheme_of(folder) not in location.WRITABLE:
-        return "runs write to local folders and to s3:// only"
+        known = ", ".join(f"{each}://" for each in sorted(location.WRITABLE))
+        return f"runs write to local folders and to {known} only"
     problem = location.problem(folder)
     return None if problem is None else f"{problem[0]}: {problem[1]}"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.any_store import AnyStore
 
     _Item = TypeVar("_Item")
 
@@ -55,7 +55,7 @@ class Scratch:
     """
 
     folder: str
-    store: WritableS3 | None = None
+    store: AnyStore | None = None
     local: str = ""
     made_in: str = ""
 
@@ -63,7 +63,7 @@ class Scratch:
         if self.store is not None:
             _KNOWN[self.folder] = self
 
-    def __reduce__(self) -> tuple[type[Scratch], tuple[str, WritableS3 | None, str, str]]:
+    def __reduce__(self) -> tuple[type[Scratch], tuple[str, AnyStore | None, str, str]]:
         return Scratch, (self.folder, self.store, self.local, self.made_in)
 
     @property
@@ -97,12 +97,10 @@ class Scratch:
         """
         if self.store is None:
             return files.describe(path, name)
-        from spark_jobs.stores.settings import StoreSettings  # runs without a store need none
-
         found = self.store.describe(location.parse(path))
         if found is None:
             raise files.refused(_gone(path), name)
-        return files.InputFile.of_object(found, name, StoreSettings(s3=self.store.settings))
+        return files.InputFile.of_object(found, name, self.store.settings)
 
 
 #: The locations in stores that this process has been told of, by their folders.

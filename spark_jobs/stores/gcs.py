@@ -1,127 +1,360 @@
-"""Google Cloud Storage, through Arrow's file system, which is loaded with the first request.
+"""Google Cloud Storage, through its JSON interface: versions are generations, which no other content of a name has.
 
-Arrow reports no generation of an object, so its version is made of size and time of change, which the store keeps in
-milliseconds. An object that Arrow has opened stays one generation; whether it was the right one is asked behind each
-range, so that a reader never gets bytes of two.
+Every range is asked for on condition that the object is the one that was looked at. An upload is made of objects in the
+depot of a run, which the store composes: up to 32 at a time, and those again, so no byte is copied or sent twice.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
+from spark_jobs.stores import writing
 from spark_jobs.stores.objects import Object, Page
-from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.refusals import Kind, StoreError, missing_package
+from spark_jobs.stores.s3 import pause
+from spark_jobs.stores.writing import ABSENT, MARK, Limits, ObjectInfo, Upload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.settings import GcsSettings
 
-#: How long what fails for the moment is tried again.
-RETRY_S = 60
+#: How often a request is sent before the store is given up.
+ATTEMPTS = 6
+_CONNECT_S, _READ_S = 10, 60
+_CONNECTIONS = 64
+#: So many objects are in one page of a list; the store gives no more.
+PAGE_KEYS = 1000
+#: So many objects are composed in one request, and so many requests are on their way at a time.
+COMPOSED = 32
+_THREADS = 16
+#: Objects of any length are composed as they are; cutting one would mean that a task reads and sends it.
+_LIMITS = Limits(least_sent=0, least_copied=1 << 20, most_copied=5 << 40, most_parts=30_000)
+_GOOGLE = "https://storage.googleapis.com"
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_FIELDS = "name,size,updated,generation,metadata"
+_AGAIN = {408, 429, 500, 502, 503, 504}
+
+#: The right that a request needs.
+_RIGHTS = {
+    "get": "storage.objects.get",
+    "list": "storage.objects.list",
+    "write": "storage.objects.create, and storage.objects.delete to replace objects",
+    "delete": "storage.objects.delete",
+}
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def told(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.data)
+        return found
 
 
 @dataclass(frozen=True)
 class Gcs:
-    """See `objects.Store`."""
+    """See `writing.WritableStore`. The settings are resolved ones."""
 
     settings: GcsSettings
 
     def describe(self, location: Location) -> Object | None:
-        return self._object(location, self._info(location))
+        answer = self._metadata(location)
+        return None if answer is None else _object(location, answer.told)
 
-    def pages(self, prefix: Location, *, deep: bool) -> Iterator[Page]:
-        """See `objects.Store`; Arrow lists a folder at once, and with all that is below it."""
-        from pyarrow import fs
-
-        folder = prefix.key.rpartition("/")[0]
-        selector = fs.FileSelector(_path(prefix.at(folder)), allow_not_found=True, recursive=True)
-        infos = self._asked(prefix, "get_file_info", selector)
-        if not infos and self._asked(prefix, "get_file_info", prefix.bucket).type is fs.FileType.NotFound:
-            raise StoreError(Kind.MISSING, f"no bucket is named `{prefix.bucket}`: check its name", str(prefix))
-        objects: list[Object] = []
-        folders: dict[str, None] = {}
-        for info in infos:
-            place = prefix.at(info.path[len(prefix.bucket) + 1 :])
-            rest = place.key.removeprefix(prefix.key)
-            if not place.key.startswith(prefix.key) or info.type is not fs.FileType.File:
-                continue
-            if not deep and "/" in rest:
-                folders[prefix.key + rest.partition("/")[0] + "/"] = None
-            elif (found := self._object(place, info)) is not None:
-                objects.append(found)
-        yield Page(tuple(objects), tuple(folders))
+    def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
+        fields = f"nextPageToken,prefixes,items({_FIELDS})"
+        wanted = {"prefix": prefix.key, "maxResults": str(most or PAGE_KEYS), "fields": fields}
+        wanted |= {} if deep else {"delimiter": "/"}
+        while True:
+            told = self._asked("list", "GET", prefix, f"/storage/v1/b/{prefix.bucket}/o", wanted).told
+            found = (_object(prefix.at(each["name"]), each) for each in told.get("items", ()))
+            # What consoles make for an empty folder is no file.
+            objects = tuple(each for each in found if not each.location.key.endswith("/"))
+            yield Page(objects, tuple(told.get("prefixes", ())))
+            if not told.get("nextPageToken"):
+                return
+            wanted["pageToken"] = told["nextPageToken"]
 
     def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:
-        with self._asked(location, "open_input_file", _path(location)) as file:
-            try:
-                file.seek(start)
-                data = bytes(file.read(end - start))
-            except OSError as error:
-                raise _refused(error, location) from error
-        if version:
-            now = self.describe(location)
-            if now is None or now.version != version:
-                text = "the file was replaced by another one, while the run was reading it"
-                raise StoreError(Kind.CHANGED, text, str(location))
-        if len(data) != end - start:
-            raise StoreError(Kind.FAILED, "the store gave fewer bytes than the object has", str(location))
-        return data
-
-    def _info(self, location: Location) -> Any:
-        return self._asked(location, "get_file_info", _path(location))
-
-    def _object(self, location: Location, info: Any) -> Object | None:
-        from pyarrow import fs
-
-        if info.type is not fs.FileType.File:
-            return None
-        mtime_ns = info.mtime_ns or 0
-        return Object(location, info.size, mtime_ns, f"{info.size}-{mtime_ns}")
-
-    def _asked(self, location: Location, operation: str, what: Any) -> Any:
-        import pyarrow as pa
-
+        if start >= end:
+            return b""
+        wanted = {"alt": "media"} | ({"ifGenerationMatch": version} if version else {})
+        # An object that says it is packed is unpacked on its way otherwise, and its ranges mean something else.
+        headers = {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "gzip"}
         try:
-            return getattr(_file_system(self.settings, os.getpid()), operation)(what)
-        except (OSError, pa.ArrowException) as error:
-            raise _refused(error, location) from error
+            answer = self._asked("get", "GET", location, _path(location), wanted, headers=headers)
+        except StoreError as error:
+            raise writing.changed(location) if error.kind is Kind.TAKEN else error from error
+        if version and answer.headers.get("x-goog-generation", version) != version:
+            raise writing.changed(location)
+        if len(answer.data) != end - start:
+            raise StoreError(Kind.FAILED, "the store gave another number of bytes than was asked for", str(location))
+        return answer.data
+
+    def look(self, location: Location) -> ObjectInfo | None:
+        answer = self._metadata(location)
+        if answer is None:
+            return None
+        told, now = answer.told, answer.headers.get("date")
+        age_s = (parsedate_to_datetime(now) - _moment(told)).total_seconds() if now else 0.0
+        mark = told.get("metadata", {}).get(MARK, "")
+        return ObjectInfo(str(told["generation"]), int(told["size"]), age_s, mark)
+
+    def get(self, location: Location) -> bytes | None:
+        return writing.small(self, location)
+
+    def put(self, location: Location, data: bytes, mark: str = "", when: str | None = None) -> str:
+        edge = uuid.uuid4().hex
+        described = json.dumps({"name": location.key, **_marked(mark)})
+        kinds = ("application/json; charset=UTF-8", "application/octet-stream")
+        head, middle = (f"--{edge}\r\nContent-Type: {kind}\r\n\r\n" for kind in kinds)
+        body = b"".join([f"{head}{described}\r\n{middle}".encode(), data, f"\r\n--{edge}--\r\n".encode()])
+        wanted = {"uploadType": "multipart", "fields": "generation", **_condition(when)}
+        headers = {"Content-Type": f"multipart/related; boundary={edge}"}
+        path = f"/upload/storage/v1/b/{location.bucket}/o"
+        try:
+            return str(self._asked("write", "POST", location, path, wanted, body, headers).told["generation"])
+        except StoreError as error:
+            if when is None:
+                raise
+            return writing.mine(self, error, location, mark, when)
+
+    def limits(self, location: Location) -> Limits:
+        return _LIMITS
+
+    def begin(self, location: Location, depot: Location, mark: str = "") -> Upload:
+        """See `writing.WritableStore`: an upload is called as the prefix of its objects."""
+        return Upload(location, f"{(depot / '').key}{uuid.uuid4().hex}/")
+
+    def send(self, upload: Upload, number: int, data: bytes) -> str:
+        return self._sent(upload, f"{number:06}", data)
+
+    def copy(self, upload: Upload, number: int, source: Location, start: int, end: int) -> str:
+        """See `writing.WritableStore`: a whole object is composed where it is; of others a task sends the range."""
+        found = self.look(source)
+        if found is not None and (start, end) == (0, found.size):
+            return json.dumps([[source.key, found.version]])
+        sent = [
+            json.loads(self._sent(upload, f"{number:06}-{at:015}", self.fetch(source, at, until, "")))
+            for at, until in writing.chunks(start, end)
+        ]
+        return json.dumps([each for tag in sent for each in tag])
+
+    def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
+        try:
+            names = [(str(key), str(generation)) for tag in tags for key, generation in json.loads(tag)]
+            level = 0
+            while len(names) > COMPOSED:
+                names = self._composed_in_groups(upload, names, level)
+                level += 1
+            return self._composed(upload.location, names, mark, when)
+        except StoreError as error:
+            return writing.mine(self, error, upload.location, mark, when)
+
+    def reads(self, upload: Upload, tags: Sequence[str]) -> list[Location]:
+        """See `writing.WritableStore`: the prefix in which it composes is one of them."""
+        keys = [str(key) for tag in tags for key, _ in json.loads(tag)]
+        return [upload.location.at(key) for key in (upload.id, *keys)]
+
+    def abort(self, upload: Upload) -> None:
+        for page in self.pages(upload.location.at(upload.id), deep=True):
+            for each in page.objects:
+                self.delete(each.location)
+
+    def uploads(self, prefix: Location) -> Iterator[Upload]:
+        """See `writing.WritableStore`: what there is of them are objects in the depots of runs, which go with these."""
+        return iter(())
+
+    def delete(self, location: Location) -> None:
+        try:
+            self._asked("delete", "DELETE", location, _path(location))
+        except StoreError as error:
+            if error.kind is not Kind.MISSING:
+                raise
+
+    def _sent(self, upload: Upload, name: str, data: bytes) -> str:
+        place = upload.location.at(upload.id + name)
+        return json.dumps([[place.key, self.put(place, data)]])
+
+    def _composed_in_groups(
+        self, upload: Upload, names: Sequence[tuple[str, str]], level: int
+    ) -> list[tuple[str, str]]:
+        """Fewer objects with the same bytes, in the same order."""
+        groups = [names[at : at + COMPOSED] for at in range(0, len(names), COMPOSED)]
+        places = [upload.location.at(f"{upload.id}level-{level}-{number:06}") for number in range(len(groups))]
+        with ThreadPoolExecutor(min(_THREADS, len(groups)), "clinker-compose") as threads:
+            made = [*threads.map(self._composed, places, groups)]
+        return [(place.key, version) for place, version in zip(places, made, strict=True)]
+
+    def _composed(
+        self, location: Location, names: Sequence[tuple[str, str]], mark: str = "", when: str | None = None
+    ) -> str:
+        sources = [{"name": key, "generation": generation} for key, generation in names]
+        told = {"sourceObjects": sources, "destination": {"contentType": "application/octet-stream", **_marked(mark)}}
+        wanted = {"fields": "generation", **_condition(when)}
+        headers = {"Content-Type": "application/json"}
+        body = json.dumps(told).encode()
+        answer = self._asked("write", "POST", location, _path(location) + "/compose", wanted, body, headers)
+        return str(answer.told["generation"])
+
+    def _metadata(self, location: Location) -> _Answer | None:
+        try:
+            return self._asked("get", "GET", location, _path(location), {"fields": _FIELDS})
+        except StoreError as error:
+            if error.kind is not Kind.MISSING:
+                raise
+            return None
+
+    def _asked(
+        self,
+        what: str,
+        method: str,
+        location: Location,
+        path: str,
+        wanted: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> _Answer:
+        """Send a request, again where it fails for the moment.
+
+        Raises:
+            StoreError: it is refused.
+        """
+        from urllib3.exceptions import HTTPError
+
+        pool = _pool(os.getpid())
+        url = f"{self.settings.endpoint or _GOOGLE}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
+        failures, is_renewed = 0, False
+        while True:
+            try:
+                signed = {**(headers or {}), **_signed(self.settings, method, url, location)}
+                raw = pool.request(method, url, body=body, headers=signed, decode_content=False, retries=False)
+                answer = _Answer(raw.status, raw.headers, raw.data)
+            except HTTPError as error:
+                failures += 1
+                if failures == ATTEMPTS:
+                    where = self.settings.endpoint or "Google Cloud Storage"
+                    cause = f"cannot be reached ({type(error).__name__})"
+                    text = f"{where} {cause}: check storage.gcs.endpoint and the network"
+                    raise StoreError(Kind.FAILED, text, str(location)) from error
+                pause(failures)
+                continue
+            if answer.status < 300:
+                return answer
+            if answer.status == 401 and not is_renewed and not self.settings.anonymous:
+                is_renewed = True
+                _credentials(os.getpid()).token = None
+                continue
+            failures += 1
+            if answer.status not in _AGAIN or failures == ATTEMPTS:
+                raise _refused(answer, what, location)
+            pause(failures)
 
 
 def _path(location: Location) -> str:
-    if "//" in location.key or location.key.startswith("/"):
-        text = "Arrow reads no keys with empty components (`//`) of this store: rename the object"
-        raise StoreError(Kind.FAILED, text, str(location))
-    return f"{location.bucket}/{location.key}".rstrip("/")
+    return f"/storage/v1/b/{location.bucket}/o/{quote(location.key, safe='')}"
 
 
-def _refused(error: Exception, location: Location) -> StoreError:
-    """What Arrow says, in words."""
-    text, uri = str(error), str(location)
-    if isinstance(error, FileNotFoundError) or "NOT_FOUND" in text:
+def _object(location: Location, told: Mapping[str, Any]) -> Object:
+    mtime_ns = int(_moment(told).timestamp() * 1e9)
+    return Object(location, int(told.get("size", 0)), mtime_ns, str(told["generation"]))
+
+
+def _moment(told: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(str(told["updated"]))
+
+
+def _condition(when: str | None) -> dict[str, str]:
+    return {} if when is None else {"ifGenerationMatch": "0" if when == ABSENT else when}
+
+
+def _marked(mark: str) -> dict[str, Any]:
+    return {"metadata": {MARK: mark}} if mark else {}
+
+
+def _refused(answer: _Answer, what: str, location: Location) -> StoreError:
+    """What the store answered, in words."""
+    uri, bucket, status = str(location), location.bucket, answer.status
+    try:
+        says = " ".join(str(answer.told["error"]["message"]).split())
+    except (ValueError, KeyError, TypeError):
+        says = " ".join(answer.data[:200].decode("utf-8", "replace").split())
+    if status in (409, 412):
+        return writing.taken(location)
+    if status == 404 and (what == "list" or "bucket" in says.lower()):
+        return StoreError(Kind.MISSING, f"no bucket is named `{bucket}`: check its name", uri)
+    if status == 404:
         return StoreError(Kind.MISSING, "file not found", uri)
-    if isinstance(error, PermissionError) or "PERMISSION_DENIED" in text:
-        right = "storage.objects.get and storage.objects.list"
-        return StoreError(Kind.FORBIDDEN, f"access is denied: the credentials of this machine need {right}", uri)
-    if "UNAUTHENTICATED" in text or "credential" in text.lower():
-        detail = (
+    if status == 401:
+        text = (
+            f"the store does not accept the credentials of this machine: {says or 'they are missing'}; set "
+            "GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account"
+        )
+        return StoreError(Kind.FORBIDDEN, text, uri)
+    if status == 403:
+        text = f"access is denied: the credentials of this machine need {_RIGHTS[what]} on the bucket `{bucket}`"
+        return StoreError(Kind.FORBIDDEN, text, uri)
+    if status == 501:
+        return StoreError(Kind.UNSUPPORTED, "the store does not know what it is asked for", uri)
+    if status in (429, 503):
+        text = f"the store asked for patience {ATTEMPTS} times ({status}): run again later, or with fewer tasks"
+        return StoreError(Kind.FAILED, text, uri)
+    return StoreError(Kind.FAILED, f"the store fails: {status} {says}".rstrip(), uri)
+
+
+def _signed(settings: GcsSettings, method: str, url: str, location: Location) -> dict[str, str]:
+    """The headers that say who asks."""
+    if settings.anonymous:
+        return {}
+    try:
+        import google.auth.transport.urllib3 as transport
+        from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    except ModuleNotFoundError as error:
+        raise missing_package("google-auth", "gcs", str(location)) from error
+    headers: dict[str, str] = {}
+    try:
+        asked: Any = transport
+        _credentials(os.getpid()).before_request(asked.Request(_pool(os.getpid())), method, url, headers)
+    except DefaultCredentialsError as error:
+        text = (
             "no valid credentials are found on this machine: set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a "
             "service account; for a public bucket set storage.gcs.anonymous"
         )
-        return StoreError(Kind.FORBIDDEN, detail, uri)
-    return StoreError(Kind.FAILED, f"the store fails: {text.partition(' error_info=')[0]}", uri)
+        raise StoreError(Kind.FORBIDDEN, text, str(location)) from error
+    except GoogleAuthError as error:
+        says = " ".join(str(error.args[0] if error.args else error).split())
+        text = (
+            f"the credentials of this machine give no token ({says[:200]}): check them, and the clock of this machine"
+        )
+        raise StoreError(Kind.FORBIDDEN, text, str(location)) from error
+    return headers
 
 
-@lru_cache(maxsize=16)
-def _file_system(settings: GcsSettings, process: int) -> Any:
-    from datetime import timedelta
+@lru_cache(maxsize=1)
+def _credentials(process: int) -> Any:
+    import google.auth
 
-    from pyarrow import fs
+    return google.auth.default(scopes=[_SCOPE])[0]
 
-    scheme, _, host = (settings.endpoint or "").partition("://")
-    where = {"scheme": scheme, "endpoint_override": host} if host else {}
-    return fs.GcsFileSystem(anonymous=settings.anonymous, retry_time_limit=timedelta(seconds=RETRY_S), **where)
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> Any:
+    import urllib3
+
+    timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
+    return urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout)

@@ -1,4 +1,4 @@
-"""URIs of files and objects: `s3://bucket/key`.
+"""URIs of files and objects: `s3://bucket/key`, `abfss://container@account.dfs.core.windows.net/key`.
 
 What follows the bucket is the key, character by character. Nothing in it is decoded or tidied up: a key may have
 blanks, `%2F`, empty components, any letters, and `%20` in a URI is three characters of the key. Only `file:` URIs are
@@ -15,13 +15,18 @@ from urllib.parse import unquote
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: What is written, and the scheme that messages and plans have for it.
-_ALIASES = {"s3a": "s3", "s3n": "s3"}
+_ALIASES = {"abfs": "abfss", "s3a": "s3", "s3n": "s3"}
 #: The stores that files are read from.
-READABLE = frozenset({"gs", "s3"})
+READABLE = frozenset({"abfss", "gs", "s3"})
 #: The stores that files are written to.
-WRITABLE = frozenset({"s3"})
+WRITABLE = READABLE
 #: A bucket's name as S3 and its kin accept it, old ones with capitals and underscores included.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+#: A container and the host of its account. Other hosts than Azure's must never be sent a token.
+_CONTAINER = re.compile(
+    r"(?P<container>\$?[A-Za-z0-9][A-Za-z0-9-]{1,62})@(?P<account>[A-Za-z0-9-]+)\.(?:dfs|blob)\."
+    r"(?P<suffix>core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)"
+)
 MOST_KEY_BYTES = 1024
 
 
@@ -44,8 +49,8 @@ class Location:
     """A place in a store.
 
     Args:
-        scheme: which kind of store, `s3` or `gs`.
-        bucket: the bucket.
+        scheme: which kind of store, `s3`, `gs` or `abfss`.
+        bucket: the bucket; on Azure the container, an `@` and the host of its account.
         key: the object's key, or the beginning of keys; empty for the whole bucket.
     """
 
@@ -89,7 +94,10 @@ def located(text: str, base: str | Path = "") -> FilePath:
     Raises:
         BadLocation: it is a URI that leads nowhere.
     """
-    return parse(text) if scheme_of(text) in READABLE else Path(base, local(text))
+    if scheme_of(text) not in ("", "file", *READABLE):
+        known = ", ".join(f"{each}://" for each in sorted(READABLE))
+        raise BadLocation(f"no client is known for {scheme_of(text)}://", f"name a local path or one of {known}")
+    return parse(text) if is_uri(text) and scheme_of(text) != "file" else Path(base, local(text))
 
 
 def is_uri(path: str) -> bool:
@@ -119,10 +127,14 @@ def parse(uri: str) -> Location:
     """
     _, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
-    if "@" in bucket:
+    if scheme_of(uri) == "abfss":
+        if _CONTAINER.fullmatch(bucket) is None:
+            shown = "it names no container and account" if "@" not in bucket else "it names no host of Azure Storage"
+            raise BadLocation(shown, "write abfss://container@account.dfs.core.windows.net/key")
+    elif "@" in bucket:
         remedy = "leave them to the environment, a profile or the machine's role, and write the bucket alone"
         raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
-    if _BUCKET.fullmatch(bucket) is None:
+    elif _BUCKET.fullmatch(bucket) is None:
         shown = f"`{bucket}` is not a bucket name" if bucket else "it names no bucket"
         raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may contain patterns and tokens")
     if len(key.encode()) > MOST_KEY_BYTES:
@@ -157,6 +169,16 @@ def local(uri: str) -> str:
     return "/" + unquote(path)
 
 
+def container(bucket: str) -> tuple[str, str, str]:
+    """The container of a bucket on Azure, the account, and the account's host for blobs."""
+    found = _CONTAINER.fullmatch(bucket)
+    assert found is not None, bucket
+    account, suffix = found["account"], found["suffix"]
+    return found["container"], account, f"{account}.blob.{suffix}"
+
+
 def without_credentials(uri: str) -> str:
-    """A URI as it may be shown: what stands before an `@` in its bucket is left out."""
+    """A URI as it may be shown: what stands before an `@` in its bucket is left out, unless it is a container."""
+    if scheme_of(uri) == "abfss" and _CONTAINER.match(uri.partition("://")[2]):
+        return uri
     return re.sub(r"(://)[^/]*@", r"\1…@", uri)

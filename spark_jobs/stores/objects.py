@@ -42,12 +42,13 @@ class Store(Protocol):
     def describe(self, location: Location) -> Object | None:
         """An object without its bytes; None when it is not there."""
 
-    def pages(self, prefix: Location, *, deep: bool) -> Iterator[Page]:
+    def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
         """The objects whose keys begin with a prefix, in pages.
 
         Args:
             prefix: the beginning; it need not end with a slash.
             deep: whether those that have a slash further on are among them; else these are folded into `folders`.
+            most: where so many objects are enough for whoever asks, pages are no longer than that.
         """
 
     def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_jobs.stores import gcs, s3
 from spark_jobs.stores import location as locations
+from spark_jobs.stores.any_store import AnyStore, store
 from spark_jobs.stores.reading import ObjectReader
-from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
-    from spark_jobs.stores.objects import Store
-    from spark_jobs.stores.s3_writing import WritableS3
     from spark_jobs.stores.settings import StoreSettings
 
-
-def store(scheme: str, settings: StoreSettings) -> Store:
-    """The store of a scheme.
-
-    Args:
-        scheme: `s3` or `gs`.
-        settings: resolved ones.
-
-    Raises:
-        StoreError: there is no such kind of store.
-    """
-    if scheme == "s3":
-        return s3.S3(settings.s3)
-    if scheme == "gs":
-        return gcs.Gcs(settings.gcs)
-    raise StoreError(Kind.FAILED, "no store is known for this scheme", f"{scheme}://")
+__all__ = ["open_object", "store", "writable"]
 
 
-def writable(settings: StoreSettings) -> WritableS3:
-    """The store that files are written to.
+def writable(settings: StoreSettings) -> AnyStore:
+    """The stores that URIs lead to, as one.
 
     Args:
         settings: resolved ones.
     """
-    from spark_jobs.stores.s3_writing import WritableS3
-
-    return WritableS3(settings.s3)
+    return AnyStore(settings)
 
 
 def open_object(uri: str, size: int, version: str, settings: StoreSettings) -> ObjectReader:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.stores.objects import Object, Page
 from spark_jobs.stores.refusals import Kind, StoreError, missing_package
+from spark_jobs.stores.writing import changed, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +85,6 @@ class S3:
             return None
 
     def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
-        """See `objects.Store`; where so many objects are enough for whoever asks, pages are no longer than that."""
         wanted = {"Bucket": prefix.bucket, "Prefix": prefix.key, "MaxKeys": most or PAGE_KEYS}
         wanted |= {} if deep else {"Delimiter": "/"}
         while True:
@@ -109,7 +109,7 @@ class S3:
             wanted = {"Range": f"bytes={at}-{end - 1}"} | ({"IfMatch": version} if version else {})
             answer = self.ask("get_object", location, Bucket=location.bucket, Key=location.key, **wanted)
             if version and answer.get("ETag", version) != version:
-                raise _changed(location)
+                raise changed(location)
             try:
                 while chunk := answer["Body"].read(_CHUNK_BYTES):
                     found.append(chunk)
@@ -172,7 +172,7 @@ def _refused(error: Any, location: Location) -> StoreError:
     status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode")
     uri, bucket = str(location), location.bucket
     if code == "PreconditionFailed" or status == 412:
-        return _changed(location) if operation == "GetObject" else _taken(location)
+        return changed(location) if operation == "GetObject" else taken(location)
     if code == "NoSuchBucket":
         text = f"no bucket is named `{bucket}`: check its name, and storage.s3.endpoint in clinker.toml"
         return StoreError(Kind.MISSING, text, uri)
@@ -181,7 +181,7 @@ def _refused(error: Any, location: Location) -> StoreError:
     if code == "NotImplemented" or status == 501:
         return StoreError(Kind.UNSUPPORTED, f"the store does not know what {operation} asks for", uri)
     if code in ("ConditionalRequestConflict", "OperationAborted") or status == 409:
-        return _taken(location)
+        return taken(location)
     if code in _NOT_THERE:
         return StoreError(Kind.MISSING, "file not found", uri)
     if code in _EXPIRED:
@@ -208,14 +208,6 @@ def _refused(error: Any, location: Location) -> StoreError:
         text = f"access is denied: the credentials of this machine need {right} on the bucket `{bucket}`"
         return StoreError(Kind.FORBIDDEN, text, uri)
     return StoreError(Kind.FAILED, f"{operation} fails: {code} {refusal.get('Message', '')}".rstrip(), uri)
-
-
-def _changed(location: Location) -> StoreError:
-    return StoreError(Kind.CHANGED, "the file was replaced by another one, while the run was reading it", str(location))
-
-
-def _taken(location: Location) -> StoreError:
-    return StoreError(Kind.TAKEN, "another run has written it meanwhile", str(location))
 
 
 def _ns(moment: Any) -> int:

@@ -52,6 +52,26 @@ class GcsSettings:
     endpoint: str | None = None
     anonymous: bool = False
 
+    def resolved(self) -> GcsSettings:
+        """See `S3Settings.resolved`; what the environment names is an emulator, which wants no credentials."""
+        emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+        if self.endpoint or not emulator:
+            return self
+        return GcsSettings(emulator if "://" in emulator else f"http://{emulator}", anonymous=True)
+
+
+@dataclass(frozen=True)
+class AzureSettings:
+    """How containers of Azure Storage are reached.
+
+    Args:
+        endpoint: the URL of the service for blobs; None is Azure's, of the account that a URI names.
+        anonymous: whether requests carry no credentials, as public containers allow.
+    """
+
+    endpoint: str | None = None
+    anonymous: bool = False
+
 
 @dataclass(frozen=True)
 class StoreSettings:
@@ -59,7 +79,8 @@ class StoreSettings:
 
     s3: S3Settings = S3Settings()
     gcs: GcsSettings = GcsSettings()
+    azure: AzureSettings = AzureSettings()
 
     def resolved(self) -> StoreSettings:
         """See `S3Settings.resolved`."""
-        return replace(self, s3=self.s3.resolved())
+        return replace(self, s3=self.s3.resolved(), gcs=self.gcs.resolved())

@@ -12,7 +12,7 @@ from spark_jobs.execute.delivery.local import draft_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket, Bucket
 
 
 def recover(*arguments: str) -> int:
@@ -29,18 +29,18 @@ def test_what_a_dead_run_left_goes(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"{tmp_path}: nothing is left of dead runs\n"
 
 
-def test_what_a_dead_run_left_in_a_store_goes(s3: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
-    s3.put("out/.clinker-r/parts/x", "left")
-    assert recover(s3.uri("out")) == 0
-    assert capsys.readouterr().out == f"{s3.uri('out/.clinker-r/')}: completed or removed\n"
-    assert s3.texts() == {}
+def test_what_a_dead_run_left_in_a_store_goes(bucket: AnyBucket, capsys: pytest.CaptureFixture[str]) -> None:
+    bucket.put("out/.clinker-r/parts/x", "left")
+    assert recover(bucket.uri("out")) == 0
+    assert capsys.readouterr().out == f"{bucket.uri('out/.clinker-r/')}: completed or removed\n"
+    assert bucket.keys() == []
 
 
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
         ("no/such/folder", "there is no such folder"),
-        ("gs://bucket/out", "runs write to local folders and to s3:// only"),
+        ("hdfs://bucket/out", "runs write to local folders and to abfss://, gs://, s3:// only"),
         ("s3://", "it names no bucket"),
     ],
 )

@@ -15,6 +15,8 @@ from spark_jobs.stores.location import Location
     [
         ("s3://b1/in/a.csv", "b1", "in/a.csv"),
         ("S3A://b1/in/a.csv", "b1", "in/a.csv"),
+        ("abfs://data@acme.dfs.core.windows.net/in/a b.csv", "data@acme.dfs.core.windows.net", "in/a b.csv"),
+        ("abfss://data@acme.blob.core.windows.net", "data@acme.blob.core.windows.net", ""),
         ("s3n://my.bucket_1/", "my.bucket_1", ""),
         ("s3://b1", "b1", ""),
         ("s3://b1//in//a b%2Fc%20.csv", "b1", "/in//a b%2Fc%20.csv"),
@@ -22,7 +24,7 @@ from spark_jobs.stores.location import Location
     ],
 )
 def test_a_key_is_what_follows_the_bucket_to_the_letter(uri: str, bucket: str, key: str) -> None:
-    assert location.parse(uri) == Location("s3", bucket, key)
+    assert location.parse(uri) == Location("abfss" if "@" in uri else "s3", bucket, key)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,9 @@ def test_a_key_is_what_follows_the_bucket_to_the_letter(uri: str, bucket: str, k
         ("s3:///in/a.csv", "names no bucket"),
         ("s3://b*/a.csv", "not a bucket name"),
         ("s3://AKIA:secret@b1/a.csv", "no place for credentials"),
+        ("abfss://data/a.csv", "names no container and account"),
+        ("abfss://data@acme.example.com/a.csv", "no host of Azure Storage"),
+        ("abfss://key:secret@acme.dfs.core.windows.net/a.csv", "no host of Azure Storage"),
         ("s3://b1/" + "ü" * 513, "more than 1024 bytes"),
     ],
 )
@@ -51,6 +56,9 @@ def test_file_uris_are_local_paths() -> None:
 
 def test_credentials_in_a_uri_are_not_shown() -> None:
     assert location.without_credentials("s3://AKIA:se@cret@b1/a@b.csv") == "s3://…@b1/a@b.csv"
+    container = "abfss://data@acme.dfs.core.windows.net/a.csv"
+    assert location.without_credentials(container) == container
+    assert "secret" not in location.without_credentials("abfss://key:secret@acme.dfs.core.windows.net/a.csv")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +69,11 @@ def test_a_place_has_the_parts_of_a_path(key: str, name: str, parent: str) -> No
     place = location.parse(f"s3://bucket/{key}")
     assert (place.name, place.parent.key, place.parent / name) == (name, parent, place)
     assert place.with_name("b.csv") == place.parent / "b.csv"
+
+
+def test_a_uri_of_no_known_store_is_no_path(tmp_path: Path) -> None:
+    with pytest.raises(location.BadLocation, match=r"no client is known for hdfs://"):
+        location.located("hdfs://host/a.csv", tmp_path)
 
 
 def test_a_folder_is_one_with_and_without_its_slash() -> None:

@@ -21,7 +21,7 @@ from spark_jobs.scan import connections
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
 from spark_jobs.stores import location
-from spark_jobs.stores.settings import GcsSettings, S3Settings, StoreSettings
+from spark_jobs.stores.settings import AzureSettings, GcsSettings, S3Settings, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -76,6 +76,13 @@ class GcsConfig(Config):
     anonymous: Flag = False
 
 
+class AzureConfig(Config):
+    """`[storage.azure]`."""
+
+    endpoint: Name | None = None
+    anonymous: Flag = False
+
+
 class StorageConfig(Config):
     """`[storage]`."""
 
@@ -84,6 +91,7 @@ class StorageConfig(Config):
     staging: StagingConfig = StagingConfig()
     s3: S3Config = S3Config()
     gcs: GcsConfig = GcsConfig()
+    azure: AzureConfig = AzureConfig()
 
 
 class BookmarksConfig(Config):
@@ -284,10 +292,11 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
 
 
 def _stores(config: StorageConfig, file: SourceFile, found: Diagnostics) -> StoreSettings:
-    s3, gcs = config.s3, config.gcs
+    s3, gcs, azure = config.s3, config.gcs, config.azure
     return StoreSettings(
         S3Settings(_endpoint("s3", s3.endpoint, file, found), s3.region, s3.path_style, s3.anonymous),
         GcsSettings(_endpoint("gcs", gcs.endpoint, file, found), gcs.anonymous),
+        AzureSettings(_endpoint("azure", azure.endpoint, file, found, path=r"(/[a-z0-9-]+)?"), azure.anonymous),
     )
 
 
@@ -299,10 +308,10 @@ def _connections(tables: Mapping[str, ConnectionConfig], file: SourceFile, found
     return {name: table.uri for name, table in tables.items()}
 
 
-def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics) -> str | None:
-    """An endpoint is a URL without credentials."""
+def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics, path: str = "") -> str | None:
+    """An endpoint is a URL without credentials; emulators of Azure have the account in its path."""
     endpoint = written.rstrip("/") if written else None
-    if endpoint is not None and re.fullmatch(r"https?://[^/@?#\s]+", endpoint) is None:
+    if endpoint is not None and re.fullmatch(r"https?://[^/@?#\s]+" + path, endpoint) is None:
         message = f"storage.{table}.endpoint must be a URL of a server, without credentials and path: https://host:port"
         found.add(codes.E340.at(_place(file, ("storage", table, "endpoint")), message))
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import traceback
@@ -11,22 +12,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.execute.delivery.objects import draft, journal, layout, lease, recovery
-from spark_jobs.stores import location, opening, s3_writing
+from spark_jobs.stores import azure, gcs, location, opening
 from spark_jobs.stores import s3 as s3_store
+from spark_jobs.stores.refusals import StoreError
 from spark_jobs.stores.settings import StoreSettings
 from tests.execute import pipelines, without_spark
 from tests.execute.delivery.test_object_outputs import published, run
 from tests.stores.faults import Fault, between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from spark_jobs.stores.any_store import AnyStore
+    from tests.object_store import AnyBucket, Bucket
     from tests.stores.faults import Request
 
 #: A process that is forked and killed takes a second or two. With 1 each request is a place to die at, for ten minutes.
 STEP = int(os.environ.get("CLINKER_TEST_STEP", "29"))
+#: What sends a request, of each store.
+REQUESTS = ((s3_store.S3, "ask"), (gcs.Gcs, "_asked"), (azure.Azure, "_asked"))
 PIPELINE = """
 pipeline: {name: p}
 error_handling: {strategy: continue, dlq: {path: OUT/dead/letters.csv}}
@@ -49,12 +54,12 @@ def prepare(folder: Path, out: str) -> None:
     pipelines.write(folder, {"pipeline.yaml": PIPELINE.replace("OUT", out), "in.csv": rows})
 
 
-def store() -> s3_writing.WritableS3:
+def store() -> AnyStore:
     return opening.writable(StoreSettings().resolved())
 
 
-def recovered(s3: Bucket) -> list[Any]:
-    folders = [location.parse(s3.uri(key)) for key in ("out/", "out/deep/", "out/dead/")]
+def recovered(bucket: AnyBucket) -> list[Any]:
+    folders = [location.parse(bucket.uri(key)) for key in ("out/", "out/deep/", "out/dead/")]
     return [home for folder in folders for home in recovery.recover(store(), folder)]
 
 
@@ -63,20 +68,23 @@ def whole(folder: Path) -> None:
     assert error is None, error
 
 
+def _counted(ask: Callable[..., Any], numbers: Iterator[int], at: int) -> Callable[..., Any]:
+    def counted(self: object, *arguments: Any, **wanted: Any) -> Any:
+        if next(numbers) == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ask(self, *arguments, **wanted)
+
+    return counted
+
+
 def dying(action: Callable[[], object], at: int) -> bool:
     """Do something in a process that is killed before a request; whether it was killed."""
     child = os.fork()
     if not child:
         try:
             numbers = itertools.count()
-            ask = s3_store.S3.ask
-
-            def counted(self: s3_store.S3, *arguments: Any, **wanted: Any) -> Any:
-                if next(numbers) == at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return ask(self, *arguments, **wanted)
-
-            s3_store.S3.ask = counted  # type: ignore[method-assign]
+            for kind, name in REQUESTS:
+                setattr(kind, name, _counted(getattr(kind, name), numbers, at))
             action()
             os._exit(0)
         except BaseException:  # noqa: BLE001 - a child that was forked must not go on as a test
@@ -93,23 +101,23 @@ def small(found: dict[str, bytes]) -> dict[str, str]:
 
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_a_death_at_any_request_leaves_old_files_or_new_ones(
-    size: str, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    size: str, bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if size == "large":
         monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
     prepare(tmp_path, "out")
     assert pipelines.run(tmp_path).result.error is None
     new = small(pipelines.outputs(tmp_path))
-    prepare(tmp_path, s3.uri("out"))
+    prepare(tmp_path, bucket.uri("out"))
     seen = set[str]()
     for at in itertools.count(0, STEP):
-        for key in [*s3.keys()]:
-            s3.client.delete_object(Bucket=s3.name, Key=key)
+        for key in [*bucket.keys()]:
+            bucket.delete(key)
         for name, text in OLD.items():
-            s3.put(f"out/{name}", text)
+            bucket.put(f"out/{name}", text)
         killed = dying(lambda: whole(tmp_path), at)
-        recovered(s3)
-        after = published(s3)
+        recovered(bucket)
+        after = published(bucket)
         found = small(after)
         assert found in (OLD, new), at
         assert ("dead/letters.csv" in after) == (found == new), at
@@ -120,24 +128,26 @@ def test_a_death_at_any_request_leaves_old_files_or_new_ones(
     assert at > 80
 
 
-def test_a_death_in_recovery_is_recovered_too(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_death_in_recovery_is_recovered_too(
+    bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
     prepare(tmp_path, "out")
     assert pipelines.run(tmp_path).result.error is None
     new = small(pipelines.outputs(tmp_path))
-    prepare(tmp_path, s3.uri("out"))
+    prepare(tmp_path, bucket.uri("out"))
 
     def half(self: draft.ObjectDraft, entry: journal.Entry) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(draft.ObjectDraft, "_apply", half)
     for at in itertools.count(0, STEP):
-        for key in [*s3.keys()]:
-            s3.client.delete_object(Bucket=s3.name, Key=key)
+        for key in [*bucket.keys()]:
+            bucket.delete(key)
         assert dying(lambda: whole(tmp_path), 100_000), "killed once its journal was written"
-        killed = dying(lambda: recovered(s3), at)
-        recovered(s3)
-        assert small(published(s3)) == new, at
+        killed = dying(lambda: recovered(bucket), at)
+        recovered(bucket)
+        assert small(published(bucket)) == new, at
         if not killed:
             break
     assert at > 20
@@ -186,46 +196,68 @@ def test_a_store_that_refuses_from_some_request_on_is_reported_and_nothing_is_ha
     assert states == {"old", "new"}
 
 
-def test_a_living_run_is_left_alone(s3: Bucket) -> None:
-    folder = location.parse(s3.uri("out/"))
+def test_a_living_run_is_left_alone(bucket: AnyBucket) -> None:
+    folder = location.parse(bucket.uri("out/"))
     mine = lease.Lease(store(), layout.draft(folder, "r"), (folder,))
     mine.take()
     try:
-        s3.put("out/.clinker-r/parts/x", "of a task")
+        bucket.put("out/.clinker-r/parts/x", "of a task")
         assert recovery.recover(store(), folder) == []
-        assert "out/.clinker-r/parts/x" in [*s3.keys()]
+        assert "out/.clinker-r/parts/x" in [*bucket.keys()]
     finally:
         mine.stop()
 
 
-def test_a_lease_that_runs_out_is_taken_and_its_run_stops(s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = location.parse(s3.uri("out/"))
+def test_a_lease_that_runs_out_is_taken_and_its_run_stops(bucket: AnyBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = location.parse(bucket.uri("out/"))
     mine = lease.Lease(store(), layout.draft(folder, "r"), (folder,))
     mine.take()
     mine.stop()
     monkeypatch.setattr(lease, "LEASE_S", -1)
     assert recovery.recover(store(), folder) == [layout.draft(folder, "r")]
     monkeypatch.undo()
-    assert published(s3) == {}
-    with pytest.raises(s3_writing.StoreError, match="clinker-r"):
+    assert published(bucket) == {}
+    with pytest.raises(StoreError, match="clinker-r"):
         mine._write(mine._version)
 
 
-def test_a_late_task_leaves_nothing_for_ever(s3: Bucket) -> None:
-    s3.put("out/.clinker-r/parts/x", "of a task that ended after its run")
-    recovery.recover(store(), location.parse(s3.uri("out/")))
-    assert published(s3) == {}
+def test_a_late_task_leaves_nothing_for_ever(bucket: AnyBucket) -> None:
+    bucket.put("out/.clinker-r/parts/x", "of a task that ended after its run")
+    recovery.recover(store(), location.parse(bucket.uri("out/")))
+    assert published(bucket) == {}
 
 
-def test_a_journal_writes_nowhere_but_into_the_folders_of_its_run(s3: Bucket) -> None:
-    folder = location.parse(s3.uri("out/"))
+def test_a_journal_writes_nowhere_but_into_the_folders_of_its_run(bucket: AnyBucket) -> None:
+    folder = location.parse(bucket.uri("out/"))
     home = layout.draft(folder, "r")
-    false = journal.Put(location.parse(s3.uri("other/a.csv")), "mark", "", b"false")
+    false = journal.Put(location.parse(bucket.uri("other/a.csv")), "mark", "", b"false")
     dying(lambda: (lease.Lease(store(), home, (folder,)).take(), os._exit(0)), 100_000)
-    s3.put("out/.clinker-r/journal.json", journal.text([false]))
-    with pytest.raises(s3_writing.StoreError, match="does not belong to its run"):
+    bucket.put("out/.clinker-r/journal.json", journal.text([false]))
+    with pytest.raises(StoreError, match="does not belong to its run"):
         recovery.recover(store(), folder)
-    assert not [key for key in [*s3.keys()] if key.startswith("other/")]
+    assert not [key for key in [*bucket.keys()] if key.startswith("other/")]
+
+
+@pytest.mark.parametrize(
+    ("upload", "source"),
+    [("out/.clinker-r/uploads/u/", "secret/b.csv"), ("secret/", "out/.clinker-r/parts/b"), ("out/.clinker-r/u", "")],
+)
+def test_a_journal_has_nothing_read_but_what_its_run_has_written(upload: str, source: str, gcs: AnyBucket) -> None:
+    """Whoever can write a folder must not have others read for them what they cannot read."""
+    folder = location.parse(gcs.uri("out/"))
+    home = layout.draft(folder, "r")
+    gcs.put("secret/b.csv", "secret")
+    gcs.put("out/.clinker-r/parts/b", "mine")
+    found = store().describe(location.parse(gcs.uri(source))) if source else None
+    tag = json.dumps([[source, found.version]]) if found else "no tag"
+    false = journal.Completion(location.parse(gcs.uri("out/a.csv")), "mark", "", upload, (tag,))
+    dying(lambda: (lease.Lease(store(), home, (folder,)).take(), os._exit(0)), 100_000)
+    gcs.put("out/.clinker-r/journal.json", journal.text([false]))
+    with pytest.raises(StoreError, match=r"does not belong to its run|is none of this store"):
+        recovery.recover(store(), folder)
+    assert not [
+        key for key in [*gcs.keys()] if key == "out/a.csv" or (key.startswith("secret/") and key != "secret/b.csv")
+    ]
 
 
 def test_a_lease_removes_nothing_but_what_points_to_it(s3: Bucket) -> None:
@@ -254,9 +286,9 @@ def test_a_lease_removes_nothing_but_what_points_to_it(s3: Bucket) -> None:
 
 
 @pytest.mark.parametrize("text", [b"what is this", b"\xff", b"s3://", b""])
-def test_a_lock_that_no_run_has_written_is_told(text: bytes, s3: Bucket, tmp_path: Path) -> None:
-    prepare(tmp_path, s3.uri("out"))
-    store().put(location.parse(s3.uri("out/")) / layout.LOCK, text)
+def test_a_lock_that_no_run_has_written_is_told(text: bytes, bucket: AnyBucket, tmp_path: Path) -> None:
+    prepare(tmp_path, bucket.uri("out"))
+    store().put(location.parse(bucket.uri("out/")) / layout.LOCK, text)
     error = run(tmp_path).error
     assert error is not None
     assert "is no lock of a run: look at it, and remove it" in error.message

@@ -145,7 +145,7 @@ def test_what_a_dead_run_left_goes_with_the_next(tmp_path: Path, s3: Bucket, mon
 @pytest.mark.parametrize(
     ("there", "message"),
     [
-        ("gs://bucket/work", "nothing is written to gs://"),
+        ("hdfs://bucket/work", "nothing is written to hdfs://"),
         ("s3:///work", "it names no bucket"),
         ("s3://key:secret@bucket/work", "a URI has no place for credentials"),
         ("ftp://machine/work", "nothing is written to ftp://"),

@@ -85,6 +85,9 @@ class TableOutput:
         place = Place(str(path).rstrip("/"), written, reach.stores.resolved())
         if not location.is_uri(place.root):
             place.root = os.path.abspath(place.root)
+        elif location.scheme_of(place.root) != "s3":
+            text = f"{written}: Delta tables are written to local folders and to S3; write the table there"
+            raise RunFailed(ExitCode.IO, log.FAILED, text)
         commits.recover(place, reach)
         try:
             table = log.found(place.root, written, place.stores)

@@ -20,7 +20,7 @@ from spark_jobs.execute.spark import spread
 from spark_jobs.stores import location
 from spark_jobs.stores.location import Location
 from spark_jobs.stores.refusals import Kind, StoreError
-from spark_jobs.stores.s3_writing import LEAST_PART_BYTES, Upload
+from spark_jobs.stores.writing import SMALL_BYTES, Upload
 from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.execute.delivery.objects.lease import Lease
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import Limits, WritableStore
 
 #: Up to so many bytes of small files are sent by the driver alone.
 DRIVER_BYTES = DEFAULT.driver_output_bytes
@@ -81,7 +81,7 @@ class ObjectDraft:
     rank = Rank.OBJECTS
 
     @property
-    def store(self) -> WritableS3:
+    def store(self) -> WritableStore:
         """The store."""
         return self.lease.store
 
@@ -118,7 +118,7 @@ class ObjectDraft:
         remains.at_once(lambda each: _refuse_changed(self.store, *each), before.items())
         small, room = dict[Location, Content](), DRIVER_BYTES
         for target, (_, content) in self._contents.items():
-            if content.size <= min(room, LEAST_PART_BYTES) and len(content.pieces) <= _FEW_PIECES:
+            if content.size <= min(room, SMALL_BYTES) and len(content.pieces) <= _FEW_PIECES:
                 small[target] = content
                 room -= content.size
         puts = [
@@ -137,16 +137,20 @@ class ObjectDraft:
     def _uploaded(
         self, spark: SparkSession | None, contents: dict[Location, Content]
     ) -> dict[Location, tuple[Upload, list[str]]]:
-        """Have tasks send files; gives each one's upload, and the ETags of its parts."""
+        """Have tasks send files; gives each one's upload, and the tags of its parts."""
         if not contents:
             return {}
         self._has_uploads = True
         there = remains.at_once(partial(remains.pending, self.store), contents)
         known = {target: [each.id for each in found] for target, found in zip(contents, there, strict=True)}
         self._remains.note_uploads(known)
-        begun = remains.at_once(lambda target: self.store.begin(target, self._contents[target][0]), contents)
+        begun = remains.at_once(self._begun, contents)
         uploads = dict(zip(contents, begun, strict=True))
-        sendings = [each for target, content in contents.items() for each in _sendings(uploads[target], content)]
+        sendings = [
+            each
+            for target, content in contents.items()
+            for each in _sendings(uploads[target], content, self.store.limits(target))
+        ]
         batches = [*_batches(sendings)]
         send = partial(_send, self.part_store, self.store)
         answers = (
@@ -157,6 +161,9 @@ class ObjectDraft:
         for each in sendings:
             found[each.upload.location][1].append(next(tags))
         return found
+
+    def _begun(self, target: Location) -> Upload:
+        return self.store.begin(target, layout.depot(self.lease.folders, target, self.run), self._contents[target][0])
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -306,7 +313,7 @@ def _can_be_later(problems: Sequence[StoreError]) -> bool:
     return any(error.kind not in (Kind.TAKEN, Kind.MISSING) for error in problems)
 
 
-def _refuse_changed(store: WritableS3, target: Location, before: str) -> None:
+def _refuse_changed(store: WritableStore, target: Location, before: str) -> None:
     """Stop before anything is sent where an object is not the one that the run saw first."""
     found = store.look(target)
     if (found.version if found else "") != before:
@@ -318,10 +325,10 @@ def _bytes(part_store: PartStore, content: Content) -> bytes:
     return b"".join(remains.at_once(partial(destination.read, part_store), content.laid_out()))
 
 
-def _sendings(upload: Upload, content: Content) -> Iterator[_Sending]:
+def _sendings(upload: Upload, content: Content, limits: Limits) -> Iterator[_Sending]:
     """What is to be sent of a file; each part of the run is looked at where its first byte is sent."""
     wholes = {piece.path: piece for piece in content.whole_parts}
-    for number, part in enumerate(upload_parts(content.laid_out(), content.size), 1):
+    for number, part in enumerate(upload_parts(content.laid_out(), content.size, limits), 1):
         first = [each.path for each in part.segments if isinstance(each, Piece) and not each.start]
         yield _Sending(upload, number, part, tuple(wholes[path] for path in dict.fromkeys(first) if path in wholes))
 
@@ -340,8 +347,8 @@ def _batches(sendings: Sequence[_Sending]) -> Iterator[tuple[_Sending, ...]]:
         yield tuple(held)
 
 
-def _send(part_store: PartStore, store: WritableS3, batch: Sequence[_Sending]) -> list[str]:
-    """Send parts, or have the store copy them; gives their ETags."""
+def _send(part_store: PartStore, store: WritableStore, batch: Sequence[_Sending]) -> list[str]:
+    """Send parts, or have the store copy them; gives their tags."""
     tags = []
     for each in batch:
         remains.at_once(partial(destination.check, part_store), each.checked)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from spark_jobs.stores.objects import Object
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import WritableStore
 
 
 @dataclass
@@ -31,7 +31,7 @@ class ObjectFiles:
     publishes, another run or program was faster, and this one ends.
     """
 
-    store: WritableS3
+    store: WritableStore
     #: How other places are reached that dead runs have written into.
     reach: Reach = field(default_factory=Reach)
     _first: dict[Location, str] = field(default_factory=dict)

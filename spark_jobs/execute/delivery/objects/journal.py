@@ -11,13 +11,13 @@ from spark_jobs.execute.delivery import participant
 from spark_jobs.execute.delivery.participant import Address
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
-from spark_jobs.stores.s3_writing import ABSENT, Upload
+from spark_jobs.stores.writing import ABSENT, Upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import WritableStore
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Completion:
 
     Args:
         upload: which.
-        tags: the ETags of its parts, in order.
+        tags: the tags of its parts, in order.
     """
 
     target: Location
@@ -105,7 +105,7 @@ def announced(others: Sequence[Address]) -> bytes:
     return text((), others)
 
 
-def apply(store: WritableS3, entry: Entry, *, keeps_conditions: bool) -> None:
+def apply(store: WritableStore, entry: Entry, *, keeps_conditions: bool) -> None:
     """Make an entry come true; what has come true already stays as it is.
 
     Raises:
@@ -128,7 +128,22 @@ def apply(store: WritableS3, entry: Entry, *, keeps_conditions: bool) -> None:
     store.complete(Upload(entry.target, entry.upload), entry.tags, entry.mark, when)
 
 
-def is_done(store: WritableS3, entry: Entry) -> bool:
+def reads(store: WritableStore, entry: Entry) -> list[Location]:
+    """The objects that making an entry come true reads.
+
+    Raises:
+        StoreError: the entry is none of this store.
+    """
+    if not isinstance(entry, Completion):
+        return []
+    try:
+        return store.reads(Upload(entry.target, entry.upload), entry.tags)
+    except (ValueError, TypeError) as error:
+        text = "the journal of its run is none of this store: look at it, and remove it"
+        raise StoreError(Kind.FAILED, text, str(entry.target)) from error
+
+
+def is_done(store: WritableStore, entry: Entry) -> bool:
     """Whether an entry has come true."""
     found = store.look(entry.target)
     if isinstance(entry, Removal):
@@ -136,7 +151,7 @@ def is_done(store: WritableS3, entry: Entry) -> bool:
     return found is not None and found.mark == entry.mark
 
 
-def check(store: WritableS3, entry: Put | Completion) -> None:
+def check(store: WritableStore, entry: Put | Completion) -> None:
     """Stop when an object is neither what was there before nor what the entry makes.
 
     Raises:

@@ -20,6 +20,8 @@ PREFIX = ".clinker-"
 LOCK = ".clinker-publishing"
 #: In a draft: where the run's home is; who the run is; what it publishes; what it has begun to upload; its parts.
 POINTER, LEASE, JOURNAL, UPLOADS, PARTS = "at", "lease", "journal.json", "uploads.json", "parts"
+#: In a draft: what uploads are made of, on stores where these are objects.
+DEPOT = "uploads"
 #: In the home of a run that publishes into other places, too: which these are, until its journal says so. And where
 #: another place decides: what it publishes then.
 ANNOUNCED, PREPARED = "announced.json", "prepared.json"
@@ -38,6 +40,11 @@ def folder_of(draft: Location) -> Location:
 def is_draft(place: Location) -> bool:
     """Whether a place is called as the drafts of runs are."""
     return place.key.endswith("/") and place.at(place.key[:-1]).name.startswith(PREFIX)
+
+
+def depot(folders: Iterable[Location], target: Location, run: str) -> Location:
+    """Where the uploads to a target lie that are made of objects: where the run has its parts in that bucket."""
+    return draft(homes(folders)[target.bucket], run) / DEPOT
 
 
 def homes(folders: Iterable[Location]) -> dict[str, Location]:

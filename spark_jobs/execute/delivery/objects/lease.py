@@ -20,13 +20,13 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.delivery.objects import layout
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
-from spark_jobs.stores.s3_writing import ABSENT
+from spark_jobs.stores.writing import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import WritableStore
 
 #: How often a lease is renewed, and how long it holds.
 RENEWAL_S = 10.0
@@ -48,7 +48,7 @@ class Found:
     is_dead: bool
 
 
-def find(store: WritableS3, home: Location) -> Found | None:
+def find(store: WritableStore, home: Location) -> Found | None:
     """The lease in a home; None when there is none.
 
     Raises:
@@ -72,7 +72,7 @@ def find(store: WritableS3, home: Location) -> Found | None:
 class Lease:
     """The lease of this process on a home."""
 
-    store: WritableS3
+    store: WritableStore
     home: Location
     folders: Sequence[Location]
     #: Whether the store keeps conditions; without them two processes can hold a lease.

@@ -11,7 +11,7 @@ from spark_jobs.execute.delivery.objects.lease import find
 from spark_jobs.execute.delivery.objects.recovery import recover
 from spark_jobs.stores import location
 from spark_jobs.stores.refusals import Kind, StoreError
-from spark_jobs.stores.s3_writing import ABSENT
+from spark_jobs.stores.writing import ABSENT
 
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease

@@ -13,15 +13,14 @@ import pyarrow as pa
 from spark_jobs.stores import location
 from spark_jobs.stores.reading import ObjectReader
 from spark_jobs.stores.refusals import Kind, StoreError
-from spark_jobs.stores.s3_writing import LEAST_PART_BYTES, Upload, WritableS3
 
 if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import ObjectInfo
+    from spark_jobs.stores.writing import ObjectInfo, Upload, WritableStore
 
 #: So many bytes are held in memory until they go to a file without a name, and so many are sent at a time.
 _HELD_BYTES = 1 << 20
-_SENT_BYTES = max(LEAST_PART_BYTES, 8 << 20)
+_SENT_BYTES = 8 << 20
 #: After so many requests each sends more: an upload has 10,000 parts at most.
 _REQUESTS = 1000
 
@@ -30,7 +29,7 @@ _REQUESTS = 1000
 class ObjectPartStore:
     """See `PartStore`; paths are URIs. It has settings and no credentials, for it travels."""
 
-    store: WritableS3
+    store: WritableStore
 
     def create(self, path: str) -> IO[bytes]:
         """See `PartStore`."""
@@ -116,7 +115,7 @@ class ObjectWriter(io.RawIOBase):
     on disk where it is more than a megabyte. What a dying task has begun is ended by the run.
     """
 
-    def __init__(self, store: WritableS3, place: Location) -> None:
+    def __init__(self, store: WritableStore, place: Location) -> None:
         super().__init__()
         self._store = store
         self._place = place
@@ -145,7 +144,7 @@ class ObjectWriter(io.RawIOBase):
         self._written += len(view)
         if self._waiting >= _SENT_BYTES * (1 + len(self._tags) // _REQUESTS):
             if self._upload is None:
-                self._upload = self._store.begin(self._place)
+                self._upload = self._store.begin(self._place, self._place.with_name(f"{self._place.name}.upload"))
             self._send(self._upload)
         return len(view)
 

@@ -17,12 +17,12 @@ from spark_jobs.stores.refusals import Kind, StoreError
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Found
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import WritableS3
+    from spark_jobs.stores.writing import WritableStore
 
 _PAUSE_S = 0.5
 
 
-def recover(store: WritableS3, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
+def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
     """Complete or remove what dead runs left in a folder; gives the homes that were cleared.
 
     What a living run has is left alone.
@@ -43,7 +43,7 @@ def recover(store: WritableS3, folder: Location, own: str = "", reach: Reach | N
     return [home for draft in others if (home := cleared(store, draft, reach or Reach())) is not None]
 
 
-def cleared(store: WritableS3, draft: Location, reach: Reach) -> Location | None:
+def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | None:
     """The home of a draft whose run is dead, once it is cleared; None when the run lives.
 
     Raises:
@@ -69,7 +69,7 @@ def cleared(store: WritableS3, draft: Location, reach: Reach) -> Location | None
     return home if _settled(store, home, found, reach) else None
 
 
-def settle(store: WritableS3, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
+def settle(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
     """Complete or remove what a dead run has in a store, as its home elsewhere has decided.
 
     Args:
@@ -97,7 +97,7 @@ def settle(store: WritableS3, home: Location, by: Address, reach: Reach, *, is_d
 
 
 def _settled(
-    store: WritableS3, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
+    store: WritableStore, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
 ) -> bool:
     """Whether what a dead run has left is completed or removed; not where another process has taken that over."""
     taken = Lease(store, home, found.folders)
@@ -117,7 +117,7 @@ def _settled(
     return True
 
 
-def _read(store: WritableS3, place: Location) -> journal.Journal | None:
+def _read(store: WritableStore, place: Location) -> journal.Journal | None:
     data = store.get(place)
     return None if data is None else journal.read(data, place)
 
@@ -138,7 +138,7 @@ def _run_of(draft: Location) -> str:
     return draft.at(draft.key[:-1]).name
 
 
-def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
+def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
     """Do what the run had still to publish, if it had got so far, and remove what it had beside that.
 
     What a lease or a journal says of a folder counts only where that folder points to their home.
@@ -159,6 +159,12 @@ def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.J
             if not may(entry.target.parent):
                 text = f"names {entry.target}, and that folder does not belong to its run: look at it, and remove it"
                 raise StoreError(Kind.FORBIDDEN, text, str(place))
+            for source in journal.reads(store, entry):
+                if source != entry.target and not any(
+                    may(folder) and _is_in(source, layout.draft(folder, left.run)) for folder in left.folders
+                ):
+                    text = f"reads {source}, which does not belong to its run: look at it, and remove it"
+                    raise StoreError(Kind.FORBIDDEN, text, str(place))
         joint.complete_left(found.others, mine, reach)
         for entry in found.entries:
             _redo(store, entry)
@@ -173,7 +179,11 @@ def _complete(store: WritableS3, left: Remains, reach: Reach, decided: journal.J
     Remains(store, left.home, tuple(filter(may, left.folders))).clear()
 
 
-def _redo(store: WritableS3, entry: journal.Entry) -> None:
+def _is_in(place: Location, draft: Location) -> bool:
+    return place.bucket == draft.bucket and place.key.startswith(draft.key)
+
+
+def _redo(store: WritableStore, entry: journal.Entry) -> None:
     try:
         journal.apply(store, entry, keeps_conditions=True)
     except StoreError as error:
@@ -185,7 +195,7 @@ def _redo(store: WritableS3, entry: journal.Entry) -> None:
             raise
 
 
-def _unlock(store: WritableS3, folder: Location, home: Location) -> None:
+def _unlock(store: WritableStore, folder: Location, home: Location) -> None:
     lock = folder / layout.LOCK
     if store.get(lock) == str(home).encode():
         store.delete(lock)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from spark_jobs.stores.location import Location
-    from spark_jobs.stores.s3_writing import Upload, WritableS3
+    from spark_jobs.stores.writing import Upload, WritableStore
 
     _Item = TypeVar("_Item")
     _Answer = TypeVar("_Answer")
@@ -45,7 +45,7 @@ class Remains:
         folders: the folders into which it publishes.
     """
 
-    store: WritableS3
+    store: WritableStore
     home: Location
     folders: Sequence[Location]
 
@@ -93,12 +93,12 @@ class Remains:
             sweep(self.store, layout.draft(folder, self.run), keep=self.home / layout.LEASE)
 
 
-def pending(store: WritableS3, target: Location) -> list[Upload]:
+def pending(store: WritableStore, target: Location) -> list[Upload]:
     """The uploads to a key that nobody has completed; none where the right to list them is missing."""
     return [upload for upload in listed(store, target) if upload.location == target]
 
 
-def listed(store: WritableS3, prefix: Location) -> Iterator[Upload]:
+def listed(store: WritableStore, prefix: Location) -> Iterator[Upload]:
     """The uploads below a prefix, as far as they may be listed."""
     try:
         yield from store.uploads(prefix)
@@ -108,7 +108,7 @@ def listed(store: WritableS3, prefix: Location) -> Iterator[Upload]:
         logs.LOG.warning("uploads that were never completed may be left in the store: %s", error)
 
 
-def sweep(store: WritableS3, prefix: Location, keep: Location | None = None) -> None:
+def sweep(store: WritableStore, prefix: Location, keep: Location | None = None) -> None:
     """Remove what lies below a prefix, uploads that nobody completed included."""
     at_once(store.abort, listed(store, prefix))
     for page in store.pages(prefix, deep=True):

@@ -1,8 +1,8 @@
 """How a file is put together by a store: as the parts of an upload.
 
-A store copies ranges of objects itself, but a part must have 5 MiB unless it is the last, copied or not. So what is
-shorter (headers, separators, small pieces, and the beginning of a long one that follows them) is read and sent by a
-task, and the rest is copied.
+A store copies ranges of objects itself, but parts have a least length on some (5 MiB on S3, unless it is the last). So
+what is shorter (headers, separators, small pieces, and there the beginning of a long one that follows them) is read and
+sent by a task, and the rest is copied.
 """
 
 from __future__ import annotations
@@ -11,31 +11,25 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.delivery.destination import Piece, Segment, cut, length
-from spark_jobs.stores.s3_writing import LEAST_PART_BYTES
+from spark_jobs.stores.writing import SENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: An upload has 10,000 parts at most. All but the last have at least so many-th of the bytes.
-_MOST_PARTS = 9_000
-#: What is sent has so many bytes, and what is copied at most so many.
-_SENT_BYTES = 16 << 20
-_COPIED_BYTES = 256 << 20
+    from spark_jobs.stores.writing import Limits
 
 
 @dataclass(frozen=True)
 class UploadPart:
-    """A part of an upload: what stands in it, in order."""
+    """A part of an upload.
+
+    Args:
+        segments: what stands in it, in order.
+        copied: the range that the store copies; None where a task sends the part.
+    """
 
     segments: tuple[Segment, ...]
-
-    @property
-    def copied(self) -> Piece | None:
-        """The range that the store copies; None where a task sends the part."""
-        first = self.segments[0]
-        if len(self.segments) == 1 and isinstance(first, Piece) and first.size >= LEAST_PART_BYTES:
-            return first
-        return None
+    copied: Piece | None = None
 
     @property
     def size(self) -> int:
@@ -43,15 +37,21 @@ class UploadPart:
         return sum(map(length, self.segments))
 
 
-def upload_parts(segments: Iterable[Segment], size: int) -> list[UploadPart]:
+def upload_parts(segments: Iterable[Segment], size: int, limits: Limits) -> list[UploadPart]:
     """The parts of a file; one at least.
 
     Args:
         segments: what stands in the file, in order.
         size: how many bytes that is.
+        limits: what the store asks of parts.
     """
-    least = max(LEAST_PART_BYTES, -(-size // _MOST_PARTS))
-    planning = _Planning(least)
+    share = -(-size // limits.most_parts)
+    planning = _Planning(
+        least_sent=max(limits.least_sent, share) if limits.least_sent else 0,
+        least_copied=max(limits.least_copied, share),
+        sent=max(SENT_BYTES, share),
+        most_copied=max(limits.most_copied, share),
+    )
     for each in segments:
         planning.add(each)
     planning.flush()
@@ -60,7 +60,10 @@ def upload_parts(segments: Iterable[Segment], size: int) -> list[UploadPart]:
 
 @dataclass
 class _Planning:
-    least: int
+    least_sent: int
+    least_copied: int
+    sent: int
+    most_copied: int
     found: list[UploadPart] = field(default_factory=list)
     held: list[Segment] = field(default_factory=list)
     held_bytes: int = 0
@@ -68,17 +71,17 @@ class _Planning:
     def add(self, segment: Segment) -> None:
         """Go on with what comes next."""
         while size := length(segment):
-            missing = max(self.least - self.held_bytes, 0) if self.held else 0
-            if isinstance(segment, Piece) and size >= missing + self.least:
+            missing = max(self.least_sent - self.held_bytes, 0) if self.held else 0
+            if isinstance(segment, Piece) and size >= missing + self.least_copied:
                 if missing:
                     self._hold(cut(segment, 0, missing))
                 self.flush()
                 segment = self._copied(cut(segment, missing, size))
             else:
-                taken = min(size, max(_SENT_BYTES, self.least) - self.held_bytes)
+                taken = min(size, self.sent - self.held_bytes)
                 self._hold(cut(segment, 0, taken))
                 segment = cut(segment, taken, size)
-                if self.held_bytes >= max(_SENT_BYTES, self.least):
+                if self.held_bytes >= self.sent:
                     self.flush()
 
     def flush(self) -> None:
@@ -93,8 +96,9 @@ class _Planning:
 
     def _copied(self, piece: Segment) -> Segment:
         """Copy as much of a piece as makes whole parts; gives what is left."""
-        while (size := length(piece)) >= self.least:
-            taken = min(size, max(_COPIED_BYTES, self.least))
-            self.found.append(UploadPart((cut(piece, 0, taken),)))
-            piece = cut(piece, taken, size)
+        while isinstance(piece, Piece) and piece.size >= self.least_copied:
+            taken = cut(piece, 0, min(piece.size, self.most_copied))
+            assert isinstance(taken, Piece)
+            self.found.append(UploadPart((taken,), taken))
+            piece = cut(piece, taken.size, piece.size)
         return piece

@@ -1,0 +1,175 @@
+"""What publishing asks of a store: whole objects, uploads that nobody sees, conditions.
+
+A request may have been carried out although its answer was lost, and the client then sends it again. So what must
+happen once carries a *mark*, which the object keeps among its metadata: a request that is refused because its
+condition does not hold any more has succeeded after all where the object has its mark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from spark_jobs.stores.objects import Store
+from spark_jobs.stores.refusals import Kind, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_jobs.stores.location import Location
+
+#: The condition that there is no object yet; any other one is the version that it must have.
+ABSENT = "*"
+#: The name of the mark among the metadata of an object.
+MARK = "clinker-file"
+#: Up to so many bytes are one request.
+SMALL_BYTES = 5 << 20
+#: What is read and sent again has so many bytes.
+SENT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """An object as it was looked at.
+
+    Args:
+        version: what no other content of the same key has: an ETag, a generation.
+        size: its length in bytes.
+        age_s: seconds since it was written, by the store's own clock.
+        mark: the mark that it was written with; empty where it has none.
+    """
+
+    version: str
+    size: int
+    age_s: float
+    mark: str
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An upload that nobody has completed yet."""
+
+    location: Location
+    id: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a file is cut into the parts of an upload.
+
+    Args:
+        least_sent: all parts that are sent, but the last, have so many bytes at least.
+        least_copied: what is shorter is sent, not copied by the store.
+        most_copied: what is longer is copied as several parts.
+        most_parts: an upload has so many parts at most.
+    """
+
+    least_sent: int
+    least_copied: int
+    most_copied: int
+    most_parts: int
+
+
+class WritableStore(Store, Protocol):
+    """A store for reading and writing. It travels, so it has settings and no credentials.
+
+    All of its calls may come from several threads at a time, and raise `StoreError`.
+    """
+
+    def look(self, location: Location) -> ObjectInfo | None:
+        """An object without its bytes; None when it is not there."""
+
+    def get(self, location: Location) -> bytes | None:
+        """All bytes of a small object; None when it is not there."""
+
+    def put(self, location: Location, data: bytes, mark: str = "", when: str | None = None) -> str:
+        """Write an object; gives its version.
+
+        Args:
+            location: where.
+            data: its bytes.
+            mark: see the module.
+            when: None whatever is there; else `ABSENT`, or the version that is to be replaced.
+
+        Raises:
+            StoreError: the condition does not hold (`Kind.TAKEN`), or the store refuses.
+        """
+
+    def limits(self, location: Location) -> Limits:
+        """How files are cut for uploads."""
+
+    def begin(self, location: Location, depot: Location, mark: str = "") -> Upload:
+        """Begin an upload; nothing is to be seen of it.
+
+        Args:
+            location: where the object will be.
+            depot: a prefix in the same bucket that the run removes, for stores whose uploads are made of objects.
+            mark: see the module.
+        """
+
+    def send(self, upload: Upload, number: int, data: bytes) -> str:
+        """Send a part of an upload; gives its tag, which `complete` wants."""
+
+    def copy(self, upload: Upload, number: int, source: Location, start: int, end: int) -> str:
+        """Make bytes of an object a part of an upload, within the store if it can; gives the part's tag."""
+
+    def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
+        """Make an object of the parts of an upload; see `put`. Gives its version."""
+
+    def reads(self, upload: Upload, tags: Sequence[str]) -> list[Location]:
+        """The objects that completing an upload reads: a journal that somebody has forged must not name others."""
+
+    def abort(self, upload: Upload) -> None:
+        """End an upload that nobody wants; one that is gone already is fine."""
+
+    def uploads(self, prefix: Location) -> Iterator[Upload]:
+        """The uploads to keys that begin with a prefix that nobody has completed, where the store tells of them."""
+
+    def delete(self, location: Location) -> None:
+        """Remove an object; one that is gone already is fine."""
+
+
+def small(store: WritableStore, location: Location) -> bytes | None:
+    """See `WritableStore.get`."""
+    found = store.look(location)
+    if found is None:
+        return None
+    try:
+        return store.fetch(location, 0, found.size, "")
+    except StoreError as error:
+        if error.kind is Kind.MISSING:
+            return None
+        raise
+
+
+def mine(store: WritableStore, error: StoreError, location: Location, mark: str, when: str | None) -> str:
+    """The version of an object that was written although the request was refused.
+
+    Raises:
+        StoreError: it was not, or nobody can tell.
+    """
+    if error.kind not in (Kind.TAKEN, Kind.MISSING) or not mark:
+        raise error
+    found = store.look(location)
+    if found is not None and found.mark == mark:
+        return found.version
+    if error.kind is Kind.MISSING and when not in (None, ABSENT) and found is None:
+        text = "another program has removed it, since this run looked at it"
+        raise StoreError(Kind.TAKEN, text, str(location)) from error
+    raise error
+
+
+def taken(location: Location) -> StoreError:
+    """What is said of an object whose condition does not hold."""
+    return StoreError(Kind.TAKEN, "another run has written it meanwhile", str(location))
+
+
+def changed(location: Location) -> StoreError:
+    """What is said of an object that has another version than the one that is read."""
+    return StoreError(Kind.CHANGED, "the file was replaced by another one, while the run was reading it", str(location))
+
+
+def chunks(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A range as ranges of what is sent at a time."""
+    for at in range(start, end, SENT_BYTES):
+        yield at, min(at + SENT_BYTES, end)

@@ -46,5 +46,5 @@ class Indented(str):
     __slots__ = ()
 
     def strip(self, chars: str | None = None, /) -> str:
-        """The text without the blanks behind it."""
+        """The text without the blanks after it."""
         return self.rstrip(chars)

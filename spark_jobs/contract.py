@@ -39,7 +39,7 @@ EMBEDDED_CONF = {
     "spark.log.level": "WARN",
 }
 #: The same for the driver of an application on a cluster, which does nothing but schedule; options of users stand
-#: behind it.
+#: after it.
 CLIENT_CONF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -Xshare:auto"}
 #: For the JVM that puts the command line of `spark-submit` together, by its environment variable.
 LAUNCHER_VARIABLE, LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -50,7 +50,7 @@ _SECRET_PAIRS = frozenset(
         ("set", "cookie"), ("session", "cookie"),
     }
 )  # fmt: skip
-#: Last words that a name of a secret has behind the name of its owner; alone they say nothing (`PWD` is a folder).
+#: Last words that a name of a secret has after the name of its owner; alone they say nothing (`PWD` is a folder).
 _SECRET_ENDS = frozenset({"pwd", "pass", "sas"})
 #: Ordinary words before `pass`.
 _PASSES = frozenset({"first", "second", "third", "last", "final", "single", "multi", "two", "boarding", "by", "all"})
@@ -73,7 +73,7 @@ _PARAMETERS = frozenset(
         "cookie", "apikey", "appid",
     }
 )  # fmt: skip
-#: The same behind other words: `x-signature`, `session_id`, `auth_code`.
+#: The same after other words: `x-signature`, `session_id`, `auth_code`.
 _PARAMETER_PAIRS = frozenset({("session", "id"), ("auth", "code"), ("access", "code"), ("authorization", "code")})
 _PARAMETER_ENDS = frozenset({"sig", "signature", "nonce", "auth", "sessid", "sessionid", "authkey", "cookie"})
 #: What a key of records is called: everybody may see it.

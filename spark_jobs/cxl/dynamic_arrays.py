@@ -44,7 +44,7 @@ def _lengths(data: Any, offsets: np.ndarray) -> np.ndarray:
     text = data[int(offsets[0]) : int(offsets[-1])].to_pybytes()
     offsets = offsets - offsets[0]
     if b"\\" in text:
-        # A quote behind a backslash is part of a text.
+        # A quote after a backslash is part of a text.
         each = (text[start:end].decode() for start, end in itertools.pairwise(offsets.tolist()))
         return np.array([len(values.decode(one)) for one in each], dtype=np.int64)
     found = np.frombuffer(text, dtype=np.uint8)
@@ -73,7 +73,7 @@ def _marks() -> np.ndarray:
 
 @cache
 def _steps() -> np.ndarray:
-    """By how much deeper one is behind a byte."""
+    """How much deeper the nesting is after a byte."""
     import numpy as np
 
     found = np.zeros(256, dtype=np.int8)

@@ -35,7 +35,7 @@ class Reason:
         category: the dead-letter category.
         field: the field that was being computed or read.
         before: the detail, or what of it stands before the value; None where each row has a detail of its own.
-        after: what stands behind the value; None where the detail does not have it.
+        after: what follows the value; None where the detail does not have it.
         expression: the failing statement and its place, where it is one.
     """
 

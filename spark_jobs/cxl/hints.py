@@ -1,6 +1,6 @@
 """What a person may do about a text that does not convert, where the text shows it.
 
-A hint is words behind the usual message. Patterns are read alike by Python and by RE2: columns are searched whole.
+A hint is words after the usual message. Patterns are read alike by Python and by RE2: columns are searched whole.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SHORT_YEARS = (
 
 @lru_cache(maxsize=8)
 def of_kind(hints: tuple[Hint, ...], kind: Kind) -> tuple[Hint, ...]:
-    """Those for a kind."""
+    """The hints for values of a kind."""
     return tuple(hint for hint in hints if kind in hint.kinds)
 
 

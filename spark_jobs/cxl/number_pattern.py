@@ -2,7 +2,7 @@
 
 `0` is a digit that is always written, `#` one that is written where it counts. `.` is the decimal point, `,` stands
 between groups of digits. `%` and `‰` multiply by 100 and 1,000. `-` and `+` are signs. Text stands around the digits,
-what has a meaning in single quotes. A second pattern behind `;` says what stands around negative numbers.
+what has a meaning in single quotes. A second pattern after `;` says what stands around negative numbers.
 
 Numbers are rounded in decimal, a half away from zero: a Float as the digits that its text has. So both engines write
 the same, and `1.005` by `0.00` is `1.01`.
@@ -38,10 +38,10 @@ class Pattern:
 
     Args:
         before: what stands before a number that is not negative, and before a negative one.
-        after: the same behind them.
+        after: the same after them.
         whole: how many digits there are at least before the point.
-        least: how many there are at least behind it.
-        most: how many there are at most behind it; the rest is rounded.
+        least: how many there are at least after it.
+        most: how many there are at most after it; the rest is rounded.
         groups: how many digits the last group before the point has, and the others; 0 where there are no groups.
         scale: the power of ten that numbers are multiplied by.
     """
@@ -152,7 +152,7 @@ def _halves(pattern: str) -> tuple[str, str | None]:
 
 
 def _parts(half: str) -> tuple[_Affix, str, _Affix]:
-    """What stands before the digits, the digits with their points, what stands behind them."""
+    """What stands before the digits, the digits with their points, what follows them."""
     affixes, number, quoted, position = [_Affix(), _Affix()], "", False, 0
     while position < len(half):
         character = half[position]

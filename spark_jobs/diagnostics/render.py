@@ -128,7 +128,7 @@ def _cut(line: str, start: int) -> tuple[str, int]:
 
 
 def _unmoved(line: str) -> str:
-    """The line with a sign for each character that would not show: what stands behind it keeps its place."""
+    """The line with a sign for each character that would not show: what follows it keeps its place."""
     return "".join(c if c == "\t" or printable(c) == c else "�" for c in line)
 
 

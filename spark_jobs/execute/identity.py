@@ -26,9 +26,9 @@ def uuid7() -> str:
 
 @dataclass
 class Series:
-    """UUIDv7s that ascend, made by several writers at once: those of an earlier series precede those of a later one.
+    """Ascending UUIDv7s, made by several writers at once: all of an earlier series precede those of a later one.
 
-    All have one moment. Behind it stand the series and a counter (RFC 9562, 6.2), then bits that tell this writer from
+    All have one moment. After it stand the series and a counter (RFC 9562, 6.2), then bits that tell this writer from
     others.
 
     Args:
@@ -45,7 +45,7 @@ class Series:
         """The next so many ids."""
         place = np.arange(self._next, self._next + count, dtype=np.uint64)
         self._next += count
-        # Of the 74 bits behind the moment 8 are the series, 32 the counter, 34 the writer's own.
+        # Of the 74 bits after the moment 8 are the series, 32 the counter, 34 the writer's own.
         high = np.uint64(self.millis << 16 | 0x7 << 12 | self.series << 4) | place >> np.uint64(28)
         low = (place & np.uint64((1 << 28) - 1)) << np.uint64(34) | np.uint64(0b10 << 62 | self._own)
         numbers = np.stack([high, low], axis=1).astype(">u8").view(np.uint8).reshape(count, 16)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """How many records come before a split: of its file, and of its source."""
+    """The number of records before a split, in its file and in its source."""
 
     in_file: int
     in_source: int
@@ -104,7 +104,7 @@ class Inputs:
         return sum(plan.file.plain_size for name in names for plan in self.scans[name].files)
 
     def with_exact(self, wrong: set[int]) -> Inputs:
-        """The same with true record borders for the files of some splits."""
+        """The inputs with exact record borders for the files of some splits."""
         broken = {(name, place.split.file) for name, place in self.splits if place.number in wrong}
         found = list(self.splits)
         for name, file in sorted(broken):
@@ -116,7 +116,7 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
     def limited(self, records: int) -> Inputs:
-        """The same with at most this many records of each source, as far as its splits here have them.
+        """The inputs with at most this many records of each source, as far as its splits here have them.
 
         Needs `with_rows` of the splits that are left.
         """
@@ -128,7 +128,7 @@ class Inputs:
         return replace(self, splits=tuple(found))
 
     def first_splits(self, most: int) -> Inputs:
-        """The same with at most this many splits of each source, its first ones."""
+        """The inputs with at most the first splits of each source."""
         counts: Counter[str] = Counter()
         found = []
         for name, place in self.splits:
@@ -222,7 +222,7 @@ def find(
 
 
 def _tables(step: SourceStep, place: Place, news: bookmarks.News | None) -> matching.Matched:
-    """What is read of a source whose reader finds it."""
+    """The parts of a source whose reader finds them, such as a table."""
     if news is None:
         return matching.Matched(step.reader.found(place))
     files, mark = step.reader.news(place, news)
@@ -264,7 +264,7 @@ def with_pages(
     split_bytes: int,
     search: Search = search_here,
 ) -> Inputs:
-    """The same with the pages of the network sources.
+    """The inputs with the pages of the network sources.
 
     Raises:
         RunFailed: a page is broken, or its columns are refused.
@@ -278,7 +278,7 @@ def with_pages(
 
 
 def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_bytes: int, search: Search) -> Inputs:
-    """The same with all undeclared columns of some sources.
+    """The inputs with all undeclared columns of some sources.
 
     Raises:
         RunFailed: a file is broken or not what it was, or its columns are refused.

@@ -41,7 +41,7 @@ def count(spark: SparkSession, bits: Sequence[Bits], room: Scratch) -> int:
 
 
 def _apart(bits: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:
-    """Those of splits that no other task names, which need not be joined, and the others."""
+    """Separate the splits that only one task names, which need not be joined, from the others."""
     alone: list[Bits] = []
     shared: list[Bits] = []
     waiting: list[Bits] = []

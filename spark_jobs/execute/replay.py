@@ -61,12 +61,12 @@ _ROW = re.compile(r"row \d+: ")
 
 
 class Refused(Exception):
-    """Nothing is replayed: the message says why, and what to do."""
+    """A replay is refused: the message says why, and what to do."""
 
 
 @dataclass
 class Replayed:
-    """What became of the records.
+    """The result of a replay: what became of each record.
 
     Args:
         done: how many are in the outputs, or were filtered.
@@ -346,7 +346,7 @@ def _why_not(plan: plans.Plan, step: OutputStep) -> str:
 
 
 class _After:
-    """What runs of rounds have given so far.
+    """The results of the rounds so far.
 
     Args:
         plan: the pipeline.
@@ -388,7 +388,7 @@ class _After:
         return None
 
     def _target(self, step: OutputStep, name: Path) -> FilePath:
-        """Where a file goes in the end."""
+        """The final path of a file."""
         if self.into is None and location.scheme_of(step.path) in location.WRITABLE:
             return location.parse(f"{location.scheme_of(step.path)}://{name}")
         whole = Path(os.path.sep, *name.parts) if Path(step.path).is_absolute() else name

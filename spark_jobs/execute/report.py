@@ -135,7 +135,7 @@ def dlq_report(buffer: DlqBuffer) -> DlqReport:
 
 @dataclass
 class Broken:
-    """What ended a task that no record is to blame for: a file that cannot be read or written (exit 4).
+    """An error of a task that is no record's fault: a file that cannot be read or written (exit 4).
 
     `node` is the source or output whose file it is, as far as that is known, and `unseen` what the task's machine does
     not find.
@@ -148,7 +148,7 @@ class Broken:
 
 
 def encode_counters(counters: Mapping[str, Counters]) -> bytes:
-    """What nodes counted, as JSON."""
+    """The counters of nodes, as JSON."""
     return json.dumps({name: asdict(each) for name, each in counters.items()}, separators=(",", ":")).encode()
 
 
@@ -179,7 +179,7 @@ class LogLine:
 
 @dataclass(slots=True)
 class Notice:
-    """What a user should know of a run that goes on: of a file, or of some values of its records.
+    """A warning for the user while the run goes on, about a file or about some values of its records.
 
     Args:
         text: what; with values it stands before their number.
@@ -230,7 +230,7 @@ class BrokenRule:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Which rule it is."""
+        """The node and the name of the rule."""
         return self.node, self.rule
 
     def and_also(self, other: BrokenRule) -> BrokenRule:

@@ -85,7 +85,7 @@ class Scratch:
         return f"{self.folder}/{name}"
 
     def close(self) -> None:
-        """The run is over."""
+        """Close the scratch location at the end of the run."""
         _KNOWN.pop(self.folder, None)
         drop_copies()
 

@@ -33,7 +33,7 @@ class Stage:
 
 @dataclass
 class Tally:
-    """What tasks have counted, added up."""
+    """The counts of tasks, added up."""
 
     counters: dict[str, Counters] = field(default_factory=dict)
     dead: int = 0
@@ -94,7 +94,7 @@ class Tally:
 
     @property
     def input_bytes(self) -> int:
-        """How many bytes of input were read, each once."""
+        """The bytes of input that were read, each counted once."""
         return sum(self.split_bytes.values())
 
     @property

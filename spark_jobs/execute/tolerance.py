@@ -20,7 +20,7 @@ def first_failure(tally: Tally, strategy: plans.Strategy) -> FirstFailure | None
     """The failure that ends the run: of those that no strategy forgives, or of all where none is forgiven.
 
     It is that of the first record by source, split and row, the same whatever task was faster. Records that fail come
-    before groups that do: a task that ends sends no groups on, so which groups fail behind it depends on how files are
+    before groups that do: a task that ends sends no groups on, so which groups fail downstream depends on how files are
     shared among tasks.
     """
     is_final = strategy is plans.Strategy.FAIL_FAST

@@ -23,7 +23,7 @@ _DATE_AT = (len('{"$date":"'), len('{"$date":"2024-01-31'))
 #: A Decimal among dynamic values, and where its text begins; two characters follow it.
 _A_DECIMAL = r'^\{"\$decimal":"-?[0-9]+(\.[0-9]+)?"\}$'
 _DECIMAL_MARK = b'{"$decimal":"'
-#: Behind the last character of any text.
+#: After the last character of any text.
 _END = 1 << 31
 
 

@@ -213,7 +213,7 @@ def section_of(
     convert: Callable[[Any, Kind], Any],
     shown: Callable[[Any], str],
 ) -> dict[str, Any]:
-    """The same for values of any kind.
+    """The fields of a section that holds values of any kind.
 
     Args:
         section: the section.

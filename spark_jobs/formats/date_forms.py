@@ -38,7 +38,7 @@ def zoned(zone: str, forms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _usual_offsets() -> dict[str, str]:
-    """Formats whose texts Arrow reads, with what may stand behind their seconds."""
+    """Formats whose texts Arrow reads, with what may follow their seconds."""
     ends = {"%z": _OFFSET, "%:z": _OFFSET, "Z": "Z", " %z": _OFFSET}
     seconds = {"%S": "", "%S%.f": _FRACTION}
     return {

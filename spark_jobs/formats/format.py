@@ -259,7 +259,7 @@ class Encoded:
         data: the bytes of the records that could be written; empty when there are none.
         rows: how many they are.
         failures: the records that could not, by their index in the batch, ascending.
-        ends: where each record ends in `data`, the separator behind it included (also the last one's, which `data`
+        ends: where each record ends in `data`, the separator after it included (also the last one's, which `data`
             lacks); int64. None unless it was asked for.
         marks: what the format's frame has to know of each record, as its `marks` says; None without one.
         unfit: the records with a value that the format cannot hold, likewise: the run ends, unless the output says that
@@ -346,7 +346,7 @@ class ColumnWriter(Writer, Protocol):
         """Write a file of what would be one: `start`, pieces, `end`; of records that `moved` alone it is them only."""
 
     def show(self, source: IO[bytes], *, moved: bool = False) -> bytes:
-        """The same as text, for people."""
+        """What `convert` would write, as text for people."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ class Joined:
     Args:
         start: what stands before all of them.
         parts: for each part its ranges: what stands before each, and how many bytes it has; None are all the rest.
-        end: what stands behind all of them.
+        end: what follows all of them.
     """
 
     start: bytes

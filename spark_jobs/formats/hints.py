@@ -1,6 +1,6 @@
 """What a person may do about a text of a source that does not convert: the key that would read it.
 
-One place says so for every format, for dead letters and for summaries. A hint is words behind the usual message.
+One place says so for every format, for dead letters and for summaries. A hint is words after the usual message.
 Patterns are read alike by Python and by RE2.
 """
 

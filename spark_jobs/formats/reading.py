@@ -74,7 +74,7 @@ def bytes_of(
     if not encoding.is_utf8(charset):
         return encoding.Utf8Stream(stream, charset, file_plan.data_start)
     start, end = splits.actual_range(split, stream, start_in, guesses=guesses)
-    # Behind the last record there may be something else.
+    # After the last record there may be something else.
     outcome.start, outcome.end = min(start, file_plan.end), min(end, file_plan.end)
     outcome.is_consistent = outcome.start <= outcome.end
     stream.seek(outcome.start)

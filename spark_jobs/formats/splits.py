@@ -93,7 +93,7 @@ def actual_range(
     Args:
         split: the split.
         stream: its file.
-        start_in: finds the first record start behind the first byte of some bytes from the middle of the file; None
+        start_in: finds the first record start after the first byte of some bytes from the middle of the file; None
             where there is none.
         guesses: whether it may be wrong, which whoever reads the split finds out. An end before the start says that
             one of the two guesses is wrong.

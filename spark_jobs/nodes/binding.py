@@ -54,7 +54,7 @@ class Flow:
         ordered_by: the declared order of the records, as far as it holds here.
         can_name_undeclared: whether combines and `group_by` may name undeclared columns: all sources upstream say
             `on_unmapped: auto_widen`.
-        files_of: the source of whose files each record is of one; None behind a merge or an aggregate.
+        files_of: the source of whose files each record is of one; None downstream of a merge or an aggregate.
         grouped_by: the aggregate whose rows these are, or some of them: rows are of no document.
         on_unmapped: what the sources do with undeclared columns: of a combine those of its driver.
 
@@ -74,7 +74,7 @@ class Flow:
     grouped_by: str | None = None
 
     def with_row(self, row: Schema, emitted: frozenset[str] | None = None, *, in_order: bool = True) -> Flow:
-        """The same records with other columns; `in_order`: those that they are sorted by are as they were."""
+        """The flow with other columns; `in_order`: the columns that records are sorted by keep their values."""
         return replace(self, schema=row, emitted=emitted, ordered_by=self.ordered_by if in_order else ())
 
     def grouped(self, row: Schema, ordered_by: tuple[str, ...], aggregate: str) -> Flow:
@@ -223,7 +223,7 @@ class BindScope(Protocol):
         """
 
     def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
-        """The same for a text that is at hand."""
+        """Compile a text that is at hand, as a program of the node."""
 
     @property
     def sources(self) -> tuple[str, ...]:

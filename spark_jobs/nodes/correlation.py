@@ -129,7 +129,7 @@ class CorrelationPlan:
 
     @cached_property
     def views(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
-        """By which fields of its key each source's groups are looked up anywhere."""
+        """The key fields by which each source's groups are looked up anywhere."""
         found: dict[str, dict[tuple[str, ...], None]] = {}
         for node in self.nodes.values():
             for key in node.keys:

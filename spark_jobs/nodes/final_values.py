@@ -53,7 +53,7 @@ class FinalValues:
 
     @cached_property
     def _set(self) -> dict[str, dict[str, dict[File, Any]]]:
-        """By state node, path and file."""
+        """The values by state node, path and file."""
         found: dict[str, dict[str, dict[File, Any]]] = {}
         for setter in dict.fromkeys(setter for each in self.reads_variables for setter in each.setters):
             table = self.context.files.materialized(Values(setter))

@@ -68,7 +68,7 @@ def _equals_itself(value: Any) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    """The same for all values that are equal: 1 for 1.0 and 1.00d, 0.1 for 0.10d, keys in alphabetical order."""
+    """One value for all that are equal: 1 for 1.0 and 1.00d, 0.1 for 0.10d, keys in alphabetical order."""
     match value:
         case float() if value.is_integer():
             return int(value)

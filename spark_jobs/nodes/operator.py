@@ -90,7 +90,7 @@ class Files(Protocol):
 class Context(Protocol):
     """What the task gives to its operators."""
 
-    #: Run-wide values behind `$...`: `pipeline.name`, `vars.limit`, ….
+    #: The run-wide values of `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
     #: What this task may hold, and who holds what.
     memory_pool: memory.MemoryPool

@@ -99,7 +99,7 @@ def _hash_texts(key: pa.Array) -> np.ndarray:
 
 
 def _polynomials(data: np.ndarray, offsets: np.ndarray, powers: np.ndarray) -> np.ndarray:
-    """That of each text, modulo 2^64."""
+    """The hash of each text as a polynomial, modulo 2^64."""
     lengths = np.diff(offsets)
     coefficients = data[offsets[0] : offsets[-1]].astype(np.uint64) + np.uint64(1)
     position = np.arange(len(coefficients)) - np.repeat(offsets[:-1] - offsets[0], lengths)

@@ -50,7 +50,7 @@ def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typ
 def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
     """What an emitted field is computed from, through lets and earlier emits: input columns, and `$…` by that name.
 
-    Of a field of groups: what is behind the arguments of the functions that it calls, and what it names itself.
+    Of a field of groups: the inputs of the arguments of the functions that it calls, and what it names itself.
     """
     if isinstance(program, typed.Program):
         return list(dict.fromkeys(column for _, column in reads(program, name)))
@@ -64,7 +64,7 @@ def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> lis
 
 
 def reads(program: typed.Program, name: str) -> list[tuple[bool, str]]:
-    """The same, each with whether it is of the rows that a window ranges over."""
+    """The columns that a field is computed from, each with whether it is of the rows that a window ranges over."""
     given = list(values(program))
     slots: dict[int, list[typed.Expression]] = {}
     for slot, _, value in given:

@@ -198,7 +198,7 @@ class RestoreOrder(operator.Operator):
         push_all(self, self.records, self.origin(), self.ordered_by)
 
     def origin(self) -> batches.Origin:
-        """That of the records."""
+        """The origin of the records."""
         return self.context.exchanges.record_origin(self.number_of_partition)
 
 

@@ -96,7 +96,7 @@ def rows_before(table: pa.Table | pa.RecordBatch, by: Sequence[str], bound: Key,
 
 
 def _before(column: pa.ChunkedArray | pa.Array, value: Any, side: Literal["left", "right"]) -> int:
-    """The same for one column."""
+    """The number of rows before a value in one column."""
     if isinstance(value, int):
         numbers = column.to_numpy()
         return int(np.searchsorted(numbers, numbers.dtype.type(value), side=side))

@@ -27,7 +27,7 @@ class Grouping(StrEnum):
     STRICT = "strict"
     #: A row mixes correlation groups: records are taken out of it, and it is computed again.
     RELAXED = "relaxed"
-    #: A row of a time window mixes them; windows are not computed again, so a failure behind it is the row's alone.
+    #: A row of a time window mixes them; windows are not computed again, so a failure downstream is the row's.
     OPEN = "open"
 
 
@@ -77,7 +77,7 @@ class DeferredRegion:
 
     Args:
         producer: the aggregate.
-        members: the nodes behind it, in topological order, outputs left out.
+        members: the nodes downstream of it, in topological order, outputs left out.
         outputs: the outputs that it reaches.
         columns: its columns that any of them reads.
     """

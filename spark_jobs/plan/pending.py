@@ -43,7 +43,7 @@ def pending(plan: Plan, discover: Callable[[], Mapping[str, Discovered]] | None 
 
 
 def of_node(planned: PlannedNode) -> list[Diagnostic]:
-    """The same for one node."""
+    """The diagnostics about what no run does yet, of one node."""
     found = [] if planned.pending is None else [planned.pending]
     label = f"{planned.kind} '{planned.name}'"
     found += [not_yet(label, what, planned.span) for what in _properties(planned)]

@@ -122,7 +122,7 @@ class NewFiles:
 
 
 def new_files(found: Sequence[InputFile], news: News) -> NewFiles:
-    """Those of a source's files that are new.
+    """The files of a source that are new.
 
     Raises:
         FormatError: a file has changed and may not, or a bound is no time (E913).

@@ -46,7 +46,7 @@ def _count(size: int) -> None:
 
 
 class Stream:
-    """The bytes that a file had when it was looked at: those behind them are not there, and all others must be.
+    """The bytes that a file had when it was looked at: those after them are not there, and all others must be.
 
     It is a Python file as well, for libraries that want one.
     """
@@ -182,7 +182,7 @@ def content(file: InputFile) -> bytes:
 
 
 def check(file: InputFile, stream: Stream | None = None) -> int:
-    """By how many bytes a file has grown since it was looked at.
+    """Check a file for changes; gives the number of bytes by which it has grown since it was inspected.
 
     Args:
         file: the file as it was.
@@ -204,7 +204,7 @@ def check(file: InputFile, stream: Stream | None = None) -> int:
 
 
 def _compared(file: InputFile, now: InputFile) -> int:
-    """By how many bytes a file has grown, by what the file system says of it."""
+    """The number of bytes by which a file has grown, according to the file system."""
     if _is_another(file, now):
         raise _changed(file, "was replaced by another one")
     if now.size < file.size:

@@ -240,7 +240,7 @@ def prefetched_in_batches(
 
 
 def objects_of(files: Sequence[InputFile]) -> list[InputFile]:
-    """Those of some files that are objects with bytes in them."""
+    """The files that are objects and not empty."""
     return [each for each in files if each.is_object and each.size]
 
 
@@ -326,7 +326,7 @@ def decoded(name: str) -> Iterator[None]:
 
 
 def describe(path: str, name: str) -> InputFile:
-    """What is known of a local file without opening it.
+    """The facts about a local file that are known without opening it.
 
     Raises:
         FormatError: it is missing or no file.
@@ -342,7 +342,7 @@ def describe(path: str, name: str) -> InputFile:
 
 
 def look_again(file: InputFile) -> InputFile:
-    """What is known of a file now.
+    """The current facts about a file.
 
     Raises:
         FormatError: it is missing or no file, or its store refuses to say.

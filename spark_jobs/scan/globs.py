@@ -72,7 +72,7 @@ def searched(regex: str, pattern: Any, stores: StoreSettings, *, deep: bool) -> 
         regex: it begins with a scheme and a bucket.
         pattern: the same, compiled.
         stores: how stores are reached.
-        deep: whether keys may go on behind the next slash.
+        deep: whether keys may go on after the next slash.
 
     Raises:
         FormatError: its beginning leads nowhere.

@@ -165,7 +165,7 @@ def match(
 
 
 def _new(found: list[_Candidate], settings: Matching, news: bookmarks.News) -> Matched:
-    """Those files that are new."""
+    """The files that are new."""
     new = bookmarks.new_files([candidate.file for candidate in found], news)
     chosen = _take(new.files, settings)
     return Matched(tuple(chosen), new.warnings, new.mark(news, chosen))

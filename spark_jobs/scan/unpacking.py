@@ -109,7 +109,7 @@ def _ratio(file: InputFile) -> float:
     """The ratio of the beginning of a file."""
     try:
         with files.open_input(file) as raw, files.translated_errors(file.name):
-            # Nothing behind these bytes is read: that the stream ends too early is known.
+            # Nothing after these bytes is read: that the stream ends too early is known.
             head = raw.read(2 * _CHUNK_BYTES)
     except FormatError:
         return _USUAL_RATIO
@@ -151,7 +151,7 @@ def _opened(packed: Any, compression: Compression) -> Any:
 
 
 class _Members:
-    """What is in members that follow one another, with zeros between and behind them."""
+    """What is in members that follow one another, with zeros between and after them."""
 
     def __init__(self, packed: Any, begin: Callable[[], Any]) -> None:
         self._packed = packed

@@ -179,7 +179,7 @@ def row_of(values: dict[str, Any]) -> schema.Schema:
 
 
 def row_by_values(values: dict[str, Any]) -> schema.Schema:
-    """The same with the kinds of the values."""
+    """A row type from values, with their kinds."""
     from spark_jobs.cxl import values as cxl_values
 
     kinds = {name: types.Type(cxl_values.kind_of(value)) for name, value in values.items()}

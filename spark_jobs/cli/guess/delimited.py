@@ -215,7 +215,7 @@ def _numbered(names: list[str]) -> list[str]:
 
 
 def options_of(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sample) -> dict[str, Any]:
-    """What is said under `options:`, as far as it is not the default."""
+    """The options that differ from their defaults."""
     one, signs = found.table, found.table.signs
     options: dict[str, Any] = {}
     if signs.delimiter != ",":

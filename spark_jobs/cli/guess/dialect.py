@@ -45,7 +45,7 @@ class Signs:
     Args:
         delimiter: what stands between fields.
         quote: what stands around fields that need it; empty where nothing does.
-        escape: what takes the meaning from a sign behind it; empty where nothing does.
+        escape: what takes the meaning from a sign after it; empty where nothing does.
         separator: what ends records; empty where line ends do.
         trims: whether blanks around fields are none of them.
     """

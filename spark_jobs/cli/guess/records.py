@@ -83,7 +83,7 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
 
 
 def _records(text: str, pieces: list[str], *, is_whole: bool) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
-    """What is said under `options:`, the records, and what to know of them."""
+    """The options, the records, and remarks about them."""
     start = text.lstrip("\ufeff \t\r\n")
     by_line = list(_of_lines([start], is_whole=is_whole))
     if start[0] == "{" and by_line and (len(by_line) > 1 or not _path(by_line[0][1])):

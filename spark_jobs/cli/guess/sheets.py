@@ -159,7 +159,7 @@ def _column(name: str, cells: list[Any], records: int) -> values.Column:
 def _options(
     found: table.Table, names: Iterable[str], said_names: int, first_column: int, last_column: int
 ) -> dict[str, Any]:
-    """What is said under `options:`, as far as it is not the default."""
+    """The options that differ from their defaults."""
     options: dict[str, Any] = {}
     has_header = found.names is not None and not found.is_header_skipped
     first_row = found.body[0].first + 1 if found.body and not has_header else found.skipped + 1

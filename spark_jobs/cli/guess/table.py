@@ -45,11 +45,11 @@ class Table:
         names: what they are called; none where it has no header.
         header_rows: how many records the header has.
         skipped: how many lines of the text stand before the table.
-        footer: how many lines stand behind it.
+        footer: how many lines follow it.
         comment: what begins lines that are no records.
         body: its records.
-        titles: the records before the table, as texts, and those behind it.
-        after: how many of these stand behind it.
+        titles: the records before the table, as texts, and those after it.
+        after: how many of these follow it.
         repeats_header: whether records are the header again.
         is_header_skipped: whether the header is a line to skip, because it does not fit the columns as it is.
         has_row_names: whether that is because the first column has no name in it.
@@ -192,7 +192,7 @@ def _is_followed(found: Sequence[Row], number: int, width: int) -> bool:
 
 
 def _after_table(found: Sequence[Row], first: int, width: int) -> int:
-    """Behind which record the table ends; what follows are sums and remarks."""
+    """After which record the table ends; what follows are sums and remarks."""
     last = len(found)
     if width == 1:
         return last

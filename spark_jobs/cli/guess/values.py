@@ -522,7 +522,7 @@ def _usual_zoned() -> tuple[str, ...]:
 
 
 def _covering(texts: dict[str, list[str]], core: Counter[str], *, day_first: bool) -> list[str]:
-    """As few forms as read all texts, the most frequent first; days and months stand as is said."""
+    """As few forms as read all texts, the most frequent first; the order of days and months stays."""
     allowed = {
         text: [form for form in forms if form[:2] != ("%m" if day_first else "%d") or len(forms) == 1] or forms
         for text, forms in texts.items()

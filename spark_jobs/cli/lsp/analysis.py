@@ -109,7 +109,7 @@ class Program:
 
 
 class Analysis:
-    """What is known of a text.
+    """The findings about a text.
 
     Args:
         path: where the text is, or will be, saved: other files are found from there.

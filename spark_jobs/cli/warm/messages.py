@@ -31,7 +31,7 @@ class Request:
     """A command, and the process that it is run for.
 
     Args:
-        argv: the arguments of `clinker`; none asks the driver to end, behind the command that it is running.
+        argv: the arguments of `clinker`; none asks the driver to end, after the command that it is running.
         environment: the environment.
         mask: the mask for the rights of new files.
     """

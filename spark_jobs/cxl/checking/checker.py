@@ -74,7 +74,7 @@ class Statements:
         return result
 
     def _check_after_blocks(self, statements: Sequence[ast.Statement]) -> None:
-        """Behind the last block its records are made, and nothing can be added to them."""
+        """After the last block its records are made, and nothing can be added to them."""
         blocks = [index for index, statement in enumerate(statements) if isinstance(statement, ast.EmitEach)]
         for statement in statements[blocks[-1] + 1 :] if blocks else ():
             if isinstance(statement, ast.Emit | ast.EmitMeta):

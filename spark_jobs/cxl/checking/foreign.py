@@ -171,7 +171,7 @@ _MATHEMATICS = "there is none in CXL, which has `+ - * / %`, `.power(x)`, `.squa
 _PARSE = "write `$1.to_date($2:format)` with codes such as `%Y-%m-%d`"
 _NESTED = 'members of nested values are read as `$1["key"]`; a JSON source gives such values'
 #: What calls of functions are answered with: `$1` and so on stand for the call's arguments, where these are names or
-#: constants, and otherwise for the word behind the colon.
+#: constants, and otherwise for the word after the colon.
 _CALLS = {
     **dict.fromkeys(("substr", "substring", "mid"), _PARTS),
     **dict.fromkeys(("if", "iif", "when"), _IF),

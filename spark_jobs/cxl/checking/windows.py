@@ -129,7 +129,7 @@ def _is_column(session: Session, name: str) -> bool:
 
 
 def field(session: Session, base: typed.WindowCall, node: ast.Member) -> typed.Expression:
-    """Check the field behind a call, as in `$window.lag(1).name`."""
+    """Check the field after a call, as in `$window.lag(1).name`."""
     return _field_named(session, base, node.name, node.name_place, node.place)
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import astuple, dataclass
 from functools import cached_property, lru_cache
 
-#: Stands before and behind the names; no format has it.
+#: Stands before and after the names; no format has it.
 _MARK = "\x1e"
 #: A name: how it is written, and other ways in which it may be read.
 Name = tuple[str, ...]
@@ -33,12 +33,12 @@ class Names:
 
     @cached_property
     def of_days(self) -> dict[str, int]:
-        """The same of weekdays."""
+        """The names of weekdays."""
         return _numbers(self.days, self.short_days)
 
     @cached_property
     def of_halves(self) -> dict[str, int]:
-        """The same of the halves of the day."""
+        """The names of the halves of the day."""
         return _numbers(self.halves)
 
 

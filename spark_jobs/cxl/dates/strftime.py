@@ -37,7 +37,7 @@ _COMPOSITES = {
 _CODE = re.compile(r"%(?:([-_0]?)([A-Za-z])|(\.?[369]?f)|([%])|(:z))")
 #: An offset, however it is written: `Z`, `+02`, `+0200`, `+02:00`.
 _OFFSET = "([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
-#: A literal `Z` behind a time of day says that it is in UTC.
+#: A literal `Z` after a time of day says that it is in UTC.
 _UTC = re.compile(r"(\s*)(Z)(?![A-Za-z])")
 
 Piece = Callable[[datetime], str]
@@ -205,7 +205,7 @@ def _tokens(form: str) -> list[tuple[str, str]]:
 
 
 def _literal(text: str, before: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Literal text as tokens: a `Z` behind a time of day is the offset of UTC."""
+    """Literal text as tokens: a `Z` after a time of day is the offset of UTC."""
     is_time = bool(before) and (before[-1][1] in ("H", "k", "M", "S", "s") or before[-1][1].endswith("f"))
     found = _UTC.match(text) if is_time and before[-1][0] != "literal" else None
     if found is None:

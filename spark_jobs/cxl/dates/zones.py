@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-#: Stands before and behind the zone; no format has it.
+#: Stands before and after the zone; no format has it.
 _MARK = "\x1d"
 #: Stands between the name of a zone and its data.
 _BETWEEN = "="

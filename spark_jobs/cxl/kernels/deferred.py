@@ -159,7 +159,7 @@ class Deferred:
         return True
 
     def _fail(self, entry: Entry, failure: Failure, number: int) -> None:
-        # The traceback and the error behind it would keep every frame of the interpreter alive with the failure.
+        # The traceback and the error that caused it would keep every frame of the interpreter alive with the failure.
         failure.__context__ = None
         if number not in self._expressions:
             self._expressions[number] = self._program.expression(number)

@@ -36,7 +36,7 @@ class Names:
 
     @classmethod
     def of(cls, program: typed.Program) -> Names:
-        """Those of a program."""
+        """The names that a program emits."""
         return cls(dict(program.emits), dict(program.metas))
 
 

@@ -179,7 +179,7 @@ class _Printer:
         return "\n".join([head, *inner, indent + "}"])
 
     def _body_start(self, stop: int) -> int:
-        """The offset behind the brace that opens a block; comments before the brace belong to the block."""
+        """The offset after the brace that opens a block; comments before the brace belong to the block."""
         start = self.source.find("{", stop)
         while any(comment.start <= start < comment.end for comment in self.comments):
             start = self.source.find("{", start + 1)

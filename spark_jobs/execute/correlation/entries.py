@@ -107,7 +107,7 @@ def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntrie
 
 
 def _counted(_: RunSpec, reports: Sequence[report.DlqReport], splits: tuple[int, int]) -> report.DlqReport:
-    """How many entries name some splits."""
+    """The number of entries that name any of some splits."""
     found = report.DlqReport(0, {}, {}, {})
     merged = merge.of_reports(reports, splits, names_only=True)
     per_reason: dict[int, int] = {}

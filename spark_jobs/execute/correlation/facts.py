@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FactKind(IntEnum):
-    """What a fact says. A failure has a dead letter as well, which counts in the same passes."""
+    """The kinds of facts. A failure has a dead letter as well, which counts in the same passes."""
 
     #: A row of an aggregate failed: it counts in the last pass alone, where the row fails again or has become another.
     LAST_PASS_FAILURE = 0
@@ -67,7 +67,7 @@ HELD_BYTES = 1 << 23
 
 
 class FactWriter:
-    """What a task finds out, on its way to a file.
+    """Writes the facts that a task finds out to a file.
 
     Args:
         path: the file; there is none as long as there are few facts.
@@ -156,7 +156,7 @@ class Facts:
         return self.where("lacks_key", are=lambda portion: lacks_key(portion) == lacking)
 
     def each(self, change: Callable[[pa.Table], pa.Table]) -> Facts:
-        """What a function makes of the facts, portion by portion."""
+        """Apply a function to the facts, portion by portion."""
 
         def read(names: Sequence[str]) -> Iterator[pa.Table]:
             for portion in self.read(SCHEMA.names):

@@ -78,7 +78,7 @@ def _numbers(folder: str, schema: pa.Schema, parts: Iterable[np.ndarray]) -> pa.
 
 @dataclass(frozen=True)
 class Names:
-    """What people read in place of numbers.
+    """The names that people read in place of numbers.
 
     Args:
         rows_before: the records of a split's file before it, by the split's number.
@@ -148,5 +148,5 @@ def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray)
 
 
 def first_of_each(found: Facts, known: pa.Table, folder: str) -> pa.Table:
-    """The first record of each group, of those that are known and those of facts."""
+    """The first record of each group, among the known records and those in facts."""
     return ordered.once(folder, PAIRS, found.portions(*PAIRS.names), ["group"], ["record"], before=known)

@@ -98,7 +98,7 @@ class GroupKeys:
         return pa.RecordBatch.from_pydict(found)
 
     def remarks(self, name: str, batch: Batch) -> pa.StringArray | None:
-        """By which values rows of aggregates were grouped that dead letters have no column for; None for records."""
+        """The grouping values of aggregate rows that no dead-letter column shows; None for records."""
         node, present = self._plan.nodes[name], batch.data.schema.names
         texts = {
             column: _text(batch.data.column(column), node.types.get(column, ()))
@@ -122,7 +122,7 @@ def identities(batch: Batch) -> np.ndarray:
 
 
 def named(keys: Mapping[str, pa.Array]) -> pa.Array:
-    """What groups are called: by the fields of their keys."""
+    """The names of groups, by the fields of their keys."""
     parts = [pc.binary_join_element_wise(name, text, "=") for name, text in keys.items()]
     found: pa.Array = pc.binary_join_element_wise(*parts, ", ")
     return found

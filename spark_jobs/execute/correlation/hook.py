@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     #: Takes dead letters, with the operator at which they failed.
     Record = Callable[[Operator, DlqEntries, Site], None]
 
-#: The stage of rows whose group is rejected, and what puts them behind all other entries of a record: what is told of
-#: a whole group before what is told of a record as one of its group.
+#: The stage of rows whose group is rejected, and what puts them after all other entries of a record: what is known of
+#: a whole group before what is known of a record as one of its group.
 _COMMIT, _OF_GROUP, _COLLATERAL = "correlation_commit", 1 << 29, 1 << 30
 
 
@@ -113,7 +113,7 @@ class CorrelatedTask(TaskHook):
         self.record_columns = columns.ORIGIN_NAMES[1:] if self._collects else ()
 
     def filed(self, run: RunSpec) -> tuple[frozenset[int] | None, int]:
-        """All are filed: they are sorted out when the last pass is done."""
+        """Whether all entries are filed: they are sorted out after the last pass."""
         return None, 0
 
     # ---- records where they are read
@@ -361,7 +361,7 @@ class CorrelatedTask(TaskHook):
         elif failing.are_late:  # what comes too late for a window rejects no group
             said = self._collateral(name, rows)
         else:
-            # Groups are made behind an exchange: before it records fail, behind it their results.
+            # Groups are made after an exchange: before it records fail, after it their results.
             is_result = operator.step.record_properties.group_by is not None and not operator.first
             said = self._failed_rows(name, rows, places, failure_columns.details(failing), is_result=is_result)
         return failure_columns.remarked(failing, self._keys.remarks(name, rows)), said
@@ -393,7 +393,7 @@ class CorrelatedTask(TaskHook):
         return self._columns_of(name, batch, kinds, shown)
 
     def _kinds(self, name: str, aggregated: np.ndarray, places: Places) -> np.ndarray:
-        """In which passes it counts that rows fail at a node."""
+        """The kinds of facts that failing rows of a node are."""
         is_deferred = self._plan.nodes[name].is_deferred
         of_record = FactKind.DOWNSTREAM_FAILURE if is_deferred else FactKind.FAILURE
         # The results of a group that mixes keys count with what is downstream of them; one of no records retracts
@@ -404,7 +404,7 @@ class CorrelatedTask(TaskHook):
         return np.where(aggregated == NO_ROW, of_record, of_row)
 
     def _collateral(self, name: str, batch: Batch) -> GroupColumns:
-        """What entries say that reject no group: they count in the last pass."""
+        """The entries that reject no group: they count in the last pass."""
         kinds = np.full(batch.count, FactKind.LAST_PASS_FAILURE, dtype=np.int8)
         return self._columns_of(name, batch, kinds, identity.aggregated(batch))
 
@@ -448,12 +448,12 @@ class CorrelatedTask(TaskHook):
 
 
 def _places(batch: Batch) -> Places:
-    """Where records were read, or the first records of rows."""
+    """The places at which records were read; of rows, the places of their first records."""
     return batch.origin.identify(batch, pa.array(np.arange(batch.count)))
 
 
 def _rows_among(batch: Batch, path: str | None) -> np.ndarray | None:
-    """Which rows of aggregates are among those of a file; None: there are none."""
+    """Which aggregate rows are among the rows in a file; None where there is no file."""
     if path is None or not batch.count:
         return None
     found: np.ndarray = identity.among(identity.aggregated(batch), column(path, "number").to_numpy()) >= 0

@@ -69,7 +69,7 @@ class SinglePass:
     state: PassState = field(default_factory=PassState)
 
     def take(self, products: PassResults) -> None:
-        """The pass is done."""
+        """Take in the findings of a pass that is done."""
         self.state = replace(self.state, goal=Goal.DONE)
 
     def unaffected_tasks(self) -> frozenset[int]:
@@ -77,12 +77,12 @@ class SinglePass:
         return frozenset()
 
     def finish(self, spark: SparkSession, products: PassResults) -> None:
-        """What the pass produced stays as it is."""
+        """Leave the results of the pass as they are."""
 
 
 @dataclass
 class _Failures:
-    """What a pass that computes found, while the keys of some failures are searched for."""
+    """The findings of a pass that computes, kept while the keys of some failures are searched for."""
 
     found: Facts
     products: PassResults
@@ -142,7 +142,7 @@ class Iteration:
 
     @property
     def _folder(self) -> str:
-        """Where the driver puts tables that are long."""
+        """The folder in which the driver puts long tables."""
         return self.run.scratch.here
 
     def take(self, products: PassResults) -> None:
@@ -164,7 +164,7 @@ class Iteration:
         )
 
     def _handler(self, goal: Goal) -> Callable[[Facts, PassResults], Goal]:
-        """What takes in the facts of a pass, and gives the goal of the next one."""
+        """The handler that takes in the facts of a pass and gives the goal of the next one."""
         match goal:
             case Goal.COMPUTE:
                 return self._take_failures
@@ -184,7 +184,7 @@ class Iteration:
                 assert_never(goal)
 
     def _subject(self, goal: Goal) -> str | None:
-        """What a search is about, as a file for its tasks."""
+        """The subject of a search, as a file for its tasks."""
         match goal:
             case Goal.COMPUTE | Goal.DONE:
                 return None
@@ -439,7 +439,7 @@ class Iteration:
         }
 
     def _summary(self, rejected: int) -> str:
-        """What there was of everything that correlation does."""
+        """The counts of everything that correlation did."""
         parts = [f"groups with failures: {rejected}"] if rejected else []
         if self.too_large:
             parts.append(f"groups that are too large: {self.too_large}")

@@ -137,7 +137,7 @@ class _Runs:
 
 
 def ranges(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[pa.Table]]:
-    """What tables that are in order have, by ranges of their keys that fit memory; equal keys are in one range."""
+    """The rows of sorted tables, in ranges of keys that fit into memory; equal keys are in one range."""
     rows, size = sum(table.num_rows for table in tables), sum(table.nbytes for table in tables)
     if not stored.are_many(rows, size):
         if rows:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rejections:
-    """What failures of records have done to groups.
+    """Keeps which groups are rejected because of failing records.
 
     Args:
         folder: for tables that are long.
@@ -45,7 +45,7 @@ class Rejections:
     _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
 
     def add(self, failures: Facts, rejected: pa.Table) -> None:
-        """Failures reject groups."""
+        """Reject the groups of some failures."""
         self.groups = findings.joined([self.groups, rejected], self.folder)
         self.buckets = findings.pairs(failures, ("whole", "bucket"), self.buckets, self.folder)
         self.whole = findings.pairs(failures, ("whole", "record"), self.whole, self.folder)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversized: np.ndarray) -> dict[str, int]:
     """The place in its source, from 1, of each source's last record that has not failed and was not retracted.
 
-    A source that has none is not named. No cursor is behind the first record of a group that is too large.
+    A source that has none is not named. No cursor is after the first record of a group that is too large.
 
     Args:
         inputs: what was read.

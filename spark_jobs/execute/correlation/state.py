@@ -34,7 +34,7 @@ OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa
 
 
 class Goal(StrEnum):
-    """What a pass is for."""
+    """The goal of a pass."""
 
     #: Computes the outputs, and finds what fails.
     COMPUTE = "compute"
@@ -64,7 +64,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True)
 class PassState:
-    """What a pass knows when it starts. Each path is of a file of sorted numbers; None: there are none.
+    """The knowledge with which a pass starts. Each path leads to a file of sorted numbers; None: there are none.
 
     Args:
         goal: what the pass is for.
@@ -117,7 +117,7 @@ def column(path: str, name: str) -> pa.Array:
 
 
 def per_split(path: str | None) -> dict[int, int]:
-    """How many records of a file each split has, by its number."""
+    """The number of records in a file that each split has, by the split's number."""
     if path is None:
         return {}
     records = column(path, "record").to_numpy()

@@ -51,7 +51,7 @@ class SuppressedRows:
     _known: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def forget(self) -> None:
-        """All rows are made again."""
+        """Forget all rows: they are made again."""
         self.rows, self.rejected, self.entries, self.lines = self.rows[:0], REJECTED.empty_table(), [], []
         self.are_outdated = False
 

@@ -76,7 +76,7 @@ class TaskFacts:
         return self._nodes[name]
 
     def views(self, source: str, fields: Sequence[str]) -> list[tuple[str, ...]]:
-        """By which of some fields a source's groups are looked up."""
+        """The fields by which a source's groups are looked up."""
         return [view for view in self._plan.views.get(source, ()) if set(view) <= set(fields)]
 
     def add(

@@ -128,7 +128,7 @@ class Cutter:
             raise OSError(errno.EIO, text, part.path + records.SUFFIX)
 
     def end(self) -> None:
-        """All records were added."""
+        """Finish, after all records were added."""
         self._close_group()
         if self._oversize > _MOST_WARNINGS:
             self.warnings.append(f"{self._oversize - _MOST_WARNINGS} more groups are larger than a file may be")
@@ -173,7 +173,7 @@ class Cutter:
     # ---- groups ------------------------------------------------------------------------------------------------------
 
     def _borders(self, texts: pa.Array, start: int, ends: np.ndarray) -> np.ndarray:
-        """Where a record has another group than the one before it."""
+        """The positions at which a new group begins."""
         coded = pc.fill_null(texts.dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
         borders = np.concatenate([[True], coded[1:] != coded[:-1]])
         borders[0] = self._group is None or texts[0].as_py() != self._group.text

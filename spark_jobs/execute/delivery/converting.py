@@ -76,7 +76,7 @@ def convert(
 
 
 def shown(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
-    """What some pieces have, for people."""
+    """The contents of some pieces, for people."""
     return writer.show(joined(part_store, writer, pieces, moved=moved), moved=moved)
 
 
@@ -91,14 +91,14 @@ def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> Piece:
 
 
 def joined(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
-    """What some pieces have, as one stream."""
+    """The contents of some pieces, as one stream."""
     return io.BufferedReader(_Chain(_streams(part_store, writer, pieces, moved=moved)))
 
 
 def _streams(
     part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool
 ) -> Iterator[tuple[IO[bytes], int]]:
-    """What follows one another, with how many bytes of it."""
+    """The streams that follow one another, each with its number of bytes."""
     start, end = (b"", b"") if moved else (writer.start, writer.end)
     yield io.BytesIO(start), len(start)
     for piece in pieces:

@@ -45,7 +45,7 @@ Segment: TypeAlias = bytes | Piece
 
 
 def length(found: Segment) -> int:
-    """How many bytes there are."""
+    """The number of bytes."""
     return found.size if isinstance(found, Piece) else len(found)
 
 
@@ -79,13 +79,13 @@ def whole(path: str, size: int) -> Piece:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file is put together of.
+    """The pieces and texts that a file is put together from.
 
     Args:
         pieces: pieces of parts, in order.
         start: what stands before the first.
         separator: what stands between two.
-        end: what stands behind the last.
+        end: what follows the last.
         trailing: so many bytes of the last piece are left out.
         uses_up: whether the pieces are whole parts, or all of these together, that nobody needs any more.
     """
@@ -98,7 +98,7 @@ class Content:
     uses_up: bool = False
 
     def laid_out(self) -> Iterator[Segment]:
-        """What stands in the file, in order."""
+        """The contents of the file, in order."""
         yield self.start
         last = len(self.pieces) - 1
         for number, piece in enumerate(self.pieces):
@@ -116,7 +116,7 @@ class Content:
 
     @property
     def size(self) -> int:
-        """How many bytes the file has."""
+        """The file's size in bytes."""
         around = len(self.start) + len(self.end)
         if not self.pieces:
             return around
@@ -125,7 +125,7 @@ class Content:
 
 
 class FileType(enum.Enum):
-    """What is there under a name."""
+    """The kinds of things that a name may stand for."""
 
     NOTHING = "nothing"
     FILE = "a file"
@@ -134,7 +134,7 @@ class FileType(enum.Enum):
 
 
 class PartStore(Protocol):
-    """Where parts lie until files are put together of them. Tasks write and read there; it travels pickled."""
+    """Holds parts until files are put together from them. Tasks write and read there; it travels pickled."""
 
     def create(self, path: str) -> IO[bytes]:
         """Begin a part, or what lies beside one. It is there as a whole once it is closed."""
@@ -151,7 +151,7 @@ class PartStore(Protocol):
 
 @dataclass(frozen=True)
 class Parts:
-    """Where tasks put the parts of outputs: a depot, and for each output a folder in it."""
+    """The folders in which tasks put the parts of outputs: a depot, and in it a folder for each output."""
 
     part_store: PartStore
     folders: Mapping[str, str]
@@ -166,7 +166,7 @@ class Draft(Protocol[Where]):
 
     @property
     def part_store(self) -> PartStore:
-        """Where parts lie."""
+        """The store of parts."""
 
     def parts(self, target: Where) -> str:
         """The folder in the depot for parts of a file."""
@@ -214,7 +214,7 @@ class FileDraft(_Prepared[Where], Participant, Home, Protocol[Where]):
 
 
 class Publication(_Prepared[Where], Protocol[Where]):
-    """All that a run publishes: the drafts of its files, and what has joined them."""
+    """Everything that a run publishes: the drafts of its files, and the participants that joined them."""
 
     def join(self, other: Participant) -> None:
         """Publish something that is no file together with the files: a table, rows of a database.
@@ -240,7 +240,7 @@ class Destination(Protocol[Where]):
         """What is there."""
 
     def stamp(self, path: Where) -> str | None:
-        """What tells a file from any other that has its name, earlier or later; None when there is none."""
+        """A stamp that distinguishes a file from earlier and later files of its name; None when there is no file."""
 
     def names(self, folder: Where) -> list[str]:
         """The names in a folder, sorted; none where there is no folder."""
@@ -287,7 +287,7 @@ def check(part_store: PartStore, part: Piece) -> None:
 
 
 def check_size(part: Piece, found: int) -> None:
-    """The same, where it is known how many it has.
+    """Check the size of a file whose number of bytes is known.
 
     Raises:
         OSError: see there.

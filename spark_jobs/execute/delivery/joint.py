@@ -136,7 +136,7 @@ def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
 def _half_done(
     cause: Exception, done: Sequence[Participant], left: Sequence[Participant], *, is_later: bool
 ) -> RunFailed:
-    """What is said of a run that is visible in some places and not in others."""
+    """The message about a run that is visible in some places and not in others."""
     code = cause.code if isinstance(cause, StoreError | RunFailed) else "E900"
     said = str(cause) if isinstance(cause, StoreError) or not isinstance(cause, OSError) else durable.describe(cause)
     text = f"{said}; the run is published already in: {_labels(done)}; not yet in: {_labels(left)}"

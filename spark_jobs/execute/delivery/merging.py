@@ -137,7 +137,7 @@ def _ranges(
 
 @dataclass(frozen=True)
 class _Run:
-    """A run's blocks: the first key of each, its bytes, and those of its index."""
+    """The blocks of a sorted run: the first key of each, its bytes, and the bytes of its index."""
 
     path: str
     firsts: list[Key]
@@ -146,13 +146,13 @@ class _Run:
 
     @property
     def weights(self) -> Iterator[tuple[Key, int]]:
-        """What a task has to hold of each block, by its first key."""
+        """The bytes of each block that a task has to hold, by the block's first key."""
         for first, size, index_size in zip(self.firsts, self.sizes, self.index_sizes, strict=True):
             yield first, size + index_size
 
     @classmethod
     def of(cls, part_store: PartStore, run: Piece) -> _Run:
-        """What a run's index says of its blocks."""
+        """Read the blocks of a run from its index."""
         destination.check(part_store, run)
         with records.index(part_store.arrow, run.path) as file:
             blocks = [file.get_batch(number) for number in range(file.num_record_batches)]

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Material:
-    """What the outputs of a run are put together from.
+    """The material from which the outputs of a run are put together.
 
     Args:
         plan: the plan.
@@ -64,7 +64,7 @@ class Material:
 
 
 def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts:
-    """Where tasks put the parts of each output: beside the first of its files."""
+    """The folder of each output's parts, which is next to the first of its files."""
     folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
     # Records of tables wait where all tasks can read and write, if a store is such a place.
     waiting = next(filter(location.is_uri, folders.values()), str(draft.home))
@@ -81,7 +81,7 @@ def assemble(
     *,
     is_shown: bool = False,
 ) -> dict[str, tuple[str, ...]]:
-    """Put the parts of each output together; gives the paths of its files, without those of facts.
+    """Put the parts of each output together; gives the paths of its files, without the files of facts.
 
     Args:
         material: the parts.
@@ -314,7 +314,7 @@ class _Assembly:
                 self.draft.remove(path.with_name(name))
 
     def _parts(self, folder: FilePath, own: Sequence[merging.SortedPart]) -> None:
-        """A file for each part; those of an earlier run that are not written again go."""
+        """Publish a file for each part; files of an earlier run that are not written again are removed."""
         stale = {each.name for each in parts.existing(self.there, folder)}
         for number in range(max(len(own), 1)):
             path = parts.named(folder, self.target.step, number)

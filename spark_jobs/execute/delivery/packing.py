@@ -38,7 +38,7 @@ _Member = tuple[Segment, ...]
 
 @dataclass(frozen=True)
 class _Batch:
-    """Members that one task compresses, one behind the other, into a file of the depot."""
+    """Members that one task compresses, one after the other, into one file of the depot."""
 
     members: tuple[_Member, ...]
     target: str
@@ -53,7 +53,7 @@ def packed(
     folder: str,
     tuning: Tuning,
 ) -> list[Content]:
-    """What files are to be put together of, compressed.
+    """The contents of files, compressed.
 
     Args:
         spark: runs the tasks.

@@ -31,7 +31,7 @@ def named(folder: FilePath, step: OutputStep, number: int) -> FilePath:
 
 
 def existing(there: Destination[FilePath], folder: FilePath) -> list[FilePath]:
-    """What readers of a folder would take for its records: all but what begins with a point or an underscore."""
+    """The files in a folder that readers would take for records: names without a leading dot or underscore."""
     return [folder / name for name in there.names(folder) if not name.startswith((".", "_"))]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def destinations(reach: Reach) -> Destinations:
-    """Where files go."""
+    """The destinations of files."""
 
     def store() -> ObjectFiles:
         from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store

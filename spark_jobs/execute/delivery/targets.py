@@ -53,7 +53,7 @@ class OutputFiles:
 
     @property
     def paths(self) -> list[FilePath]:
-        """All its files, those of a split output before it is split, and the first part of a folder of parts."""
+        """The paths of its files; of a split output the one before it is split, of a folder of parts the first part."""
         return [self.first(each) for each in self.deliveries] + self.sidecars
 
     def first(self, delivery: Delivery) -> FilePath:
@@ -61,7 +61,7 @@ class OutputFiles:
         return parts.named(delivery.path, self.step, 0) if self.step.parts else delivery.path
 
     def in_the_way(self, there: Destination[FilePath]) -> list[FilePath]:
-        """What is there and would be replaced; nothing of a table, which keeps what it had."""
+        """The files that exist and would be replaced; none of a table, which keeps its rows."""
         if self.step.is_table:
             return []
         if self.step.parts:
@@ -114,7 +114,7 @@ class Targets:
         return [*dict.fromkeys(path.parent for path in self.paths)]
 
     def in_the_way(self) -> list[FilePath]:
-        """What is there and would be replaced."""
+        """The files that exist and would be replaced."""
         return [path for target in self.outputs for path in target.in_the_way(self.there)] + self.dlq_files_in_the_way()
 
     def dlq_files_in_the_way(self) -> list[FilePath]:
@@ -236,7 +236,7 @@ def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) ->
 
 
 def _refuse_escapes(found: Targets, base_dir: Path) -> None:
-    """No file lies outside of the base folder, behind all links; asked again here, where all tokens have values."""
+    """Refuse files whose real path is outside the base folder; checked again here, where all tokens have values."""
     for path in dict.fromkeys(replace(found, bookmark=None).paths):  # who runs the pipeline says where that is
         if not paths.is_inside(str(path), base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
@@ -350,5 +350,5 @@ def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
 
 
 def _real(known: RealPaths, path: str) -> str:
-    """A file's one name: behind all links, or the URI of an object."""
+    """A file's real path, or the URI of an object."""
     return str(location.parse(path)) if location.is_uri(path) else known.of(path)

@@ -87,7 +87,7 @@ class Site:
 
 @dataclass(frozen=True)
 class GroupColumns:
-    """What entries say of correlation groups.
+    """The columns of entries that are about correlation groups.
 
     Args:
         kinds: in which passes they count, as `execute/correlation/facts.py` numbers kinds.
@@ -224,12 +224,12 @@ class DlqBuffer:
 
     @property
     def per_category(self) -> dict[str, int]:
-        """How many entries each category has."""
+        """The number of entries in each category."""
         return counts(list(self._whys), self._per_why, "category")
 
     @property
     def per_stage(self) -> dict[str, int]:
-        """How many entries name each stage."""
+        """The number of entries that name each stage."""
         return counts(list(self._whys), self._per_why, "stage")
 
     @property
@@ -254,7 +254,7 @@ def noted(table: pa.Table) -> dict[str, pa.ChunkedArray]:
 
 
 def counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int], what: str) -> dict[str, int]:
-    """How many entries there are of each category, stage or the like, by how many there are for each reason."""
+    """The number of entries for each category, stage or the like, from the number for each reason."""
     found: dict[str, int] = {}
     for number, count in per_why.items():
         name = getattr(whys[number], what)

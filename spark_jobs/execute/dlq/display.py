@@ -45,7 +45,7 @@ class Shown:
         self._reason = single(part.column("reason"))
 
     def each(self, name: str) -> pa.Array:
-        """What the reasons have under a name."""
+        """The values that the reasons have under a name."""
         return pa.array([getattr(why, name) for why in self._whys], pa.string()).take(self._reason)
 
     @property
@@ -131,7 +131,7 @@ class Shown:
         )  # fmt: skip
 
     def _guarded(self, details: pa.Array, said: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """What is said of records, and the values within, without secrets."""
+        """The texts about records, and the values in them, without secrets."""
         own = single(self._part.column("value")).to_pylist()
         found, values = details.to_pylist(), said.to_pylist()
         for row, reason in enumerate(self._reason.to_pylist()):

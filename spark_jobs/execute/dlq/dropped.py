@@ -66,7 +66,7 @@ def log_unpublished(rows: DlqWriter, reports: Sequence[DlqReport], dead: int) ->
 
 def _named(rows: DlqWriter, reports: Sequence[DlqReport]) -> list[tuple[str, Reason]]:
     """The first records with their places and what was wrong with them."""
-    # Each file has an entry of its first split: what comes behind a hundred files comes behind a hundred entries.
+    # Each file has an entry of its first split: what comes after a hundred files comes after a hundred entries.
     first = sorted((entry for entry in reports if entry.dropped_path), key=lambda entry: entry.dropped_splits)
     files = [entry.dropped_path for entry in first[: buffer.NAMED] if entry.dropped_path]
     if not files:
@@ -82,7 +82,7 @@ def _named(rows: DlqWriter, reports: Sequence[DlqReport]) -> list[tuple[str, Rea
 
 
 def _lines(rows: DlqWriter, part: pa.Table, whys: Sequence[ReasonKey]) -> Iterator[tuple[str, Reason]]:
-    """What is said of some entries."""
+    """The log lines about some entries."""
     shown = rows.shown(part, whys)
     texts = (shown.sources, shown.files, shown.details(with_places=True))
     reasons = map(shown.each, ("stage", "category", "field"))

@@ -73,7 +73,7 @@ class Merged:
 
     @property
     def whys(self) -> list[ReasonKey]:
-        """What the column `reason` of the parts counts."""
+        """The reasons that the column `reason` of the parts refers to by number."""
         return list(self._known)
 
     def parts(self) -> Iterator[pa.Table]:

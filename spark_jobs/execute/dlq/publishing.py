@@ -75,7 +75,7 @@ def publish(
 
 
 def _in_store(draft: Draft[FilePath], target: FilePath, content: Content) -> Content:
-    """A file whose pieces are all in the store: those of local files become parts there."""
+    """Move the pieces of a file into the store: local pieces become parts there."""
     pieces = []
     for piece in content.pieces:
         if location.is_uri(piece.path):

@@ -94,7 +94,7 @@ def _usual(column: SourceColumn) -> SourceColumn:
 
 
 def rows(step: SourceStep, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """What NDJSON has of each record."""
+    """The records as NDJSON, a line each."""
     found: list[dict[str, Any]] = [{} for _ in entries]
     records = [entry.record for entry in entries]
     # The whole before its parts: `address` before `address.city`.

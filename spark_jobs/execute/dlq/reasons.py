@@ -55,7 +55,7 @@ class Reason:
 
     @property
     def key(self) -> Key:
-        """What it has in common with others of its kind."""
+        """The reason that it shares with others of its kind."""
         return self.stage, self.category, self.field
 
     @property

@@ -80,7 +80,7 @@ class Entry:
 
     @property
     def stage(self) -> str:
-        """Where the record failed."""
+        """The stage at which the record failed."""
         return self._of("stage")
 
     @property
@@ -105,7 +105,7 @@ class Entry:
 
     @property
     def tries(self) -> int:
-        """How often the record has failed."""
+        """The number of times that the record has failed."""
         written = self.cells.get(TRIES, "")
         return int(written) if written.isdigit() else 1
 
@@ -138,7 +138,7 @@ class Entry:
 
     @property
     def reason(self) -> tuple[str, str, str]:
-        """What it has in common with others: stage, field and category."""
+        """The stage, field and category that it shares with others."""
         return self.stage, self.field, self.category
 
 

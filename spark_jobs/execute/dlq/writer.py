@@ -124,7 +124,7 @@ class DlqWriter:
                 out.write(writer.encode(_batch(self._rows(file, part, merged.whys, again, ids))).data)
 
     def shown(self, part: pa.Table, whys: Sequence[ReasonKey]) -> display.Shown:
-        """What people read of some entries."""
+        """The texts of some entries, for people."""
         return display.Shown(part, whys, self.inputs, self.rows_before)
 
     def _writer(self, file: DlqFile) -> format.Writer:

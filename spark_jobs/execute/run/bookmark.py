@@ -88,7 +88,7 @@ class Bookmark:
     def news(
         self, steps: Mapping[str, SourceStep], since: Sequence[str], until: Sequence[str]
     ) -> dict[str, bookmarks.News]:
-        """What to read of each incremental source.
+        """The range to read of each incremental source.
 
         Args:
             steps: the sources.
@@ -150,7 +150,7 @@ def _mark(found: Any) -> bookmarks.Mark:
 
 
 def _bytes(path: FilePath, there: Destination[FilePath]) -> bytes:
-    """What is in it; nothing where there is none."""
+    """The contents of the bookmark; empty where there is none."""
     try:
         if isinstance(path, Path):
             return path.read_bytes()
@@ -168,7 +168,7 @@ def _unusable(path: FilePath, why: str) -> RunFailed:
 
 
 def _bounds(option: str, given: Sequence[str], growing: Mapping[str, object]) -> dict[str, str]:
-    """The bound of each source: that of its own, or the one for all."""
+    """The bound of each source: its own, or the one for all."""
     found: dict[str, str] = {}
     if given and not growing:
         raise RunFailed(ExitCode.CONFIG, bookmarks.UNFIT, f"--{option}: no source of the pipeline has `incremental:`")

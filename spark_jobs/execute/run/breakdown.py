@@ -48,7 +48,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError]:
-    """How a run ends that Spark or a bug has ended: E904 for Spark's troubles, E905 for the engine's own.
+    """The end of a run that Spark or a bug has stopped: E904 for errors of Spark, E905 for errors of the engine.
 
     The message has the first line of the cause and, for a bug, the place in the engine that raised it. A full volume
     is E321 and a spill folder that is gone E900, whether we or Spark write there.

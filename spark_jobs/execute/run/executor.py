@@ -91,22 +91,22 @@ class _Run:
 
     @property
     def local_dir(self) -> str:
-        """Where Spark keeps what it shuffles, as messages name it."""
+        """The folder of Spark's shuffle files, as messages name it."""
         return session.local_dir(self.options, self.plan.storage.spill_root)
 
     @property
     def tally(self) -> Tally:
-        """What its tasks have counted."""
+        """The counts of its tasks."""
         return self.work.products.tally if self.work else Tally()
 
     @property
     def exit_code(self) -> ExitCode:
-        """How the run ends when nothing stops it any more."""
+        """The exit code if nothing stops the run any more."""
         return ExitCode.DEAD_LETTERS if self.tally.dead else ExitCode.SUCCESS
 
     @property
     def ended_before(self) -> ExitCode:
-        """How the earlier attempt has ended."""
+        """The exit code of the earlier attempt."""
         assert self.before is not None
         return ExitCode(self.before.result.exit_code)
 
@@ -159,7 +159,7 @@ class _Run:
 
     @property
     def promised(self) -> metrics.Outcome:
-        """How it ends once it has published."""
+        """The outcome of the run if publishing succeeds."""
         facts = replace(self.facts, output_files=self.output_files, dlq_files=self.dlq_files)
         path = metrics.expected(self.identity, self.plan, self.options.metrics_spool_dir)
         return metrics.outcome(facts, datetime.now(UTC), self.exit_code, path=path)
@@ -220,7 +220,7 @@ def execute(
 
 
 def _publishing(run: _Run) -> ExitCode:
-    """All of a run inside its draft."""
+    """Do everything that a run does within its draft."""
     there = destinations(run.plan)
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
@@ -368,7 +368,7 @@ def _give_up(tables: Iterable[TableOutput]) -> None:
 
 
 def destinations(plan: plans.Plan) -> Destinations:
-    """What publishes the files of a plan, wherever they go."""
+    """The destinations that publish the files of a plan."""
     return places.destinations(Reach(plan.stores, plan.connections))
 
 
@@ -424,7 +424,7 @@ def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
 
 
 def _copies(run: _Run) -> SourceStaging | None:
-    """What stages the files; a preview reads so little that it reads in place."""
+    """The staging of files; a preview reads so little that it reads in place."""
     settings = run.plan.storage.staging
     if settings is None or run.options.preview is not None:
         return None

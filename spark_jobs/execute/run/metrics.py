@@ -41,7 +41,7 @@ _LONGEST_NAME_BYTES = 200
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Args:
         result: the record for its scheduler.
@@ -56,7 +56,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a run when it ends, however far it came.
+    """The facts about a run when it ends, however far it came.
 
     Args:
         plan: what was to be done.
@@ -145,7 +145,7 @@ def _folder(given: str | None, plan: plans.Plan | None) -> str | None:
 
 
 def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | None:
-    """Where the metrics file of a run that has not ended will be; None where none is wanted."""
+    """The future path of the metrics file while the run goes on; None where none is wanted."""
     found = _folder(folder, plan)
     if not found:
         return None
@@ -209,7 +209,7 @@ def _outcome(
 
 
 def counts(plan: plans.Plan, tally: Tally) -> dict[str, int]:
-    """What all tasks so far have counted, by the paths of the counters."""
+    """The counts of all tasks so far, by the paths of the counters."""
     return {
         "pipeline.total_count": sum(counters.records_in for counters in _of_kind(plan, tally, "source")),
         "pipeline.ok_count": tally.ok,
@@ -303,7 +303,7 @@ def _phases(run: Facts) -> dict[str, int]:
 
 
 def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict[str, Any]:
-    """What names a run, its pipeline and its machine."""
+    """The names of a run, its pipeline and its machine."""
     return {
         "execution_id": names.called,
         "schema_version": contract.METRICS_SCHEMA_VERSION,
@@ -324,7 +324,7 @@ def _mode(plan: plans.Plan) -> str:
 
 
 def _watermarks(found: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-    """How far each file, source and the run have come: a source as far as the least of its files.
+    """The watermarks of each file, each source and the run: a source is as far as its slowest file.
 
     Null where no record has an event time: of a file, of all files of a source, of any source.
     """
@@ -343,7 +343,7 @@ def _moment(time: int) -> str | None:
 
 
 def _nodes(run: Facts) -> dict[str, dict[str, Any]]:
-    """What each node did, in the order of the plan; one that no record reached did nothing."""
+    """The counts of each node, in the order of the plan; zero for a node that no record reached."""
     found = {p.name: replace(run.tally.counters.get(p.name, Counters())) for p in run.plan.nodes}
     for name, step in run.plan.sources.items():
         _hand_on(found[name], run.plan.by_name[step.failure_node], name, found)

@@ -27,7 +27,7 @@ _ALWAYS_ALLOWED = 512
 
 @dataclass(frozen=True)
 class Written:
-    """How much an earlier job wrote down."""
+    """The size of what an earlier job materialized."""
 
     bytes: int
     records: int
@@ -35,7 +35,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is known of sizes when a job is planned; steps ask for it (see `shape.Sizes`).
+    """The sizes that are known when a job is planned; steps ask for them (see `shape.Sizes`).
 
     Args:
         plan: the plan.
@@ -52,7 +52,7 @@ class Sizes:
     lays_all: bool = False
 
     def of(self, name: str) -> int:
-        """How many partitions a node's records are spread over."""
+        """The number of partitions that a node's records are spread over."""
         return upstream.step(self.plan.by_name[name]).partitions(self)
 
     @property
@@ -69,7 +69,7 @@ class Sizes:
         )
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
-        """How many partitions a node's records are worth; see `shape.Sizes`."""
+        """The number of partitions that a node's records deserve; see `shape.Sizes`."""
         sources = self._sources_of(node)
         size = self.inputs.bytes_of(sources) * growth
         if columns is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MaterializedInputs:
-    """What a pass has written down of all records as they were read, for later passes to go on with.
+    """The input records that a pass has materialized, so that later passes need not read the inputs again.
 
     Args:
         job: the number of the job that has.
@@ -186,7 +186,7 @@ class PassResults:
 
     @property
     def records(self) -> Mapping[int, int]:
-        """How many records each split has, by its number."""
+        """The number of records in each split, by the split's number."""
         return self.measures.of("records")
 
     @property

@@ -50,7 +50,7 @@ class Pass:
         plan: the plan.
         run: what is the same for all passes.
         inputs: what is read, with what earlier passes have measured of it.
-        values: what is known behind `$...`.
+        values: what is known of `$...`.
         state: its goal, and what earlier passes have found of excluded records and rejected groups.
         lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
         laid: what an earlier pass has written down of them, which is read instead of the sources then.
@@ -265,19 +265,19 @@ def _check_size(part: Part) -> None:
 
 
 def _places(job: fragments.Job, inputs: Inputs) -> origins.Places | None:
-    """What is known of the splits that records come from whose task is another's."""
+    """The facts about splits that are read by another task than the one that uses their records."""
     if job.readers or any(op.step.member_properties.reads_origins for op in job.ops.values()):
         return origins.Places.of(inputs.splits)
     return origins.Places.of(inputs.splits_of(job.sources)) if job.exchanges else None
 
 
 def _numbers(job: fragments.Job, loads: Sequence[task_inputs.Load]) -> range:
-    """The numbers of all tasks: of splits and kept ranges, and behind exchanges partitions."""
+    """The numbers of all tasks: of splits and materialized ranges, and of partitions after exchanges."""
     return range(max([0, *_read(loads), *(exchange.partitions for exchange in job.exchanges)]) + 1)
 
 
 def _departing(job: fragments.Job, loads: Sequence[task_inputs.Load]) -> range:
-    """The numbers of the tasks whose records leave for an exchange: those of loads, behind a first one partitions."""
+    """The numbers of tasks that send to an exchange: loads, or partitions after a first exchange."""
     if any(each.stage > 1 for each in job.exchanges if each.kind.gives_places):
         return _numbers(job, loads)
     mine = [*_read(loads)] or [0]

@@ -97,7 +97,7 @@ class Progress:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def text(self) -> str:
-        """What the run does now, as a line."""
+        """The line that says what the run does now."""
         job, elapsed = self._job, self._now() - self._began
         if job is None:
             words = _WORDS.get(self._clock.current, "finishing")
@@ -117,7 +117,7 @@ class Progress:
         return f"{job.reads}: {whole} ({_percent(done.bytes, job.bytes)}){self._pace(job, done.bytes)}"
 
     def _pace(self, job: _Job, done: int) -> str:
-        """How fast it goes, and how long the rest takes at that."""
+        """The speed of the run, and the time that the rest takes at this speed."""
         if self._first is None and done:
             self._first = self._now(), done
         began, before = self._first or (self._now(), 0)
@@ -229,7 +229,7 @@ class _Line:
         self._is_open = True
 
     def show(self, text: str) -> None:
-        """Write the line over."""
+        """Replace the line."""
         columns = shutil.get_terminal_size().columns
         text = f"[clinker] {text}"[: max(columns - 1, 1)]
         with self._lock:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a rule.
+    """The outcome of a rule.
 
     Args:
         node: its node.
@@ -73,7 +73,7 @@ def so_far(plan: plans.Plan, tally: Tally) -> list[Outcome]:
 
 
 def outcomes(plan: plans.Plan, tally: Tally, started: datetime, *, is_preview: bool = False) -> list[Outcome]:
-    """What became of all rules of a plan, in its order; a preview reads too little to judge rules on all records.
+    """The outcomes of all rules of a plan, in its order; a preview reads too little to judge rules on all records.
 
     Args:
         plan: the plan.
@@ -111,7 +111,7 @@ def _outcome(
 
 
 def _records(step: node.Step, tally: Tally, *, is_source: bool) -> int:
-    """How many records a source gives, or an output writes.
+    """The number of records that a source gives, or an output writes.
 
     A source has given those too that fail downstream: values that do not convert, and, in the last pass over
     correlation groups, whatever failed in an earlier one. Its counters leave both out.

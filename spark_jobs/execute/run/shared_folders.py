@@ -85,7 +85,7 @@ def _tasks(spark: SparkSession) -> int:
 
 
 def _missing(wanted: Sequence[_Local], _: int) -> list[tuple[_Local, NotShared]]:
-    """What this process does not see, or may not use."""
+    """The folders that this process does not see, or may not use."""
     missing = []
     for each in wanted:
         try:

@@ -20,7 +20,7 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Time what happens within."""
+        """Measure the time of a phase."""
         started = time.perf_counter()
         self.current = name
         try:

@@ -1,7 +1,8 @@
 """Large compressed files are unpacked before anything is read of them: as plain files they are cut into splits.
 
-Unpacking takes less time than what follows it, and nobody else can do it; parsing, converting and all behind that is
-then for as many tasks as the file has splits. What is unpacked lies in a folder of the run, and goes with it.
+Unpacking takes less time than the steps after it, and only one task can do it. Parsing, converting and everything
+after are then divided among as many tasks as the file has splits. The unpacked files are in a folder of the run, and
+are removed with it.
 """
 
 from __future__ import annotations

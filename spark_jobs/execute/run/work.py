@@ -42,7 +42,7 @@ _FIRST_SPLITS = 4
 
 @dataclass(frozen=True)
 class TaskFolders:
-    """Where tasks write, and how much they may hold.
+    """The folders in which tasks write, and the memory that they may use.
 
     Args:
         scratch: where the files lie that stay inside the run.

@@ -21,7 +21,7 @@ _PAUSE_S = 1.0
 
 
 def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
-    """What `job` gives; its Spark jobs are cancelled when an interrupt arrives meanwhile, or no executor does for long.
+    """Run `job`; cancel its Spark jobs if an interrupt arrives meanwhile, or if no executor arrives for long.
 
     The job has a thread of its own, and this one only waits: an interrupt in the middle of a talk with the JVM would
     be held up until the Spark job ends (PySpark asks the JVM for its result in a `finally`). In a session that

@@ -68,7 +68,7 @@ def _released(client: Any) -> None:
 
 
 def _policy(url: str) -> Any:
-    """What is tried again, and for how long."""
+    """The retry policy: which errors are retried, and for how long."""
     from pyspark.sql.connect.client.retries import DefaultPolicy, RetryPolicyState
 
     class State(RetryPolicyState):  # type: ignore[misc]  # PySpark is read without its types
@@ -115,7 +115,7 @@ class _WaitingNotice:
 
 
 def said(error: BaseException) -> str:
-    """What an endpoint, or the way to it, says: one line without gRPC's form."""
+    """The message of an endpoint, or of a proxy on the way to it, as one line without gRPC's frame."""
     text = str(error)
     status, details = _STATUS.search(text), _DETAILS.search(text)
     if status and details:

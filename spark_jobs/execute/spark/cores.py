@@ -43,7 +43,7 @@ def available() -> int:
 
 
 def quotas(system: Path = Path("/")) -> Iterator[int]:
-    """What control groups of either version allow, in cores, a part of one counted as one."""
+    """The quota of control groups of either version, in cores, rounded up."""
     try:
         groups = (system / "proc/self/cgroup").read_text()
     except OSError:

@@ -116,7 +116,7 @@ def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
 
 
 def _missing(context: Any) -> str | None:
-    """What the tasks that could run are waiting for, None when there are none or some do run."""
+    """What runnable tasks are waiting for; None when there are no such tasks, or when some do run."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

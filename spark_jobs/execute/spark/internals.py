@@ -97,7 +97,7 @@ def connect(settings: Mapping[str, str] | None = None) -> None:
 
 
 def executors(context: SparkContext) -> int:
-    """How many executors a session on a cluster has at the moment."""
+    """The number of executors that a session on a cluster has at the moment."""
     known: int = context._jsc.sc().getExecutorMemoryStatus().size()
     return known - 1  # the driver is one of them
 
@@ -122,7 +122,7 @@ def serve_workers(around: Callable[[Worker], Worker]) -> None:
 
 
 def schema(arrow: pa.Schema) -> Any:
-    """Spark's types for those of Arrow; the parser that Spark has for texts takes longer to load than all of this."""
+    """Convert Arrow's types into Spark's; Spark's own parser of texts takes longer to load than all of this."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(arrow)
@@ -132,7 +132,7 @@ def schema(arrow: pa.Schema) -> Any:
 
 
 def changes() -> list[str]:
-    """What of this is not as it was in the version of PySpark for which it was written; a line each."""
+    """A line for each internal of PySpark that has changed since the version for which this module was written."""
     return list(_changes())
 
 

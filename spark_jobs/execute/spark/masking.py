@@ -38,7 +38,7 @@ class Secrets(credentials.Secrets):
 
     @classmethod
     def of_run(cls, options: RunOptions, plan: Plan | None = None, environ: Mapping[str, str] = os.environ) -> Self:
-        """What the options, the plan and the environment have."""
+        """The secrets in the options, the plan and the environment."""
         endpoints = [step.endpoint for step in plan.sources.values() if step.endpoint] if plan else []
         return cls.of(
             [
@@ -53,7 +53,7 @@ class Secrets(credentials.Secrets):
         )
 
     def masked(self, text: str) -> str:
-        """A text without them.
+        """The text with all secrets masked.
 
         >>> Secrets(("s3cr3t",)).masked("sc://host:1/;token=s3cr3t;user_id=ada: s3cr3t is refused")
         'sc://host:1/;token=***;user_id=ada: *** is refused'

@@ -231,7 +231,7 @@ def _launch(options: RunOptions, spill_dir: str | None) -> launch.Launch:
 
 
 def _before_launch(options: RunOptions) -> None:
-    """What a JVM needs to start. Raises `SessionError` where Java is missing."""
+    """Check that a JVM can start. Raises `SessionError` where Java is missing."""
     problem = java.problem()
     if problem:
         raise SessionError(problem)
@@ -308,7 +308,7 @@ _shuffle_folders: list[str] = []
 
 @cache
 def _shuffle_folder(spill_dir: str | None) -> str:
-    """Where this process's JVM keeps what it shuffles, and its temporary files; locked.
+    """The folder of this JVM's shuffle and temporary files; locked.
 
     The JVM and its session serve every run of the process, so the folder stays as long as that, and what a killed JVM
     leaves goes with it. What is left of a killed process goes with the next run that has the same `storage.spill.dir`.

@@ -73,7 +73,7 @@ def numbers(spark: SparkSession, count: int) -> DataFrame:
 def mapped(
     frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """What a function makes of the batches of a frame."""
+    """Apply a function to the batches of a frame."""
     return frame.mapInArrow(function, internals.schema(schema))
 
 
@@ -88,7 +88,7 @@ def _answers(spark: SparkSession, pickled: bytes, count: int) -> list[dict[str, 
 
 
 def run_task(pickled: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What `mapInArrow` calls: rows with the numbers of items in, their answers out."""
+    """Process the batches of a `mapInArrow` task: the numbers of items come in, their answers go out."""
     function, items, reraised = pickle.loads(pickled)
     for number in shuffle_records.numbers_in(batches):
         try:

@@ -77,9 +77,9 @@ def main() -> None:
 
 
 def _preload() -> None:
-    """Import what tasks need.
+    """Import the modules that tasks need.
 
-    A worker looks for garbage behind each task, and would go through all that is imported here, for longer than a small
+    A worker looks for garbage after each task, and would go through all that is imported here, for longer than a small
     task takes.
     """
     gc.disable()

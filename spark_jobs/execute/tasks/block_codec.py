@@ -66,7 +66,7 @@ class _Packing:
         return b"".join(parts)
 
     def _column(self, column: pa.ChunkedArray) -> dict[str, Any] | None:
-        """How a column is stored; None where that is up to Arrow."""
+        """The way in which a column is stored; None where that is left to Arrow."""
         kind = column.type
         is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
         if self._mode == "off" or column.num_chunks != 1 or not (is_text or _is_number(kind)):
@@ -186,7 +186,7 @@ def _room(dtype: str, count: int) -> tuple[np.ndarray, pa.Buffer]:
 
 
 def _copied(buffer: pa.Buffer) -> pa.Buffer:
-    """The same bytes in memory of their own."""
+    """A copy of the bytes."""
     values, room = _room("u1", buffer.size)
     values[:] = np.frombuffer(memoryview(buffer), dtype="u1")
     return room
@@ -202,5 +202,5 @@ def _shrinks(sample: memoryview) -> bool:
 
 
 def _gap(size: int) -> bytes:
-    """What fills bytes up to a multiple of eight."""
+    """The padding up to a multiple of eight bytes."""
     return bytes(-size % _ALIGNED)

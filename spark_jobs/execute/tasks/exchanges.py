@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TaskExchanges:
-    """What a task sends to later stages.
+    """Sends the records of a task to later stages.
 
     Args:
         spec: the job.
@@ -60,7 +60,7 @@ class TaskExchanges:
         return origins.RecordOrigin(number, self._spec.places)
 
     def counted(self) -> Mapping[str, ledger.Counters]:
-        """What nodes counted at all stages before this one, as far as an aggregate of this stage asks."""
+        """The counts of nodes at all earlier stages, as far as an aggregate of this stage needs them."""
         return self._counted
 
     def add_counters(self, payload: bytes) -> None:

@@ -28,7 +28,7 @@ _MOST_LETTERS_BYTES = 16 << 20
 
 
 class Failing:
-    """What a task does with records that fail.
+    """Handles the failing records of a task.
 
     Args:
         spec: the job.

@@ -70,11 +70,11 @@ class TaskFiles:
         return part_file.PartFile(opener, path)
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
-        """What an earlier job wrote down, in order."""
+        """The batches that an earlier job materialized, in order."""
         return materialized.whole(self._spec.materialized[need], partition)
 
     def count(self, rows: Rows) -> int:
-        """How many records an earlier job wrote down."""
+        """The number of records that an earlier job materialized."""
         return sum(each.records for each in self._spec.materialized[rows])
 
     def materialized_range(self, rows: Rows, start: int, end: int) -> Iterator[pa.Table]:

@@ -17,7 +17,7 @@ from spark_jobs.execute import part_file, scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: What a process has touched of a mapped file counts as its memory. Behind so much the file is mapped anew, and the old
+#: What a process has touched of a mapped file counts as its memory. After so much the file is mapped anew, and the old
 #: mapping goes with the last of its records.
 _TOUCHED_BYTES = 8 << 20
 #: The metadata of a file's last batch, which has no records: how many each of the others has, and whose it is.
@@ -82,7 +82,7 @@ def _of_partition(path: str, partition: int | None) -> list[pa.Table]:
 
 
 def _listed(file: pa.ipc.RecordBatchFileReader, what: bytes) -> list[int]:
-    """What the list of a file says of each batch that has records."""
+    """The entries in the list of a file for each batch that has records."""
     packed = file.get_batch_with_custom_metadata(file.num_record_batches - 1).custom_metadata[what]
     found: list[int] = json.loads(packed)
     return found

@@ -26,7 +26,7 @@ _COUNTERS = struct.Struct(f"<{2 + MOST_STAGES}Q")
 
 @dataclass(frozen=True)
 class Reading:
-    """What the tasks of a job have done so far: bytes of inputs, and tasks by stage."""
+    """The progress of a job's tasks so far: bytes of inputs, and tasks by stage."""
 
     bytes: int
     tasks: tuple[int, ...]
@@ -91,7 +91,7 @@ _METERS: dict[str, Meter] = {}
 
 
 def of(folder: str) -> Meter:
-    """The meter of this process for the job with a folder; those of earlier jobs are closed."""
+    """The meter of this process for the job with a folder; meters of earlier jobs are closed."""
     key = f"{os.getpid()} {folder}"  # a forked process counts in a file of its own
     if key not in _METERS:
         for earlier in _METERS.values():
@@ -102,7 +102,7 @@ def of(folder: str) -> Meter:
 
 
 def read(folder: str) -> Reading:
-    """What all processes have counted so far."""
+    """The counts of all processes so far."""
     found = [_COUNTERS.unpack(data) for data in _files(folder) if len(data) == _COUNTERS.size]
     sums: Sequence[int] = [sum(column) for column in zip(*found, strict=True)] or [0] * (2 + MOST_STAGES)
     return Reading(sums[0], tuple(sums[1:]))

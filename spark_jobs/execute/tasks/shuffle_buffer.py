@@ -20,7 +20,7 @@ _SEQUENCE_BITS = 24
 
 
 class ShuffleBuffer:
-    """Parcels of one task.
+    """The shuffle records of one task, held until they are sent.
 
     Args:
         job: whose exchanges they go to.
@@ -75,7 +75,7 @@ class ShuffleBuffer:
         self._reservation.close()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """What Spark gets, a few shuffle records at a time."""
+        """The batches that Spark gets, each with a few shuffle records."""
         rows: list[shuffle_records.ShuffleRecord] = []
         size = 0
         for i, (slot, exchange, partition, ordinal, kept) in enumerate(self._waiting):

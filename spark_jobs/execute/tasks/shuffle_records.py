@@ -36,7 +36,7 @@ BATCH = 8
 
 
 def slot_starts(job: fragments.Job, stage: int) -> dict[int, int]:
-    """Where the slots of each exchange begin that a stage consumes."""
+    """The first slot of each exchange that a stage consumes."""
     starts, start = {}, 0
     for exchange in job.at(stage):
         starts[exchange.id] = start

@@ -83,7 +83,7 @@ class JobSpec:
         run: what is the same for all jobs.
         job: operators and exchanges.
         loads: what stage 0 reads, one per task.
-        values: run-wide values behind `$...`.
+        values: the run-wide values of `$...`.
         measures_only: whether stage 0 only measures its splits.
         state: the goal of the pass, and what earlier passes have found.
         materialized: files of earlier jobs by what they have, in record order.

@@ -75,7 +75,7 @@ class SpilledBytes:
 
 
 class TaskSpill:
-    """What one task spills."""
+    """The spilled data of one task."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ class TaskSpill:
 
     @cached_property
     def _folder(self) -> str:
-        """Where the task spills. A folder within reach that is gone was taken away, and going on would hide that."""
+        """The folder of the task's spilled data. If it has been removed, going on would hide that."""
         if self._settings.made_in == volumes.reach() or os.path.isdir(self._settings.folder):
             return self._settings.folder
         return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
@@ -150,7 +150,7 @@ class TaskSpill:
         return bytes(found)
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Free the disk space."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -49,7 +49,7 @@ def run_stage(pickled: bytes, stage: int, batches: Iterator[pa.RecordBatch]) -> 
 
 @cache
 def _freeze() -> None:
-    """Spare a worker of Spark's from looking for garbage among all that is imported, which it does behind each task."""
+    """Spare a worker of Spark's from looking for garbage among all that is imported, which it does after each task."""
     gc.freeze()
 
 

@@ -259,7 +259,7 @@ class Task(failing.Failing):
 
     @contextmanager
     def _stoppable(self, root: str) -> Iterator[None]:
-        """What ends a task without being a bug is reported; the driver gives the verdict."""
+        """Report errors that end a task and are no bugs; the driver gives the verdict."""
         try:
             with logs.captured(self._traced, self.spec.run.log_level):
                 yield
@@ -378,6 +378,6 @@ def _pace(metered: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:
 
 
 def _place(batch: batches.Batch, row: int) -> dict[str, int]:
-    """Where a record was read, or the first of an aggregate's row."""
+    """The place at which a record was read; of an aggregate's row, the place of its first record."""
     places = batch.origin.identify(batch, pa.array([row], pa.int64()))
     return dict(zip(("source", "split", "row"), (column[0].as_py() for column in places), strict=True))

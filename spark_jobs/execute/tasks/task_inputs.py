@@ -44,9 +44,9 @@ class MaterializedRange:
 
     Args:
         op: the root that takes them.
-        number: the number of the task, behind those of all splits.
+        number: the number of the task, after those of all splits.
         start: the number of the first record.
-        end: that of the first record behind the range.
+        end: that of the first record after the range.
         schedule: the file that says whose turn it is, where the records of several inputs go on in a drawn order.
     """
 
@@ -62,7 +62,7 @@ Load = Splits | MaterializedRange
 
 
 def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Load]:
-    """Splits as tasks read them: those of a source that have no more bytes together share a task.
+    """Pack splits into tasks: splits of a source that are small together share a task.
 
     Sizes and numbers alone decide, so results are the same on any cluster.
     """
@@ -85,7 +85,7 @@ def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Lo
 def materialized_ranges(
     op: PhysicalOperator, counts: Sequence[int], size: int, first_number: int, most_bytes: int, room: Scratch
 ) -> list[Load]:
-    """What an operator reads that earlier jobs wrote down, in ranges of about as many bytes.
+    """The materialized inputs of an operator, in ranges of about the same number of bytes.
 
     Args:
         op: the root.
@@ -104,7 +104,7 @@ def materialized_ranges(
 
 
 def provide(loads: Sequence[Load], room: Scratch) -> Sequence[Load]:
-    """The same for tasks: as they are, or in a file that all machines can read."""
+    """Provide them to tasks: as values, or in a file that all machines can read."""
     if len(loads) <= MOST_AT_HAND:
         return tuple(loads)
     path = room.file(f"loads-{uuid.uuid4().hex}")

@@ -42,7 +42,7 @@ class Header:
     Args:
         schema: the schema of the records, the text of some JSON.
         codec: how blocks are compressed.
-        marker: what stands behind each block.
+        marker: what follows each block.
         end: where the first block begins.
     """
 
@@ -229,7 +229,7 @@ def _too_large(block: Block, name: str, most: int) -> FormatError:
 
 
 def next_start(stream: Stream, position: int, head: Header) -> int:
-    """Where the first block seems to begin at or behind a position; the file's end where none does.
+    """Where the first block seems to begin at or after a position; the file's end where none does.
 
     A marker is as good as never among the bytes of records, but nothing forbids it.
     """
@@ -264,7 +264,7 @@ def _limited(inner: Any) -> Any:
 
 
 def _snappy(packed: bytes, most: int) -> bytes:
-    """Snappy says how much it unpacks to; four bytes behind it check that."""
+    """Snappy says how much it unpacks to; four bytes after it check that."""
     body, check = packed[:-4], packed[-4:]
     length = 0
     for place, byte in enumerate(body[:5]):

@@ -98,14 +98,14 @@ def _numbers(numbers: np.ndarray) -> _Short:
 
 
 def _values(found: _Short, valid: np.ndarray) -> _Short:
-    """Values behind their branches; nothing behind that of null."""
+    """Values after their branches; nothing after that of null."""
     branch = np.where(valid, np.uint8(_VALUE), np.uint8(_NULL))[:, None]
     used = np.concatenate([np.ones(branch.shape, dtype=bool), found.used & valid[:, None]], axis=1)
     return _Short(np.concatenate([branch, found.places], axis=1), used)
 
 
 def _woven(pieces: list[_Short | _Long], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pieces of each record behind one another."""
+    """The pieces of each record after one another."""
     columns: list[_Long] = []
     waiting: list[_Short] = []
     for piece in [*pieces, None]:

@@ -1,6 +1,6 @@
 """The Avro files of a source: their columns told by their schemas, blocks read in parallel.
 
-A split has the blocks that begin in its bytes. Where it begins is a guess, by the marker that stands behind each block;
+A split has the blocks that begin in its bytes. Where it begins is a guess, by the marker that follows each block;
 that its blocks end where the next split begins proves it.
 """
 

@@ -1,4 +1,4 @@
-"""Batches to Avro files: a header, and blocks of records, each with a marker behind it.
+"""Batches to Avro files: a header, and blocks of records, each with a marker after it.
 
 Blocks are cut by the bytes of their records alone, and the marker follows from the schema: a file is the same however
 its records travelled. They are encoded when they have come together (`typed/write.py`).

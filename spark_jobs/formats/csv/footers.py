@@ -57,11 +57,11 @@ def _start_of_last(data: bytes, lines: int) -> int:
 
 
 def _line_ends(data: bytes) -> np.ndarray:
-    """The places behind the ends of lines."""
+    """The places after the ends of lines."""
     array = np.frombuffer(data, dtype=np.uint8)
     is_return = array == _RETURN
     is_end = (array == _NEWLINE) | is_return
-    # A return with a newline behind it is half of an end.
+    # A return with a newline after it is half of an end.
     is_end[:-1] &= ~(is_return[:-1] & (array[1:] == _NEWLINE))
     found: np.ndarray = np.flatnonzero(is_end) + 1
     return found

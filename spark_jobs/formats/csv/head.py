@@ -231,7 +231,7 @@ def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
 
 
 def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
-    """What was read behind the first lines of a file, and how many bytes stand before it."""
+    """What was read after the first lines of a file, and how many bytes stand before it."""
     data, start, before, at_end = b"", 0, 0, False
     for _ in range(count):
         while not at_end and (byte_stream.next_line_start(data, start) or len(data)) == len(data):
@@ -250,7 +250,7 @@ def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
 def _records(
     stream: ByteStream, dialect: Dialect, data: bytes = b"", before: int = 0, *, is_marked: bool
 ) -> Iterator[_Record]:
-    """The records of a file; what comes behind one that is not whole is not told.
+    """The records of a file; what comes after one that is not whole is not told.
 
     Args:
         stream: the bytes that were not read yet.

@@ -30,7 +30,7 @@ def foreign(head: Head, declared: Sequence[str], options: CsvRead, lines_before:
         head: the file's.
         declared: the columns.
         options: how the file is read.
-        lines_before: behind how many lines there is a header that has some of them, if there is one.
+        lines_before: after how many lines there is a header that has some of them, if there is one.
     """
     if lines_before is None:
         proposals = list(_proposals(head, declared, options))

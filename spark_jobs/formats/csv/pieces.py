@@ -62,7 +62,7 @@ def pieces(
             if is_open or most == MOST_RECORD_BYTES:
                 yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
             rest, wanted = found or b"", size
-    # What was read behind a record that is too long may be whole records to the end.
+    # What was read after a record that is too long may be whole records to the end.
     end, _ = dialect.last_record_end(rest)
     if end:
         yield rest[:end], None

@@ -176,7 +176,7 @@ class Dialect:
     def strays(self, data: bytes) -> tuple[Positions, NDArray[np.bool_]]:
         """The quotes of some complete records at places where none belongs, in order.
 
-        Of each: whether it closes a cell behind which more text follows; the others stand within cells without quotes.
+        Of each: whether it closes a cell after which more text follows; the others stand within cells without quotes.
         """
         none = NO_TOGGLES, np.empty(0, dtype=np.bool_)
         if data.find(self.quote_byte) < 0:
@@ -246,7 +246,7 @@ class Dialect:
         return opens
 
     def _closes(self, array: NDArray[np.uint8], closers: Positions) -> NDArray[np.bool_]:
-        """Whether a field ends with each of some quotes, behind all of which something follows."""
+        """Whether a field ends with each of some quotes, after all of which something follows."""
         at = closers + 1
         if self.has_blanks:
             last = len(array) - 1

@@ -76,7 +76,7 @@ class CsvReader(reader.HeadReader[Head]):
         )
 
     def _lines_before_header(self, file: InputFile, declared: Sequence[str]) -> int | None:
-        """Behind how many lines a header stands that has declared columns, where something else comes first."""
+        """After how many lines a header stands that has declared columns, where something else comes first."""
         for skipped in range(self.options.skip_rows + 1, self.options.skip_rows + _LOOKED_AT_LINES):
             try:
                 found = head.read(file, replace(self.options, skip_rows=skipped), declared)

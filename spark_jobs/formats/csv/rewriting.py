@@ -53,7 +53,7 @@ class Rewriting:
     Args:
         delimiter: the file's.
         quote: the file's; empty where there is none.
-        escape: what takes the meaning from a sign behind it; empty where there is none.
+        escape: what takes the meaning from a sign after it; empty where there is none.
         separator: what ends records; empty where every usual line end does.
         repairs: whether quotes that nobody escaped become text.
         comment: what lines begin with that are no records.
@@ -162,7 +162,7 @@ class Rewriting:
         return data.replace(_LEAD + b"l", _LEAD)
 
     def original_text(self, text: str) -> str:
-        """The same for a text."""
+        """The text as it is in the file."""
         return self.original(text.encode()).decode(errors="replace")
 
     def cells(self, column: pa.StringArray) -> pa.StringArray:
@@ -174,7 +174,7 @@ class Rewriting:
         return column
 
     def cell(self, text: str) -> str:
-        """The same for a single cell."""
+        """The text of a single cell as it is in the file."""
         data = text.encode()
         for old, new in self._restored:
             data = data.replace(old, new)
@@ -220,7 +220,7 @@ class Rewritten:
         return taken
 
     def _without_last_line_end(self, data: bytes) -> bytes:
-        """The end of a file, without the line ends that editors put behind the end of the last record."""
+        """The end of a file, without the line ends that editors put after the end of the last record."""
         kept = data
         while kept.endswith((_LEAD + b"N", _LEAD + b"R")):
             kept = kept[: -len(_LEAD) - 1]

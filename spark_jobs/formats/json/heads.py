@@ -121,7 +121,7 @@ class Heads:
             # Mostly the first record has all columns, and there may be many small files.
             self._take(found, io.BytesIO(head[: head.find(b"\n") + 1]))
         if found.columns.missing:
-            # It may be the beginning of an array that goes on behind it.
+            # It may be the beginning of an array that goes on after it.
             found.is_whole &= self._take(found, io.BytesIO(head))
 
     def look_through(self, found: FileHead) -> None:

@@ -156,7 +156,7 @@ class JsonReader(reader.Reader):
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
         """What the sections of a file say; it has to be one JSON value.
 
-        It is parsed for them alone: a trailer stands behind the records that want to know it.
+        It is parsed for them alone: a trailer follows the records that want to know it.
         """
         path = file_plan.file.name
         start = file_plan.data_start

@@ -63,7 +63,7 @@ class JsonWriter:
     def _lines(self, batch: pa.RecordBatch) -> pa.StringArray:
         """One text per record with its line end.
 
-        The first column without nulls needs no comma before it; those before it bring their comma behind, those after
+        The first column without nulls needs no comma before it; those before it bring their comma after, those after
         it in front.
         """
         # What no record has is written nowhere; of many columns most may be like that.

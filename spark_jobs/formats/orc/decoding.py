@@ -58,7 +58,7 @@ class Decoder:
 
 
 class _Part(io.RawIOBase):
-    """A file with another tail behind it."""
+    """A file with another tail after it."""
 
     def __init__(self, file: RemoteFile, data: bytes) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ class _Many:
 
 
 # What is looked at of structures, by the numbers of fields. Lists are all there, because Arrow reads their values as of
-# the type that it expects, whatever they say: everything behind them would be something else.
+# the type that it expects, whatever they say: everything after them would be something else.
 _SIZES = {2: _Many(I64), 3: _Many(I64)}
 _GEOMETRIES = {2: _Many(I32)}
 _COLUMN_KEY = {2: {1: _Many(BINARY)}}
@@ -162,7 +162,7 @@ class Extents:
         return len(self._index.groups)
 
     def of(self, group: int) -> list[Extent]:
-        """Those of a row group."""
+        """The extents of a row group."""
         fields = _Fields(self._data, self._index.groups[group])
         try:
             return list(_extents(fields, self._index.columns))
@@ -235,7 +235,7 @@ def _columns(fields: _Fields, count: int) -> Iterator[Column]:
 
 
 def _extents(fields: _Fields, columns: list[Column]) -> Iterator[Extent]:
-    """Those of the row group that begins here."""
+    """The extents of the row group that begins here."""
     has_columns = False
     for number, kind in fields.fields():
         if number != _COLUMNS:
@@ -267,7 +267,7 @@ class _Fields(CompactBytes):
     """Bytes of structures of Thrift, from a place on."""
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The numbers and types of the fields of the structure here; whoever takes one goes behind its value."""
+        """The numbers and types of the fields of the structure here; whoever takes one goes past its value."""
         number = 0
         while head := self.byte():
             number = number + (head >> 4) if head >> 4 else self._number(I16)
@@ -296,7 +296,7 @@ class _Fields(CompactBytes):
         return found
 
     def entries(self, kind: int, expected: _Many) -> int:
-        """How many values the list here has, which is behind its head then."""
+        """How many values the list here has, which is past its head then."""
         if kind != LIST:
             raise Unclear
         head = self.byte()
@@ -307,7 +307,7 @@ class _Fields(CompactBytes):
         return size
 
     def pass_over_known(self, form: Mapping[int, Any], depth: int = 0) -> None:
-        """Go behind the structure here, of which some fields are known; numbers and texts without calls."""
+        """Go past the structure here, of which some fields are known; numbers and texts without calls."""
         if depth > _MOST_DEPTH:
             raise Unclear
         data, at, number = self._data, self.at, 0
@@ -335,7 +335,7 @@ class _Fields(CompactBytes):
         self.at = at + 1
 
     def pass_over(self, kind: int, expected: Any = None, depth: int = 0) -> None:
-        """Go behind the value here."""
+        """Go past the value here."""
         if kind in _VARINTS:
             self._pass_over_varints(1)
         elif kind == BINARY:

@@ -222,7 +222,7 @@ def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, bud
 
 
 def _longest_of(data: bytes) -> int:
-    """How long the longest of some texts is, each of which stands behind its length.
+    """How long the longest of some texts is, each of which follows its length.
 
     Lengths below 256 have three zeros, as texts hardly do. Where what looks like a length leads to the next all the way
     through, these are the lengths; else they are followed one by one.

@@ -81,7 +81,7 @@ def _batches(
 
 
 def _joined(batches: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, of so many rows and bytes at most.
+    """The rows in fewer batches, of at most so many rows and bytes.
 
     Each batch costs the same, and row groups may have few rows. One that unfolded to more than others is cut again.
     """
@@ -103,7 +103,7 @@ def _joined(batches: Iterable[pa.RecordBatch], most: int, most_bytes: int) -> It
 
 
 def _watched(batches: Iterable[pa.RecordBatch], file: InputFile, wanted: Reading) -> Iterator[pa.RecordBatch]:
-    """The same batches, as long as they are not far more than a file can mean.
+    """The batches, as long as they are not far larger than a file can mean.
 
     Long texts that are each written once, and referred to without end, would keep a task busy for hours.
 

@@ -48,7 +48,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a column in a range.
+    """What statistics say of a column in a range.
 
     Args:
         rows: how many records there are.

@@ -44,7 +44,7 @@ class Unknown:
 
     Args:
         title: what it is called in the file.
-        hint: what else can be done than to leave the column out, to stand behind that.
+        hint: what else can be done than to leave the column out, to follow that.
     """
 
     title: str

@@ -1,6 +1,6 @@
 """Records of files of columns on their way, each as bytes of its own: those of sorted and split outputs move alone.
 
-A record is a size, a byte and a slot of eight bytes for each column, and behind these its texts. A slot has a number,
+A record is a size, a byte and a slot of eight bytes for each column, and after these its texts. A slot has a number,
 or how long the text is; lists are texts of JSON. All of it is made and read by columns.
 """
 
@@ -147,7 +147,7 @@ def _of_numbers(slots: np.ndarray, valid: np.ndarray, kind: pa.DataType) -> pa.A
 
 
 def _woven(fixed: np.ndarray, texts: list[pa.Array]) -> bytes:
-    """The fixed parts of records, each with its texts behind it."""
+    """The fixed parts of records, each with its texts after it."""
     count = len(fixed)
     if not texts or not count:
         return fixed.tobytes()

@@ -43,7 +43,7 @@ class X12Frame(InterchangeFrame):
     first_reference = "0001"
 
     def safe(self, texts: pa.StringArray) -> pa.StringArray:
-        """As they are: X12 has no release character."""
+        """The texts unchanged: X12 has no release character."""
         return texts
 
     def ended(self, lines: pa.StringArray) -> pa.StringArray:

@@ -369,7 +369,7 @@ class RecordWay(Way):
         return self.open == self._names
 
     def problem(self) -> str | None:
-        """That the target of `record_path` is missing, which ends the run; None when it was found."""
+        """The message that the target of `record_path` is missing, which ends the run; None when it was found."""
         if self._is_found:
             return None
         missing = "/".join(self._names[:-1] or self._names)

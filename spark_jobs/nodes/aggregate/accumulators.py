@@ -219,7 +219,7 @@ class Pick(Accumulator):
         return [Grouped(self.name, arguments[0], self.function, self.options)]
 
     def again(self, states: Mapping[str, pa.Array]) -> list[Grouped]:
-        """The same function over the winners, which stand in record order."""
+        """Apply the same function again, to the winners, which are in record order."""
         return [Grouped(self.name, states[self.name], self.function, self.options)]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:

@@ -37,7 +37,7 @@ class AggregateStep(node.Step):
     time_window: TimeWindow | None = None
     #: Keys that are undeclared columns.
     undeclared: tuple[str, ...] = ()
-    #: The counters that its emits and programs behind it read; None when nobody asks.
+    #: The counters that its emits and programs downstream of it read; None when nobody asks.
     totals: Totals | None = None
     #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
     #: 106).
@@ -105,7 +105,7 @@ class AggregateStep(node.Step):
         if not read and self.time_window is None and not is_numbered:
             return self
         upstream, window = required.upstream(), self.time_window
-        # Which task finds a record late depends on how the input is cut: what is late counts for nobody behind.
+        # Which task finds a record late depends on how the input is cut: what is late counts for nobody downstream.
         nodes = upstream.nodes if window is None else upstream.nodes - {self.name}
         totals = Totals(tuple(sorted(read)), nodes, upstream.sources, upstream.streams) if read else None
         window = window and replace(window, sources=len(upstream.streams))

@@ -81,7 +81,7 @@ class Waiting:
 
         Args:
             low: the first record of the batch.
-            high: the one behind the last.
+            high: the one after the last.
             drivers: of each match in order, its record.
             qualifier: the build side.
         """
@@ -138,7 +138,7 @@ def _emit_complete(
 
 
 def _whole(combine: Combine, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same matches, all of a driver record in one table."""
+    """Regroup the matches so that all matches of a driver record are in one table."""
     held: pa.Table | None = None
     for table in tables:
         held = table if held is None else pa.concat_tables([held, table])

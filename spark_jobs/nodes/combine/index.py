@@ -53,13 +53,13 @@ class Compared:
 
     @classmethod
     def together(cls, parts: Sequence[Compared]) -> Compared:
-        """That of the records of several batches, one after another."""
+        """Concatenate the values of several batches."""
         columns = zip(*(part.values for part in parts), strict=True)
         values = [pa.chunked_array(column).combine_chunks() for column in columns]
         return cls(values, np.concatenate([part.failing for part in parts]))
 
     def take(self, rows: pa.Array) -> Compared:
-        """That of some records."""
+        """The values of some of the records."""
         return Compared([each.take(rows) for each in self.values], self.failing[rows.to_numpy()])
 
 
@@ -109,10 +109,10 @@ def _numbers(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndarray, np.ndarray]:
-    """Those of texts: sorted together with the scale's, each once."""
+    """The places of texts: they are sorted together with the scale's, each once."""
     is_value = column.is_valid().to_numpy(zero_copy_only=False)
     texts = pc.unique(column.drop_null())
-    order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: what is equal stands behind
+    order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: what is equal follows
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.cumsum(order < len(values))
     found = places[len(values) :]
@@ -210,7 +210,7 @@ class Located:
     others: list[tuple[_Group, np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def slice(self, start: int, end: int) -> Located:
-        """That of some of the rows."""
+        """The values of a range of the rows."""
         return Located(
             self.starts[start:end],
             self.counts[start:end],
@@ -291,7 +291,7 @@ class BuildTable:
     #: The codes of the keys, by row, and the rows for which a side of a range fails; None where none can.
     codes: np.ndarray | None = None
     failing: _Group | None = None
-    #: The rank of the leading range behind the start of its group, by position; the same for the highest so far.
+    #: The rank of the leading range after the start of its group, by position; the same for the highest so far.
     _led: packed_sort.Ascending | None = None
     _highest: packed_sort.Ascending | None = None
 
@@ -393,7 +393,7 @@ class BuildTable:
         if len(self.starts) < 2:
             nothing = np.zeros(count, dtype=np.int64)
             return Located(nothing, nothing, [codes] * len(self.ranges), others)
-        # Keys that only rows without values have come behind all groups.
+        # Keys that only rows without values have come after all groups.
         is_known = (codes >= 0) & (codes < len(self.starts) - 1)
         safe = np.where(is_known, codes, 0)
         starts, ends = self.starts[safe], self.starts[safe + 1]

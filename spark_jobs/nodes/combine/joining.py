@@ -146,7 +146,7 @@ def firsts(pairs: Pairs, drivers: int) -> Pairs:
     return Pairs(np.arange(drivers), found)
 
 
-#: A pair's columns: read by the body, left by it, as records, and in the nodes behind; and its places.
+#: A pair's columns: read by the body, left by it, as records, and in the nodes downstream; and its places.
 _PAIR_FORMS, _PAIR_BYTES = 4, 32
 
 
@@ -178,7 +178,7 @@ class Joining(operator.Operator):
 
     @property
     def enough(self) -> int | None:
-        """After how many matches no others are looked for; None where all are, or one behind them may fail."""
+        """After how many matches no others are looked for; None where all are, or one after them may fail."""
         if self.step.match is Match.COLLECT and not self.residuals and len(self.step.builds) == 1:
             return collecting.LIMIT + 1
         return 1 if self.step.match is Match.FIRST else None
@@ -369,7 +369,7 @@ class Joining(operator.Operator):
         kept = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
         failures = result.failures
         if failures and self.step.match is Match.FIRST and not self.step.is_chain_of_left_joins:
-            # The first match decides: what stands behind it is not looked at.
+            # The first match decides: what follows it is not looked at.
             matched, first = np.unique(pairs.driver[kept], return_index=True)
             ends = np.full(batch.count, len(pairs.driver))
             ends[matched] = kept[first]

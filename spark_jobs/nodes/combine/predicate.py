@@ -28,7 +28,7 @@ class Predicate:
     """A `where`, taken apart.
 
     Args:
-        order: the inputs, driver first, each behind one that it is compared with.
+        order: the inputs, driver first, each after one that it is compared with.
         equalities: the equalities between two inputs.
         compared: how many ranges there are between two inputs.
         ranges: those of them that find candidates.
@@ -136,7 +136,7 @@ def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, .
 
 
 def _connected(order: tuple[str, ...], links: frozenset[frozenset[str]]) -> tuple[str, ...]:
-    """The inputs in their order, but each behind one that it is compared with, where there is one."""
+    """The inputs in their order, but each after one that it is compared with, where there is one."""
     found, waiting = [order[0]], list(order[1:])
     while waiting:
         near = (name for name in waiting if any(frozenset((name, each)) in links for each in found))
@@ -210,7 +210,7 @@ def _in_order(conjuncts: list[typed.Expression]) -> typed.Expression:
     """All conjuncts as one condition, in which nothing is evaluated where a range before it does not hold.
 
     A range with a null operand never matches, as an equality with a null key, so what stands beside it does not count
-    there. One that cannot fail goes first; the others stay behind what may guard them.
+    there. One that cannot fail goes first; the others stay after what may guard them.
     """
     first = [each for each in conjuncts if _is_range(each) and not fallibility.may_fail(each)]
     *before, last = [*first, *(each for each in conjuncts if not any(each is one for one in first))]

@@ -75,7 +75,7 @@ class CombineStep(node.Step):
     """A combine, bound.
 
     Args:
-        driver: the driver's qualifier; `builds` are the others in declaration order, but each behind an input that it
+        driver: the driver's qualifier; `builds` are the others in declaration order, but each after an input that it
             is compared with.
         schemas: the input columns of each qualifier (unqualified names).
         equalities: the conjuncts that find candidates; empty for pure range predicates.

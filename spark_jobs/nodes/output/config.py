@@ -310,7 +310,7 @@ def _split(config: OutputConfig, flow: Flow) -> ChunkRule | None:
 
 
 def _group_source(config: OutputConfig, name: str) -> str:
-    """The record's field behind a `group_key`, which may name the written column or the record's own."""
+    """The record's field for a `group_key`, which may name the written column or the record's own."""
     return config.mapping.get(name, name)
 
 
@@ -321,7 +321,7 @@ def _sort_fields(config: OutputConfig, flow: Flow) -> Iterator[sort.SortField]:
 
 
 def _sort_source(config: OutputConfig, flow: Flow, name: str) -> str:
-    """The record's field behind a field of `sort_order`: its own, else the one that is written under the name."""
+    """The record's field for a field of `sort_order`: its own, else the one that is written under the name."""
     return name if name in flow.schema else config.mapping.get(name, name)
 
 

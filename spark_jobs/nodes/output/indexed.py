@@ -33,7 +33,7 @@ class IndexedOutput(run.Output):
     """Writes parts with an index.
 
     A sorted output holds its records, up to a part of the task's memory, and writes them as sorted runs, each a part of
-    its own; the run merges them. Every record's key has its place behind it, so that equal keys keep their order.
+    its own; the run merges them. Every record's key has its place after it, so that equal keys keep their order.
     """
 
     held: dict[str | None, _Held] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class IndexedOutput(run.Output):
         self.reservation.set(0)
 
     def _keys(self, batch: batches.Batch) -> pa.Array:
-        """Each record's sort key, with its place behind it."""
+        """Each record's sort key, with its place after it."""
         fields = []
         for each in self.step.sort_order:
             column, static = self._values(batch, each)

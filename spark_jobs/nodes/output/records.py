@@ -1,10 +1,10 @@
 """Part files whose records can be told apart: beside each lies an index of its records.
 
 Outputs that are sorted or split need to move records after they were written. Their parts hold the records one after
-another, each with the separator behind it, and `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
+another, each with the separator after it, and `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
 
 - `size`: its bytes, the separator included;
-- `key` (sorted outputs): its sort key with its place in the run behind it, so that no two are alike;
+- `key` (sorted outputs): its sort key with its place in the run after it, so that no two are alike;
 - `group` (outputs split by a key): the text of its `group_key`;
 - `mark` (sorted outputs of formats with a frame): what the frame has to know of it.
 """
@@ -136,7 +136,7 @@ def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.R
 
 
 def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:
-    """What a writer made of a batch as one binary value per record, each with its separator behind it."""
+    """What a writer made of a batch as one binary value per record, each with its separator after it."""
     return sorting.binary(np.concatenate([[0], ends]), b"".join((data, separator)) if separator else data)
 
 

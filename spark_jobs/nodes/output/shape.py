@@ -90,7 +90,7 @@ TAKEN_HELP = "write it under another name by `mapping`, or leave it out by `excl
 
 
 def taken(name: str, source: str | None) -> str:
-    """That a column is not written, for another has its name: `source`, or one that is declared."""
+    """The message that a column is not written, because another has its name: `source`, or a declared one."""
     if source is None:
         return f"the column '{name}' of the files is not written: another one is called so"
     return f"the column '{name}' is not written: `mapping` gives its name to '{source}'"

@@ -184,11 +184,11 @@ class OutputStep(node.Step):
 
     @property
     def checked_rules(self) -> tuple[Rule, ...]:
-        """Those of its `validations`."""
+        """The rules of its `validations`."""
         return self.rules
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the records are worth that a rule brings together."""
+        """The number of partitions, by the size of the records that a rule brings together."""
         return rules.partitions(self.name, self.rules, sizes)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:

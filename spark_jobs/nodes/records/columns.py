@@ -239,12 +239,12 @@ def family(name: str) -> Family:
 
 
 def with_fate(fate: Fate, kind: str, names: Iterable[str]) -> list[str]:
-    """Those of some columns that meet a fate at a kind of node."""
+    """The columns that have a certain fate at a kind of node."""
     return [name for name in names if is_engine(name) and getattr(family(name).fates, kind) is fate]
 
 
 def values(names: Iterable[str]) -> dict[str, str]:
-    """Those of some columns that programs read, by what stands behind their `$`."""
+    """The names of columns that programs read, without their `$`."""
     return {name[1:]: name for name in names if is_engine(name) and family(name).is_value}
 
 
@@ -259,6 +259,6 @@ def path(name: str) -> str:
 
 
 def around(names: Iterable[str]) -> list[str]:
-    """Those of some columns that tell programs what is around a record."""
+    """The columns that tell programs what is around a record."""
     found = [(name, family(name)) for name in names if is_engine(name)]
     return [name for name, known in found if known.is_value or known.surrounds]

@@ -53,7 +53,7 @@ def has_secret(columns: Iterable[str]) -> bool:
 
 
 def detail(text: str, value: str | None) -> str:
-    """What is said of a value that nobody may see, without it.
+    """The text about a value that nobody may see, without the value.
 
     >>> detail("cannot convert 'hunter2' to Int", "hunter2"), detail("it is hunter2", "hunter2")
     ("cannot convert '***' to Int", '***')

@@ -24,7 +24,7 @@ class Counters:
     #: Records between the operators of the node, through an exchange or within their task.
     sent: int = 0
     received: int = 0
-    #: Pieces of files that a source did not read, because the first filter behind it lets none of their records go on.
+    #: Pieces of files that a source did not read, because the first filter downstream lets none of their records pass.
     passed_over: int = 0
 
     def add(self, other: Counters) -> None:

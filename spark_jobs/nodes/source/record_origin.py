@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Places:
-    """What is known of splits by their numbers. Those of a file stand together, and have its names.
+    """The files and places of splits, by their numbers. Splits of one file are neighbours and share its names.
 
     Args:
         firsts: the number of the first split of each file, ascending; a gap in the numbers stands for no file.

@@ -46,7 +46,7 @@ class AssignmentState(Protocol):
         """The records that cannot be among those that are kept."""
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """The same for a single record. Raises `Failure`."""
+        """Check a single record. Raises `Failure`."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Add records, with the file of each if values are per file, and the evaluated columns."""

@@ -87,7 +87,7 @@ class State(operator.Operator):
         self.push(batch)
 
     def around(self, batch: batches.Batch) -> dict[str, Any]:
-        """Those of the batch, and what its records have set in this node."""
+        """The surroundings of a batch, with the values that its records have set in this node."""
         return super().around(batch) | self.fresh
 
     def _assign(self, batch: batches.Batch, number: int, assignment: Assignment) -> batches.Batch:

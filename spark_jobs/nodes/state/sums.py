@@ -1,7 +1,7 @@
 """A running sum without a look at one record after the other: sums of runs of records, put together in order.
 
 A null among what is added makes the variable null, and what was added before it counts no more. So a run is told by
-whether it has such a null, what is added behind the last one, and whether anything is. Sums of whole numbers can leave
+whether it has such a null, what is added after the last one, and whether anything is. Sums of whole numbers can leave
 64 bits at a record that nobody has looked at: a run tells how large the numbers are together, and where they are
 too large for that to be excluded, the node is evaluated in order after all.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.state.step import Assignment
 
-#: Of a run: whether a null is among what is added, what is added behind the last one, how many records do that, and
+#: Of a run: whether a null is among what is added, what is added after the last one, how many records do that, and
 #: the sum of all absolute values as a Float.
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
 #: The merge path and split of a run of records: records of other keys may stand between two of them.

@@ -41,7 +41,7 @@ class Total(Tables):
         return numbers.failures(self._step, self._numeric, columns)
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """The same for a single record."""
+        """Check a single record."""
         for name, function in self._numeric.items():
             numbers.check(self._step.name, function, columns.get(name), name)
 

@@ -40,7 +40,7 @@ class Expression:
     Args:
         label: what it is called in the form for programs.
         program: what runs.
-        title: what stands behind the node's name in the text; None: the program is not there at all.
+        title: what follows the node's name in the text; None: the program is not there at all.
         why: why it runs record by record where its node has it so; empty: by kernels, as far as there are.
     """
 
@@ -122,7 +122,7 @@ def passed_on(step: Any, column: str) -> ColumnDerivation:
 
 
 def runs(step: Any) -> Iterable[str]:
-    """All of it runs."""
+    """The parts of a step that no run executes: none."""
     return ()
 
 

@@ -38,12 +38,12 @@ class RequiredColumns:
         return self.parts.get(name) if name in self.names else frozenset()
 
     def only(self, names: Collection[str]) -> RequiredColumns:
-        """Those of some columns."""
+        """The requirements for some columns only."""
         kept = self.names.intersection(names)
         return RequiredColumns(kept, {name: parts for name, parts in self.parts.items() if name in kept})
 
     def without(self, names: Collection[str]) -> RequiredColumns:
-        """Those of all others."""
+        """The requirements for all other columns."""
         return self.only(self.names.difference(names))
 
 

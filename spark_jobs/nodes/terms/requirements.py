@@ -34,7 +34,7 @@ class Requirements:
 
     Args:
         columns: the output columns that they read.
-        values: the values behind `$…` that they read on its records, by path.
+        values: the values of `$…` that they read on its records, by path.
         reader: the first step in file order that takes its records; None when none does.
         reads_undeclared: whether programs of the pipeline read undeclared columns.
         pushed_predicates: the predicates that records must pass first (see `ColumnProperties`), where a single step

@@ -62,7 +62,7 @@ class Across(operator.Operator):
 
     @cached_property
     def _array_bytes(self) -> np.ndarray | None:
-        """What arrays and texts of each group take, and behind them of none; None where no function gives any."""
+        """What arrays and texts of each group take, and after them of none; None where no function gives any."""
         found: np.ndarray | None = None
         for call in self.step.calls:
             if not call.gathers:
@@ -97,7 +97,7 @@ class Across(operator.Operator):
 
     @cached_property
     def _results(self) -> pa.RecordBatch:
-        """For each group, and behind them for none, what the functions give that look at it alone."""
+        """For each group, and after them for none, what the functions give that look at it alone."""
         return self._groups.results([call for call in self.step.calls if not call.own], self.evaluator)
 
     def _run_on_rows(self, program: engine.BatchProgram, rows: pa.RecordBatch) -> engine.BatchResult:

@@ -356,7 +356,7 @@ def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
 
 
 def _reads(step: TransformStep, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """What the program and those behind it read, and the columns of the window."""
+    """What the program and those downstream of it read, and the columns of the window."""
     read = step.reads(wanted)
     if step.window is None:
         return (read,)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.step import LogDirective, TransformStep
 
 
-#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written. Behind them
+#: The level of a line, and what writes it: a run takes some lines of each task, and most are never written. After them
 #: stands the row of a batch that fails, where the line is about that.
 Line: TypeAlias = "tuple[str, Callable[[], Text]] | tuple[str, Callable[[], Text], tuple[Batch, int]]"
 #: The placeholder that shows why a record failed, with its row, as the dead-letter file does.

@@ -68,7 +68,7 @@ class WindowStep(node.Step):
         keys: the columns of `group_by`, with their types.
         fields: `sort_by`.
         calls: the functions, in the order in which they are computed.
-        spare: the columns that nothing reads behind them.
+        spare: the columns that nothing downstream reads.
         log: tells of records that are in no partition, because they have no keys.
     """
 
@@ -170,7 +170,7 @@ def windowed(step: TransformStep, window: Window) -> tuple[WindowStep, Transform
 
 
 def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]:
-    """The same for a window over another source."""
+    """The phases of a window over another source."""
     window = step.window
     assert window is not None
     taken = decompose.decomposed(step.program, dict(window.types), in_frame=False)

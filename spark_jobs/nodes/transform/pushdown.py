@@ -28,7 +28,7 @@ _OPERATORS = {
 def predicates(program: typed.Program) -> tuple[Test, ...]:
     """The tests that a record has to pass before anything else happens to it; each alone filters it, and none fails.
 
-    What stands behind them in a chain of `and` may fail. It is not evaluated where one of them is false; so they say
+    What follows them in a chain of `and` may fail. It is not evaluated where one of them is false; so they say
     nothing of columns with nulls then, of which `and` would look further.
     """
     return tuple(_tests(program))

@@ -112,7 +112,7 @@ class TransformStep(node.Step):
 
     @property
     def log_of_failures(self) -> tuple[LogDirective, ...]:
-        """What a part of the program logs that others stand behind: the records that fail there."""
+        """What a part of the program logs that others follow: the records that fail there."""
         return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
@@ -172,7 +172,7 @@ class TransformStep(node.Step):
         return "run" if self.looked_up is None else "across_rows"
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the records are worth that meet: for windows, for `distinct`.
+        """The number of partitions, by the size of the records that windows or `distinct` bring together.
 
         Windows hold whole records, and so do their homes: a task has room for half the usual number of them.
         """

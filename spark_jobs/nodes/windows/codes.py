@@ -29,7 +29,7 @@ class Codes:
     size: int
 
     def dense(self) -> Codes:
-        """The same order with numbers that leave no gaps."""
+        """The same order as numbers without gaps."""
         uniques, numbers = np.unique(self.numbers, return_inverse=True)
         return Codes(numbers, max(len(uniques), 1))
 

@@ -60,7 +60,7 @@ class Groups:
         return len(self.bounds) - 1
 
     def of_records(self, records: pa.RecordBatch) -> np.ndarray:
-        """The number of each record's group; that behind the last where it has none."""
+        """The number of each record's group; that after the last where it has none."""
         keys = [_key(records, m.here, m.here_type, m) for m in self.matches]
         found = self.table.find(records.num_rows, keys)
         return np.where(found.counts > 0, np.searchsorted(self.bounds[:-1], found.starts), self.count)
@@ -71,7 +71,7 @@ class Groups:
         return begins[numbers], ends[numbers]
 
     def results(self, calls: Iterable[Call], evaluator: Evaluator) -> pa.RecordBatch:
-        """What functions give for each group, and behind the last for none."""
+        """What functions give for each group, and after the last for none."""
         found: dict[str, pa.Array] = {}
         for call in calls:
             nothing = pairs.nothing(call)

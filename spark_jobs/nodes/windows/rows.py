@@ -27,7 +27,7 @@ class SortedBatch:
     """Some rows of sorted partitions.
 
     Args:
-        rows: the columns; those behind the first `count` rows are only looked at.
+        rows: the columns; those after the first `count` rows are only looked at.
         starts: where a partition begins, of all rows.
         peers: where other values of the sort fields begin, or a partition.
         count: how many rows it is about.
@@ -94,7 +94,7 @@ class SortedBatch:
         )
 
     def part(self, start: int, count: int, following: int) -> SortedBatch:
-        """Some of its rows, with as many behind them to look at as are there, up to a number."""
+        """Some of its rows, with as many after them to look at as are there, up to a number."""
         end = start + count + following
         rows = self.rows.slice(start, count + following)
         return SortedBatch(rows, self.starts[start:end], self.peers[start:end], count)
@@ -170,7 +170,7 @@ class Rows:
         room: the task.
         node: whose rows they are.
         order: theirs.
-        following: how many rows behind a batch have to be at hand with it.
+        following: how many rows after a batch have to be at hand with it.
         whole: whether a batch has to end with a partition.
         strip_rows: how many rows a batch has at most, unless a partition is longer and has to be whole.
     """
@@ -270,7 +270,7 @@ class Rows:
                 yield piece.slice(start, min(size, piece.rows.num_rows - start))
 
     def _complete(self, waiting: Sequence[Sorted]) -> int:
-        """How many of the rows that wait can go: those of whole partitions, and those with enough behind them."""
+        """How many of the rows that wait can go: those of whole partitions, and those with enough after them."""
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0

@@ -53,7 +53,7 @@ class Call:
         node: the call.
         called: the composition.
         paths: what channels may call it: by its alias, by its name.
-        channel: whose values go before the call's, or behind them.
+        channel: whose values go before the call's, or after them.
         refused: says why a path is refused, with help, or None.
         found: where problems go.
     """

@@ -87,7 +87,7 @@ def _columns(step: SourceStep, looked: SourceProbe) -> Iterator[str]:
 
 
 def record(plan: Plan, name: str, looked: SourceProbe) -> dict[str, Any]:
-    """The same for programs."""
+    """The columns as plain data, for programs."""
     facts = looked.facts
     missing, dropped = facts.get("columns_missing", {}), facts.get("columns_dropped", ())
     declared = [

@@ -98,7 +98,7 @@ def _grouping(keys: NodeKeys) -> str:
 
 
 def _reach(plan: Plan, found: Correlation) -> Reach:
-    """By which fields failing records take others along, and where.
+    """The fields by which failing records take others along, and where.
 
     A record is of the group that it was read with. Rows that have lost fields of the key are of groups by those that
     are left, of none where nothing is: at the outputs that they come to it takes these along, or nothing.
@@ -160,7 +160,7 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def record(plan: Plan) -> dict[str, Any] | None:
-    """All of it as plain data; None where no source has a key."""
+    """Everything about correlation as plain data; None where no source has a key."""
     found = correlation.of(plan)
     if not found.is_active:
         return None

@@ -125,7 +125,7 @@ def staging(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
 
 
 def record(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, Any]:
-    """All of it as plain data, with the spill root and its cap."""
+    """Everything about storage as plain data, with the spill root and its cap."""
     storage: Storage = plan.storage
     found, room = spill_estimates.estimate(plan, sources), _headroom(plan, sources)
     return {

@@ -115,7 +115,7 @@ class Job:
         return [exchange for exchange in self.exchanges if exchange.stage == stage]
 
     def totals(self, exchange: Exchange) -> Totals | None:
-        """The totals that the groups behind an exchange know, where it is one of groups."""
+        """The totals that the groups after an exchange know, where it is one of groups."""
         consumer = self.ops[exchange.consumer]
         return consumer.step.member_properties.counters if consumer.role is Role.FINAL else None
 
@@ -211,9 +211,9 @@ class _Builder:
         return found
 
     def _is_kept(self, planned: plans.PlannedNode) -> bool:
-        """Whether what a node gives is written down where it is first made, for nodes behind it that run later.
+        """Whether what a node gives is written down where it is first made, for nodes downstream of it that run later.
 
-        Those are readers of what a state node sets, those that read what nodes of the init phase do, and all behind a
+        Those are readers of what a state node sets, readers of nodes of the init phase, and everything downstream of a
         large file that one task reads.
         """
         readers = [consumer for consumer, _ in self.plan.consumers[planned.name]]
@@ -225,7 +225,7 @@ class _Builder:
         return Values(planned.name) in self.ready_in or (planned.is_init and not all(each.is_init for each in readers))
 
     def _keeps(self, members: set[str]) -> set[str]:
-        """The nodes of a job that write down what they give: nodes behind them run later, with none kept between."""
+        """The nodes of a job that are materialized: nodes downstream of them run later, with none materialized between."""
         found = {name for name in members - self.kept if self._is_kept(self.plan.by_name[name])}
         later: dict[str, bool] = {}
         for planned in reversed(self.plan.nodes):

@@ -78,7 +78,7 @@ def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
 
 
 def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
-    """The same as plain data."""
+    """The physical plan as plain data."""
     return [
         {
             "number": job.number,

@@ -50,7 +50,7 @@ def prune(
         passed_on = members[planned.name] if planned.step.record_properties.preserves_records else set()
         streams = upstream.streams(planned)
         for edge in planned.inputs:
-            # Records that are only looked up do not go on: nobody behind the node asks where they come from.
+            # Records that are only looked up do not go on: nobody downstream of the node asks where they come from.
             members[edge.node] |= own | (passed_on if edge in streams else set())
             known = first.get(edge.node)
             if known is None or number[planned.name] < number[known.name]:
@@ -117,7 +117,7 @@ def _upstream_names(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> U
 
 
 def _shown(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> frozenset[str]:
-    """The columns of sources, behind nodes that make groups."""
+    """The columns of sources, downstream of nodes that make groups."""
     above = [nodes[name] for name in _upstream(planned, nodes, upstream.streams)]
     if all(each.step is None or each.step.record_properties.group_by is None for each in above):
         return frozenset()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.diagnostic import Code
 
-#: Only for texts up to their last brace: behind it a default would be sought to the end, from each `${` anew.
+#: Only for texts up to their last brace: after it a default would be sought to the end, from each `${` anew.
 _TOKEN = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _DOLLARS = re.compile(r"\$\$")
 _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")

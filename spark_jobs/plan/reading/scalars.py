@@ -144,7 +144,7 @@ def _quoted(text: str, start: int, value: str, quote: str) -> tuple[tuple[int, i
             at, offset = at + (1 if breaks == 1 else breaks - 1), fold.end()
             resume()
         elif character in " \t" and (blanks := _BLANKS.match(text, offset)):
-            # All of them at once: each alone would look for a line end behind the others.
+            # All of them at once: each alone would look for a line end after the others.
             at, offset = at + len(blanks.group()), blanks.end()
         else:
             at, offset = at + 1, offset + 1

@@ -56,7 +56,7 @@ class _Place:
 
 
 def explain(text: str, error: yaml.MarkedYAMLError) -> Mistake:
-    """The mistake behind an error of the parser."""
+    """The mistake that caused an error of the parser."""
     mark = error.problem_mark or error.context_mark
     offset = min(mark.index, len(text)) if mark else 0
     begun = min(error.context_mark.index, len(text)) if error.context_mark else offset

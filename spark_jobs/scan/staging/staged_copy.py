@@ -122,7 +122,7 @@ class StagedCopy:
 
     @classmethod
     def of(cls, folder: str, path: str) -> StagedCopy:
-        """Those of a source file by its path."""
+        """The staged copies of a source file, by its path."""
         # Only staging needs the package; planning and executors do without.
         from blake3 import blake3
 

@@ -204,11 +204,11 @@ class Preview:
         """See `Draft`: nothing is published, and so nothing goes."""
 
     def text(self, target: FilePath, encoding: str, compression: Compression = Compression.NONE) -> str:
-        """What a file would have."""
+        """The text that a file would have."""
         return unpacking.whole((self.home / _name(target)).read_bytes(), compression).decode(encoding)
 
     def close(self) -> None:
-        """Throw the folder away."""
+        """Remove the folder."""
         draft_folder.remove(self.home)
 
 

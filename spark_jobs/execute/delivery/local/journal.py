@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Journal:
-    """What a run publishes: real paths of folders, the files that they get, and the other places."""
+    """The contents of a journal: real paths of folders, the files that they get, and the other places."""
 
     folders: tuple[str, ...]
     entries: tuple[Entry, ...]
@@ -119,7 +119,7 @@ def announce(others: Sequence[Address], place: Path) -> None:
 
 
 def announced(folder: int) -> tuple[Address, ...]:
-    """What was written down there.
+    """The participants that were announced there.
 
     Raises:
         NotOwnError: others may have written it, or it is no list of addresses.
@@ -139,7 +139,7 @@ def point(folder: Path, place: str) -> None:
 
 
 def pointed(folder: int, run: str) -> str | None:
-    """Where the journal of an open draft folder's run is; None when the run had not got so far.
+    """The place of the journal that an open draft folder points to; None when the run had not got so far.
 
     Args:
         folder: a descriptor of the draft folder.
@@ -159,7 +159,7 @@ def pointed(folder: int, run: str) -> str | None:
 
 
 def identity(path: str, folder: int | None = None) -> tuple[int, int, int] | None:
-    """What tells a file from a later one of the same name."""
+    """The identity that distinguishes a file from a later one of the same name."""
     try:
         found = os.stat(path, dir_fd=folder)
     except FileNotFoundError:

@@ -108,7 +108,7 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
 
 
 def address(place: Path) -> Address:
-    """Where a run has decided that has its journal in a draft folder."""
+    """The address of a run whose journal is in a draft folder."""
     return Address("files", os.path.realpath(place), place.name.removeprefix(PREFIX))
 
 

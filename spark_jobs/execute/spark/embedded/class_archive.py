@@ -32,7 +32,7 @@ _EDITION = 3
 
 
 def path(java: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the archive for a `java` and the installed Spark is, or would be.
+    """The path of the class archive for a `java` and the installed Spark, whether it exists or not.
 
     None when archives are switched off, or when others could write where they are kept: the JVM runs what it maps.
     """

@@ -46,7 +46,7 @@ _serving: list[Launch] = []
 
 
 def last_words() -> str:
-    """How the JVM of this process's session ended, as far as it is known."""
+    """The last lines of this session's JVM and how it ended, as far as they are known."""
     return _serving[0].last_words() if _serving else ""
 
 
@@ -164,7 +164,7 @@ class Launch:
         return self._words is not None and jvm_messages.is_of_no_use(_tail(self._words))
 
     def last_words(self) -> str:
-        """What a JVM that has ended said of that, and how it ended; empty where nothing is known."""
+        """The last lines of a JVM that has ended, and how it ended; empty where nothing is known."""
         status = self._process.poll()
         said = jvm_messages.of_jvm(_tail(self._words)) if self._words else []
         if status is not None and status < 0:

@@ -145,6 +145,6 @@ def take_over(listener: int) -> bool:
 
 
 def _start() -> list[object]:
-    """What cannot be changed behind a start: the interpreter, and what it and libraries read when they are loaded."""
+    """What cannot be changed after a start: the interpreter, and what it and libraries read when they are loaded."""
     read = ("PYTHONHASHSEED", "OMP_", "ARROW_", "LD_", "MALLOC_", "MIMALLOC_")
     return [sys.version, sys.prefix, {key: value for key, value in os.environ.items() if key.startswith(read)}]

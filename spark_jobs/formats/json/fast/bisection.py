@@ -1,6 +1,6 @@
 """Cuts odd records out of portions of lines, so that all others are read in the quick way.
 
-Where Arrow's reader refuses a record and says which, the lines before and behind it are read without it; where it does
+Where Arrow's reader refuses a record and says which, the lines before and after it are read without it; where it does
 not say, the halves are tried. A portion with many odd records is not searched to its end: after some attempts the rest
 goes the exact way, and the next portions have fewer attempts until one succeeds again.
 """

@@ -193,7 +193,7 @@ class QuickRecords:
         text: bytes,
         kinds: Mapping[tuple[str, ...], pa.DataType],
     ) -> tuple[Part, Mask]:
-        """The same where objects make several records, or none."""
+        """Read objects that make several records, or none."""
         odd = np.zeros(table.num_rows, dtype=np.bool_)
         rows = pa.StructArray.from_arrays(
             [_chunk(table, name) for name in table.column_names], fields=list(table.schema)

@@ -58,7 +58,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How an object is written: its members, what stands behind the last value, and how many quotes it has."""
+    """How an object is written: its members, what follows the last value, and how many quotes it has."""
 
     members: tuple[_Member, ...]
     tail: bytes

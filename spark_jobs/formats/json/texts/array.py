@@ -185,12 +185,12 @@ class ArrayText:
         return found
 
     def take(self) -> None:
-        """Go on behind the last piece."""
+        """Go on after the last piece."""
         assert self._piece_end is not None
         self._position, self._piece_end = self._piece_end, None
 
     def _has_more(self) -> bool:
-        """Go to the next element, if there is one; behind the last one go to the end, where nothing may follow."""
+        """Go to the next element, if there is one; after the last one go to the end, where nothing may follow."""
         if self._is_over:
             return False
         found = self._next()

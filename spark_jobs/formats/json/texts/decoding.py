@@ -108,7 +108,7 @@ def words(problem: ValueError) -> str:
 
 
 def what(problem: json.JSONDecodeError) -> str:
-    """The same without the place."""
+    """The problem without its place."""
     found = problem.doc[problem.pos : problem.pos + 1]
     if problem.msg == "Extra data":
         return f"only white space may follow the value, found {found}"

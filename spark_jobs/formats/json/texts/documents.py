@@ -63,7 +63,7 @@ class DocumentText(array.ArrayText):
         self.end_after(size)
 
     def _walk(self, depth: int) -> bool:
-        """Go behind the value to which the first keys lead; false where the array is not surely found."""
+        """Go past the value to which the first keys lead; false where the array is not surely found."""
         if depth == len(self._keys):
             self._size = self._pass_over(depth) if self._size is None else None
             return self._size is not None
@@ -78,7 +78,7 @@ class DocumentText(array.ArrayText):
         return is_found
 
     def _members(self) -> Iterator[str]:
-        """The keys of an object; whoever takes them goes behind the value of each.
+        """The keys of an object; whoever takes them goes past the value of each.
 
         Raises:
             ValueError: the text is no object, or ends too early.
@@ -105,7 +105,7 @@ class DocumentText(array.ArrayText):
         self._position += 1
 
     def _pass_over(self, depth: int) -> int | None:
-        """Go behind an array; gives its size, or None where there is none or it nests too deeply."""
+        """Go past an array; gives its size, or None where there is none or it nests too deeply."""
         if self._next() != "[":
             return None
         brackets = structure.Brackets()

@@ -64,7 +64,7 @@ class Lines:
         return line_ends(self.objects)
 
     def parts(self, most: int) -> Iterator[Lines]:
-        """The same lines, so many at once at most."""
+        """The lines in parts of at most so many."""
         return iter([self]) if self.count <= most else _of_lines(self._data, most)
 
     def part(self, rows: Places) -> bytes:

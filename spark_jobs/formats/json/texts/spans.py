@@ -33,7 +33,7 @@ class Spans:
     Args:
         text: the objects.
         starts: where the values begin.
-        stops: where the comma or bracket behind each of them is.
+        stops: where the comma or bracket after each of them is.
     """
 
     def __init__(self, text: bytes, starts: Places, stops: Places) -> None:
@@ -68,7 +68,7 @@ class Objects:
         is_outside = ~(np.logical_xor.accumulate(is_quote) | is_quote)
         self._quotes = at[is_quote]
         self._at, self._roles = at[is_outside], roles[is_outside]
-        #: How many objects and arrays are open behind each of these.
+        #: How many objects and arrays are open after each of these.
         self._depths = np.cumsum(_STEPS[self._roles])
         self._ends = portions.line_ends(text)
 
@@ -127,7 +127,7 @@ class Objects:
         return found
 
     def _parents(self, colons: Places) -> Places:
-        """Of which object each key is, by the number of its brace."""
+        """The object of each key, by the number of its brace."""
         parents = np.zeros(len(colons), dtype=np.int64)
         depths = self._depths[colons]
         for depth in np.unique(depths):

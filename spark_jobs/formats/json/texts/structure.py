@@ -32,7 +32,7 @@ def elements(data: bytes, most: int = sys.maxsize) -> tuple[bytes, int, int] | N
         most: how many elements are taken at most.
 
     Returns:
-        The lines, how many they are, and where the comma or bracket behind the last one is.
+        The lines, how many they are, and where the comma or bracket after the last one is.
     """
     at, roles, depths, _ = _marks(without_escapes(data))
     ends = np.flatnonzero(depths < 0)
@@ -62,7 +62,7 @@ def alike(data: bytes, between: bytes, *, is_end: bool, most: int = sys.maxsize)
     Args:
         data: as for `elements`.
         between: what is between the braces of elements.
-        is_end: whether the text ends behind the data.
+        is_end: whether the text ends after the data.
         most: how many elements are taken at most.
     """
     joint = b"}" + between + b"{"
@@ -106,7 +106,7 @@ class Brackets:
         self.deepest = 0
 
     def end(self, data: bytes) -> int | None:
-        """Where the array ends in the next piece, if it does: behind its bracket."""
+        """Where the array ends in the next piece, if it does: after its bracket."""
         before = len(self._rest)
         text = without_escapes(self._rest + data)
         self._rest = text[-1:] if text.endswith(b"\\") else b""
@@ -127,7 +127,7 @@ def without_escapes(text: bytes) -> bytes:
 
 
 def _marks(text: bytes, *, is_inside_text: bool = False) -> tuple[Places, Places, Places, bool]:
-    """Brackets and commas outside of texts: where they are, which, how deep behind each; and whether a text is open."""
+    """Brackets and commas outside of texts: where they are, which, how deep after each; and whether a text is open."""
     found = _ROLES[np.frombuffer(text, dtype=np.uint8)]
     at = np.flatnonzero(found != 0)
     roles = found[at]

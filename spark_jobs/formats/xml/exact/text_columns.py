@@ -58,7 +58,7 @@ class Column:
         return taken
 
     def texts(self, count: int) -> Values:
-        """The same, where all values are texts."""
+        """The values of a column whose values are all texts."""
         rows, found = self.take(count)
         return Values(np.array(rows, dtype=np.int64), pa.array(found, pa.string()))
 

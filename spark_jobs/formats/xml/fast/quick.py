@@ -79,7 +79,7 @@ class _Taken:
         return way
 
     def values(self) -> Iterator[tuple[Column, Values]]:
-        """All of them; a column may come several times."""
+        """The values of all columns; a column may come several times."""
         tags = self._tags
         may_have = np.flatnonzero(~tags.is_end & (tags.is_leaf | tags.is_empty) & (tags.levels > 0))
         for number, here in _by_number(self._way[may_have], may_have):

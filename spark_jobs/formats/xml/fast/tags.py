@@ -55,7 +55,7 @@ class Shape(IntEnum):
     FIRST = 3
     #: Up to another.
     NEXT = 4
-    #: Behind the last.
+    #: After the last.
     CLOSE = 5
     CLOSE_EMPTY = 6
 

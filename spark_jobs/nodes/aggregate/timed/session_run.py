@@ -132,7 +132,7 @@ class Partial(windowed.Partial):
         return partition.numbers([pieces.column(name) for name in keys], self.partitions)
 
     def _suspect(self, columns: dict[str, pa.Array], numbers: Numbers, range_partitions: Numbers, rank: int) -> None:
-        """Tell where the records are that stand behind others in their piece."""
+        """Tell where the records are that follow others in their piece."""
         at = columns[order.AT].to_numpy()
         firsts = np.empty(len(range_partitions), dtype=np.int64)
         firsts[numbers[::-1]] = at[::-1]  # of several the last counts, which is the first record

@@ -91,7 +91,7 @@ class Partial(partial.Partial):
             self.context.exchanges.send(self.exchange, partition, rank, suspects.packed(columns))
 
     def note_sample(self, numbers: pa.ChunkedArray, places: pa.ChunkedArray) -> None:
-        """Of some groups that are sent on remember where a few are."""
+        """Remember where a few of the groups are that are sent on."""
         chosen = pa.array(np.linspace(0, len(places) - 1, min(_SAMPLE, len(places))).astype(np.int64))
         self.sample += zip(numbers.take(chosen).to_pylist(), places.take(chosen).to_pylist(), strict=True)
 

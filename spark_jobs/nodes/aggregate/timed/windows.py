@@ -38,7 +38,7 @@ class Spans:
         return cls((times - window.size_us) // window.slide_us + 1, times // window.slide_us)
 
     def take(self, rows: Numbers) -> Spans:
-        """Those of some records."""
+        """The windows of some of the records."""
         return Spans(self.first[rows], self.last[rows])
 
     def copies(self, most: int = COPIES) -> Iterator[tuple[Numbers, Numbers]]:
@@ -71,7 +71,7 @@ def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failure_co
 
 
 def _nanoseconds(times: Numbers) -> pa.Array:
-    """As texts, for those of the year 9999 have more than 64 bits."""
+    """Nanoseconds as texts: those of the year 9999 have more than 64 bits."""
     micros = pa.array(times)
     texts = pc.cast(micros, pa.string())
     return pc.if_else(pc.equal(micros, 0), texts, pc.binary_join_element_wise(texts, "000", ""))

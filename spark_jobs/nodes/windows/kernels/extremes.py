@@ -64,7 +64,7 @@ class Max(Function):
 
 
 class Min(Max):
-    """The same, with the smallest value for the winner."""
+    """`min`: the smallest value wins."""
 
     def ranks(self, ranked: codes.Codes) -> np.ndarray:
         return np.where(ranked.numbers > 0, ranked.size - ranked.numbers, 0)

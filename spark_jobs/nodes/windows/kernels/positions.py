@@ -171,7 +171,7 @@ def whole(offsets: pa.Array) -> pa.Array:
 
 
 def _ends(starts: np.ndarray) -> np.ndarray:
-    """For each row the first row behind its partition."""
+    """For each row the first row after its partition."""
     count = len(starts)
     nexts = np.where(starts, np.arange(count), count)
     following_starts = np.minimum.accumulate(nexts[::-1])[::-1]

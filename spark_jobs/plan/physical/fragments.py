@@ -225,7 +225,7 @@ class _Builder:
         return Values(planned.name) in self.ready_in or (planned.is_init and not all(each.is_init for each in readers))
 
     def _keeps(self, members: set[str]) -> set[str]:
-        """The nodes of a job that are materialized: nodes downstream of them run later, with none materialized between."""
+        """The nodes of a job that are materialized, because later jobs read nodes downstream of them."""
         found = {name for name in members - self.kept if self._is_kept(self.plan.by_name[name])}
         later: dict[str, bool] = {}
         for planned in reversed(self.plan.nodes):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,23 +51,22 @@ def _as_user() -> Sequence[str]:
     return ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups") if os.geteuid() == 0 else ()
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of a server that lives as long as the tests, `user:password@host:port`."""
-    pytest.importorskip("adbc_driver_postgresql", reason="the extra `databases` is not installed")
+@contextmanager
+def server(user: str, password: str) -> Iterator[int]:
+    """A server on loopback with one user; gives its port."""
     found = {name: program(name) for name in ("initdb", "postgres", "pg_isready")}
     if not all(found.values()):
         pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
     folder = Path(tempfile.mkdtemp(prefix="clinker-postgres-"))
-    server = None
+    process = None
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
         secret = folder / "password"
-        secret.write_text(PASSWORD)
+        secret.write_text(password)
         secret.chmod(0o644)
         data = folder / "data"
-        initdb = [found["initdb"], "-D", data, "-U", _USER, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
+        initdb = [found["initdb"], "-D", data, "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
         subprocess.run([*_as_user(), *initdb], check=True, capture_output=True, cwd=folder)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -74,18 +74,26 @@ def postgres_server() -> Iterator[str]:
         options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         with (folder / "log").open("wb") as log:
-            server = subprocess.Popen([*_as_user(), found["postgres"], "-D", data, *words], stderr=log, cwd=folder)
+            process = subprocess.Popen([*_as_user(), found["postgres"], "-D", data, *words], stderr=log, cwd=folder)
         ready = [found["pg_isready"], "-h", "127.0.0.1", "-p", str(port), "-t", "1"]
         for _ in range(120):
             if subprocess.run(ready, capture_output=True, check=False).returncode == 0:
                 break
-            assert server.poll() is None, (folder / "log").read_text()
-        yield f"{_USER}:{PASSWORD}@127.0.0.1:{port}"
+            assert process.poll() is None, (folder / "log").read_text()
+        yield port
     finally:
-        if server is not None:
-            server.terminate()
-            server.wait()
+        if process is not None:
+            process.terminate()
+            process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a server that lives as long as the tests, `user:password@host:port`."""
+    pytest.importorskip("adbc_driver_postgresql", reason="the extra `databases` is not installed")
+    with server(_USER, PASSWORD) as port:
+        yield f"{_USER}:{PASSWORD}@127.0.0.1:{port}"
 
 
 @pytest.fixture

@@ -6,37 +6,27 @@ import json
 import re
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from clinker_provider import launcher
 from tests.cluster import MASTER_CLASS, WORKER_CLASS
+from tests.compose_stack import COMPOSE, IMAGE_SPARK_HOME, REPOSITORY, SERVICES, instructions
 
 if TYPE_CHECKING:
     from tests.cluster import Cluster
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OWN = {name: service for name, service in SERVICES.items() if "build" in service}
-DOCKERFILE = (REPOSITORY / "docker" / "Dockerfile").read_text()
+HISTORY_CLASS = "org.apache.spark.deploy.history.HistoryServer"
 AIRFLOW = {name: service for name, service in OWN.items() if name.startswith("airflow-")}
-# Where the image keeps pyspark; in this environment it is elsewhere.
-IMAGE_SPARK_HOME = re.search(r"SPARK_HOME=(\S+)", DOCKERFILE)[1]  # type: ignore[index]
-
-
-def instructions(name: str) -> list[str]:
-    """The arguments of each instruction of that name in the Dockerfile, continued lines joined."""
-    joined = re.sub(r"\\\n\s*", " ", DOCKERFILE)
-    return [line.partition(" ")[2].strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
 
 
 def test_every_part_of_the_stack_is_there() -> None:
     assert set(SERVICES) == {
         *("postgres", "airflow-init", "airflow-api-server", "airflow-scheduler", "airflow-dag-processor"),
-        *("airflow-triggerer", "spark-master", "spark-worker-1", "spark-worker-2"),
+        *("airflow-triggerer", "spark-master", "spark-worker-1", "spark-worker-2", "spark-history", "object-store"),
+        "secrets",
     }
 
 
@@ -92,14 +82,14 @@ def test_dependencies_name_services_and_conditions_they_can_meet() -> None:
 
 
 def test_every_lasting_service_has_a_health_check() -> None:
-    assert {name for name, service in SERVICES.items() if "healthcheck" not in service} == {"airflow-init"}
+    assert {name for name, service in SERVICES.items() if "healthcheck" not in service} == {"airflow-init", "secrets"}
 
 
 def test_spark_commands_are_in_the_installed_pyspark() -> None:
     home = launcher.pyspark_home()
     assert home is not None
     commands = {name: service["command"] for name, service in OWN.items() if name.startswith("spark-")}
-    assert {command[1] for command in commands.values()} == {MASTER_CLASS, WORKER_CLASS}
+    assert {command[1] for command in commands.values()} == {MASTER_CLASS, WORKER_CLASS, HISTORY_CLASS}
     (core,) = home.glob("jars/spark-core_*.jar")
     with zipfile.ZipFile(core) as jar:
         for name, command in commands.items():
@@ -118,11 +108,26 @@ def test_workers_and_airflow_name_the_master_as_it_listens() -> None:
         assert f"{connection['host']}:{connection['port']}" == url
 
 
-def test_prepare_script_is_installed_under_the_name_that_is_called() -> None:
-    (line,) = [line for line in instructions("COPY") if "prepare.sh" in line]
-    _, source, target = line.split()
-    assert (REPOSITORY / source).read_text().startswith("#!/usr/bin/env bash\n")
-    assert [Path(target).name] == SERVICES["airflow-init"]["command"]
+def test_scripts_are_installed_under_the_names_that_are_called() -> None:
+    copied = [line.split()[-2:] for line in instructions("COPY") if "/usr/local/bin/" in line]
+    assert all((REPOSITORY / source).read_text().startswith("#!/usr/bin/env bash\n") for source, _ in copied)
+    names = {Path(target).name for _, target in copied}
+    called = {service["command"][0] for service in OWN.values() if service["command"][0].startswith("clinker-")}
+    assert names == {*called, "clinker-start"}
+    assert instructions("ENTRYPOINT") == ['["tini", "--", "clinker-start"]']
+
+
+def test_the_stack_names_no_secret_and_mounts_them_where_they_are_read_alone() -> None:
+    assert not re.search(
+        r"(PASSWORD|SECRET_KEY|JWT_SECRET|FERNET_KEY): ",
+        (REPOSITORY / "docker-compose.yml").read_text().replace("AWS_SECRET_ACCESS_KEY: clinker", ""),
+    )
+    with_secrets = {
+        name for name, service in SERVICES.items() for each in service.get("volumes", []) if each.startswith("secrets:")
+    }
+    assert with_secrets == {"secrets", "postgres", *AIRFLOW}
+    writers = {name for name in with_secrets if "secrets:/secrets" in SERVICES[name]["volumes"]}
+    assert writers == {"secrets"}
 
 
 def test_folders_that_the_init_service_copies_are_mounted() -> None:
@@ -147,7 +152,9 @@ def test_airflow_commands_and_settings_exist() -> None:
             parser.parse_args(check[2:])
         for variable in service["environment"]:
             if found := re.fullmatch(r"AIRFLOW__([A-Z_]+?)__([A-Z_]+)", variable):
-                section, option = found[1].lower(), found[2].lower()
+                section, option = found[1].lower(), found[2].lower().removesuffix("_cmd")
+                if found[2].endswith("_CMD"):
+                    assert (section, option) in conf.sensitive_config_values
                 assert option in conf.configuration_description.get(section, {}).get("options", {}) or conf.has_option(
                     section, option
                 ), variable

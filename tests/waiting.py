@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], seconds: float = 240.0) -> T:
-    """What is looked for as soon as it is there; what there was at the end where it does not come in time."""
+def until(look: Callable[[], T], seconds: float = 240.0, *, every: float = 0.02) -> T:
+    """What is looked for as soon as it is there; what there was at the end where it does not come in time.
+
+    Args:
+        look: looks for it.
+        seconds: how long it may take.
+        every: seconds between two looks; more than a moment for what looking makes slower.
+    """
     end = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < end:
-        time.sleep(0.02)
+        time.sleep(every)
     return found

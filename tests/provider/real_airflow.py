@@ -32,6 +32,8 @@ COMPONENTS = ("api-server", "dag-processor", "scheduler", "triggerer")
 USERS = {"ann": "admin", "vic": "viewer", "nora": ""}
 #: What a machine with other work may need for anything.
 PATIENCE_S = 900.0
+#: Seconds between two questions: the server that is asked is the one that its tasks need.
+_PAUSE_S = 0.5
 _ENDED = ("success", "failed")
 
 
@@ -60,6 +62,8 @@ class Airflow:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
             "AIRFLOW__API__WORKERS": "1",
+            # Airflow gives its tasks five seconds for an answer, and a busy machine needs more.
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "300",
             "AIRFLOW__API__SECRET_KEY": "k" * 64,
             "AIRFLOW__API_AUTH__JWT_SECRET": "k" * 64,
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(others[0]),
@@ -86,7 +90,7 @@ class Airflow:
 
     def wait_until_healthy(self) -> None:
         """Wait until all components have said that they are there."""
-        assert until(self._is_healthy, PATIENCE_S), "\n".join(self._last_words())
+        assert until(self._is_healthy, PATIENCE_S, every=_PAUSE_S), "\n".join(self._last_words())
 
     def kill(self, component: str) -> None:
         """Kill a component and everything that it has started, without a warning."""
@@ -131,11 +135,13 @@ class Airflow:
         body = {"dag_run_id": run_id, "logical_date": logical_date, "conf": conf}
         path = f"/api/v2/dags/{dag}/dagRuns"
         told: list[tuple[int, str]] = []
-        assert until(lambda: told.append(self.post(path, body)) or told[-1][0] == 200, PATIENCE_S), told[-1]
+        assert until(lambda: told.append(self.post(path, body)) or told[-1][0] == 200, PATIENCE_S, every=_PAUSE_S), (
+            told[-1]
+        )
 
     def ended(self, dag: str, run_id: str) -> str:
         """Wait for the end of a run; gives its state, or the one that it is in still when patience ends."""
-        until(lambda: self.state(dag, run_id) in _ENDED, PATIENCE_S)
+        until(lambda: self.state(dag, run_id) in _ENDED, PATIENCE_S, every=_PAUSE_S)
         return self.state(dag, run_id)
 
     def state(self, dag: str, run_id: str) -> str:
@@ -209,7 +215,7 @@ def running(folder: Path, dags: Path, settings: Mapping[str, str] | None = None)
 def _answer(request: urllib.request.Request) -> tuple[int, str]:
     """Status and text; status 0 where nobody answers."""
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return int(answer.status), str(answer.read().decode())
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(errors="replace")

@@ -83,6 +83,16 @@ def _property(path: Path, name: str) -> str | None:
     return found[-1].strip() if found else None
 
 
+def as_property(name: str, value: str) -> str:
+    """A setting as a line of a properties file."""
+
+    def escaped(text: str, signs: str) -> str:
+        text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+        return re.sub(rf"^ |[{signs}]", lambda found: f"\\{found[0]}", text)
+
+    return f"{escaped(name, ' :=#!')} = {escaped(value, '#!')}"
+
+
 def environment(
     environ: Mapping[str, str], conf: Mapping[str, object], executable: str, *, installed: Path | None
 ) -> dict[str, str]:

@@ -1,8 +1,9 @@
-"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with six differences.
+"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with some differences.
 
 A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
 environment; the log is read for the result record, and shows no secret that the run was given or that Airflow knows;
-what Spark reports while nothing is wrong goes to the debug log; and a kill ends every process of the run.
+settings with secrets are not on the command line; what Spark reports while nothing is wrong goes to the debug log; and
+a kill ends every process of the run.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Airflow's supervisor kills a task about five seconds after it asked it to end; the run has to be gone before.
 DEFAULT_GRACE_S = 3.0
+
+#: The settings that have secrets.
+_SETTINGS = "settings.conf"
 
 _APPLICATION_ID = re.compile(r"\b(?:app-\d{14}-\d{4,}|application_\d+_\d+|local-\d{10,})\b")
 
@@ -59,6 +65,8 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self.application_id: str | None = None
         self.was_killed = False
         self._is_ended = False
+        #: A folder of the run's own, while `spark-submit` runs.
+        self._private: Path | None = None
         self._on_application = on_application
         super().__init__(**kwargs)
         self._secrets = credentials.Secrets.of([*secrets, *secrets_of({**kwargs, "master": self.master})])
@@ -157,8 +165,10 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         """
         self.refuse_standalone_cluster()
         try:
-            # A byte that is no UTF-8 in some library's message must not end the reading of the log.
-            self.submit(application, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
+            with tempfile.TemporaryDirectory(prefix="clinker-settings-") as own:
+                self._private = Path(own)
+                # A byte that is no UTF-8 in some library's message must not end the reading of the log.
+                self.submit(application, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL)
         except FileNotFoundError as error:
             binary = self._connection["spark_binary"]
             raise ClinkerConnectionError(
@@ -262,7 +272,45 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         environ = self._process_environ()
         added = launcher.environment(environ, self._conf, sys.executable, installed=launcher.pyspark_home())
         self._env = {**environ, **added, process_tree.MARK: self._execution_id}
-        return command
+        return command if self._private is None else self._with_a_file(command, application, self._private)
+
+    def _with_a_file(self, command: list[str], application: str, folder: Path) -> list[str]:
+        """The command with settings that have secrets in a file: everyone on the machine may read command lines.
+
+        Raises:
+            ClinkerConnectionError: the user's own file of settings cannot be read.
+        """
+        options = command[: command.index(application)]
+        hidden: dict[str, str] = {}
+        for at in reversed(range(len(options) - 1)):
+            if options[at] == "--conf" and self._has_secret(options[at + 1]):
+                name, _, value = options[at + 1].partition("=")
+                hidden.setdefault(name, value)  # the last one counts
+                del options[at : at + 2]
+        if not hidden:
+            return command
+        text = "\n".join(launcher.as_property(name, value) for name, value in hidden.items())
+        file = folder / _SETTINGS
+        if "--properties-file" in options:
+            at = options.index("--properties-file") + 1
+            try:
+                text = f"{Path(options[at]).read_text(encoding='utf-8')}\n{text}"
+            except OSError as error:
+                raise ClinkerConnectionError(f"properties_file cannot be read: {error}") from error
+            options[at] = str(file)
+        else:
+            options += ["--properties-file", str(file), "--load-spark-defaults"]
+        file.touch(mode=0o600)
+        file.write_text(f"{text}\n", encoding="utf-8")
+        return [*options, *command[command.index(application) :]]
+
+    def _forget_settings(self) -> None:
+        """Remove the file of settings: Spark has read it, and a worker that is killed would leave it."""
+        if self._private is not None:
+            (self._private / _SETTINGS).unlink(missing_ok=True)
+
+    def _has_secret(self, setting: str) -> bool:
+        return credentials.is_secret_setting(setting.partition("=")[0]) or self._without_secrets(setting) != setting
 
     def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
         super()._process_spark_submit_log(self._observed(itr))
@@ -280,6 +328,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 continue  # the operator logs what the record says; the line itself is long and for machines
             if self.application_id is None and (found := _APPLICATION_ID.search(line)):
                 self.application_id = found.group()
+                self._forget_settings()
                 if self._on_application:
                     self._on_application(self.application_id)
             text = self._without_secrets(line)

@@ -3,8 +3,8 @@
 What to do comes in the environment variable FAKE_JOB, JSON: `exit` (return code), `record` (fields of the record, or
 null for none), `by` (`file` or `line`), `print` (lines; "SELF" in
 them is the execution's name), `hang` (start processes of its own, then wait for ever),
-`notes` (file for the command line and environment), `exits` (return codes of the first, second, … call, the last one
-for all that follow) with `calls` (file that counts them).
+`notes` (file for the command line, the environment and the file of settings), `exits` (return codes of the first,
+second, … call, the last one for all that follow) with `calls` (file that counts them).
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ def main() -> int:
         job["exit"] = job["exits"][min(calls, len(job["exits"])) - 1]
     if "notes" in job:
         seen = {"argv": arguments, "environ": dict(os.environ), "work_dir_files": sorted(os.listdir(work_dir))}
+        if "--properties-file" in arguments:
+            file = Path(arguments[arguments.index("--properties-file") + 1])
+            seen["properties"], seen["properties_mode"] = file.read_text(), file.stat().st_mode & 0o7777
         seen["work_mode"] = work_dir.stat().st_mode & 0o7777
         Path(job["notes"]).write_text(json.dumps(seen))
     for line in job.get("print", ()):

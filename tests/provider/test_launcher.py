@@ -64,3 +64,14 @@ def test_installed_pyspark_is_found_without_importing_it() -> None:
     home = launcher.pyspark_home()
     assert home is not None
     assert (home / "bin" / "spark-class").is_file()
+
+
+@pytest.mark.parametrize("value", ["plain", "a=b:c d", "#!x", r"back\slash\n", "two\nlines", "größe", " b"])
+def test_a_setting_in_a_file_is_read_as_it_was_meant(value: str) -> None:
+    line = launcher.as_property("spark.a:b c", value)
+    assert "\n" not in line
+    name, _, rest = line.partition(" = ")
+    for before, after in {r"\n": "\n", r"\#": "#", r"\!": "!", r"\:": ":", "\\ ": " "}.items():
+        name = name.replace(before, after)
+        rest = rest.replace(r"\\", "\0").replace(before, after).replace("\0", r"\\")
+    assert (name, rest.replace(r"\\", "\\")) == ("spark.a:b c", value)

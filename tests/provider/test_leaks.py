@@ -125,9 +125,15 @@ def test_nothing_that_a_task_leaves_shows_a_secret(
     pushed = json.dumps([returned, context["ti"].pushed])
     for place, text in {"fields": shown, "log": told, "error": raised, "XComs": pushed, "fields after": after}.items():
         assert "LEAK" not in text, (place, text[max(text.index("LEAK") - 200, 0) :][:300])
-    argv = spark.notes["argv"]
-    assert ARGUMENTS[1] in argv, "what is hidden is given all the same"
-    assert spark.notes["environ"]["HDR"] == ENV_VARS["HDR"]
+    notes = spark.notes
+    given = json.dumps([notes["argv"], notes["properties"]])
+    assert ARGUMENTS[1] in notes["argv"], "what is hidden is given all the same"
+    assert not [value for value in CONF.values() if value not in given]
+    assert notes["environ"]["HDR"] == ENV_VARS["HDR"]
+    # Everyone on the machine may read command lines; what Spark and the run have no other place for stays there.
+    shown = " ".join(each for each in notes["argv"] if each not in (MASTER, *ARGUMENTS))
+    assert "LEAK" not in shown, shown
+    assert notes["properties_mode"] == 0o600
 
 
 @pytest.mark.usefixtures("known")
@@ -136,3 +142,19 @@ def test_a_plain_variable_is_a_secret_where_the_pipeline_sends_it_as_one(spark: 
     assert "LEAK-header-08" in task.secrets()
     spark.pipeline.write_text(PIPELINE.replace("key ${HDR}", "key"))
     assert "LEAK-header-08" not in task.secrets()
+
+
+def test_the_file_of_settings_is_gone_as_soon_as_spark_has_read_it(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = operator(spark, {"exit": 0, "record": {}, "print": ["it is app-20260101000000-0001"]})
+    left: list[list[str]] = []
+
+    def tell(task: Any, context: Any, values: dict[str, Any]) -> None:
+        if "application_id" in values:
+            left.append([path.name for path in task._hook._private.iterdir()])
+
+    monkeypatch.setattr(type(task), "_tell_early", tell)
+    task.execute(context)
+    assert left == [[]]
+    assert "LEAK" in spark.notes["properties"]

@@ -1,4 +1,4 @@
-"""The provider in a real Airflow: its example through scheduler and workers, the task's tab, rights, figures."""
+"""The provider in a real Airflow: its example through scheduler and workers, tab, rights, figures, secrets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 pytest.importorskip("airflow.api_fastapi", reason="Airflow 3 has these processes")
@@ -30,10 +31,11 @@ TASK = {"DAG_ID": "clinker_orders", "RUN_ID": "first%2Brun", "TASK_ID": "run"}
 
 
 class Collected:
-    """What Airflow has sent to collectors: lines of StatsD, and the names of Clinker's spans."""
+    """What Airflow has sent to collectors: lines of StatsD, traces, and the names of Clinker's spans in them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.traces: list[bytes] = []
         self.spans: list[str] = []
 
 
@@ -45,6 +47,7 @@ def collectors() -> Iterator[tuple[Collected, dict[str, str]]]:
     class Traces(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.traces.append(body)
             # Names are plain text between the numbers of the protocol.
             found.spans.extend(
                 each.decode() for each in re.findall(rb"clinker\.(?:run|job \d|[a-z]+)(?=[0-9\x00-\x20])", body)
@@ -91,15 +94,128 @@ def collected() -> Iterator[tuple[Collected, dict[str, str]]]:
         yield found
 
 
+#: Where Airflow finds each secret, and what it is called there.
+SECRETS = {
+    "AIRFLOW_VAR_CONF_TOKEN": "LEAK-conf-01",
+    "AIRFLOW_VAR_SAS_TOKEN": "sv=1&sig=LEAK-sas-02",
+    "AIRFLOW_VAR_PLAIN": "LEAK-header-03",
+    "AIRFLOW_VAR_API_KEY": "LEAK-uri-04",
+    "AIRFLOW_CONN_DB": json.dumps({"conn_type": "postgres", "host": "db", "login": "u", "password": "LEAK-conn-05"}),
+    "AIRFLOW_CONN_BUCKET": json.dumps({"conn_type": "aws", "login": "AKIA", "password": "LEAK-store-06"}),
+    "AIRFLOW_CONN_LEAKS": json.dumps(
+        {"conn_type": "clinker", "host": "local[1]", "password": "LEAK-own-07", "extra": {"store_conn_id": "bucket"}}
+    ),
+}
+LEAKS_DAG = """
+from datetime import datetime
+
+from airflow.sdk import dag
+
+from clinker_provider.operators.spark import ClinkerSparkOperator
+from clinker_provider.operators.validate import ClinkerValidateOperator
+from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor
+
+GIVEN = {
+    "KEY": "{{ var.value.api_key }}", "HDR": "{{ var.value.plain }}",
+    "FROM_CONN": "{{ conn.db.password }}", "DATABASE_URL": "{{ conn.db.get_uri() }}",
+}
+
+
+@dag(dag_id="leaks", schedule=None, start_date=datetime(2026, 1, 1), catchup=False)
+def leaks():
+    check = ClinkerValidateOperator(task_id="check", pipeline="FOLDER/p.yaml", env_vars=GIVEN, preview="rows")
+    run = ClinkerSparkOperator(
+        task_id="run", pipeline="FOLDER/p.yaml", conn_id="leaks", env_vars=GIVEN, emit_assets=True, verbose=True,
+        conf={
+            "spark.my.token": "{{ var.value.conf_token }}",
+            "spark.hadoop.fs.azure.sas.box.store.blob.core.windows.net": "{{ var.value.sas_token }}",
+        },
+        metrics_spool_dir="FOLDER/spool", work_dir="FOLDER/work",
+    )
+    letters = ClinkerDeadLettersSensor(task_id="letters", path="FOLDER/dead.csv", deferrable=True, poke_interval=1)
+    check >> [run, letters]
+
+
+leaks()
+"""
+LEAKS_PIPELINE = """
+pipeline: { name: leaks }
+error_handling: { strategy: continue, dlq: { path: dead.csv } }
+nodes:
+  - type: source
+    name: rows
+    config:
+      type: json
+      schema: { id: int }
+      transport:
+        kind: rest
+        url: "http://127.0.0.1:PORT/rows?api_key=${KEY}"
+        max_pages: 1
+        auth: { scheme: header, name: X-Header, value: "key ${HDR}" }
+  - { type: output, name: out, input: rows, config: { type: csv, path: out.csv } }
+"""
+
+
+class Watched:
+    """A REST service that wants a credential, and what has been seen on command lines meanwhile."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.command_lines: set[str] = set()
+        self.looks = 0
+
+
+@contextmanager
+def watching() -> Iterator[tuple[Watched, int]]:
+    """A REST service on loopback, and somebody who reads the process list as long as it is there."""
+    found, over = Watched(), threading.Event()
+
+    class Rows(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append((self.path, self.headers.get("X-Header", "")))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'[{"id": 1}, {"id": "two"}]')
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            found.looks += 1
+            for each in psutil.process_iter():
+                try:
+                    words = " ".join(each.cmdline())
+                except psutil.Error:
+                    continue
+                if "LEAK-" in words:
+                    found.command_lines.add(words)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Rows) as server:
+        threads = [threading.Thread(target=server.serve_forever), threading.Thread(target=watch)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield found, server.server_port
+        finally:
+            over.set()
+            server.shutdown()
+            for thread in threads:
+                thread.join()
+
+
 @pytest.fixture(scope="module")
 def airflow(collected: tuple[Collected, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    """An Airflow that has run the example `orders`, and sends figures and traces to collectors."""
+    """An Airflow that has run the example `orders`, and sends figures, traces and lineage to collectors."""
     folder = tmp_path_factory.mktemp("airflow")
     examples, dags = folder / "examples", folder / "dags"
     shutil.copytree(REPOSITORY / "examples" / "orders", examples / "orders", ignore=shutil.ignore_patterns("output"))
     dags.mkdir()
     shutil.copy(REPOSITORY / "dags" / "clinker_orders.py", dags)
-    with running(folder, dags, {"CLINKER_EXAMPLES": str(examples), **collected[1]}) as found:
+    lineage = {"type": "file", "log_file_path": str(folder / "lineage.ndjson"), "append": True}
+    settings = {"CLINKER_EXAMPLES": str(examples), "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(lineage)}
+    with running(folder, dags, {**settings, **SECRETS, **collected[1]}) as found:
         found.trigger("clinker_orders", RUN, "2026-01-01T00:00:00Z")
         assert found.ended("clinker_orders", RUN) == "success", found.task_states("clinker_orders", RUN)
         yield found
@@ -155,3 +271,49 @@ def test_figures_and_spans_arrive_at_collectors(airflow: Airflow, collected: tup
         assert found.lines.count(line) == 1, [each for each in found.lines if "clinker" in each]
     assert [each for each in found.lines if re.match(r"airflow\.clinker\.phase\.orders\.session\.duration:\d", each)]
     assert until(lambda: {"clinker.run", "clinker.session", "clinker.publish"} <= set(found.spans), 60), found.spans
+
+
+@pytest.fixture(scope="module")
+def leaking(airflow: Airflow) -> Watched:
+    """A run of a DAG that is given secrets in every way, to its end."""
+    folder = airflow.folder / "leaks"
+    (folder / "work").mkdir(parents=True)
+    with watching() as (watched, port):
+        (folder / "p.yaml").write_text(LEAKS_PIPELINE.replace("PORT", str(port)))
+        (airflow.folder / "dags" / "leaks.py").write_text(LEAKS_DAG.replace("FOLDER", str(folder)))
+        airflow.trigger("leaks", "r")
+        assert airflow.ended("leaks", "r") == "success", airflow.task_states("leaks", "r")
+    return watched
+
+
+def test_secrets_reach_the_run_and_nothing_else(
+    airflow: Airflow, leaking: Watched, collected: tuple[Collected, dict[str, str]]
+) -> None:
+    assert ("/rows?api_key=LEAK-uri-04", "key LEAK-header-03") in leaking.asked
+    assert airflow.xcom("leaks", "r", "run", "status") == "partial_success"
+    assert airflow.xcom("leaks", "r", "check", "preview") == {"rows": [{"id": 1}]}
+    # Logs of tasks and of all processes, metrics files, dead letters, lineage, and the database with its XComs,
+    # rendered fields, asset events and trigger rows.
+    files = [path for path in airflow.folder.rglob("*") if path.is_file()]
+    kinds = {"attempt=1.log", "scheduler.log", "airflow.db", "dead.csv", "out.csv"}
+    assert kinds <= {path.name for path in files}
+    assert list((airflow.folder / "leaks" / "spool").iterdir())
+    assert not [str(path) for path in files if b"LEAK-" in path.read_bytes()]
+    status, page = airflow.get("/clinker/dags/leaks/runs/r/tasks/run/-1")
+    assert (status, "LEAK-" in page) == (200, False)
+    events = airflow.get("/api/v2/assets/events")[1]
+    assert '"dlq_count": 1' in events.replace('":1', '": 1')
+    assert "LEAK-" not in events
+    sent: Any = [*collected[0].lines, *map(str, collected[0].traces)]
+    assert [each for each in sent if "leaks" in each]
+    assert not [each for each in sent if "LEAK-" in each]
+    assert leaking.looks > 10
+    assert leaking.command_lines == set()
+
+
+def test_lineage_is_among_what_has_been_looked_through(airflow: Airflow, leaking: Watched) -> None:
+    pytest.importorskip("airflow.providers.openlineage", reason="the lineage package is optional")
+    assert leaking.asked
+    text = (airflow.folder / "lineage.ndjson").read_text()
+    assert '"leaks.run"' in text
+    assert "127.0.0.1" in text

@@ -34,7 +34,8 @@ class Parser(argparse.ArgumentParser):
 
     def _hint(self, message: str) -> str | None:
         if choice := _CHOICE.search(message):
-            return nearest.hint(choice[1], re.findall(r"[^\s',]+", choice[2]))
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            return nearest.hint(choice[1], [*re.findall(r"[^\s',]+", choice[2]), *flags])
         if unknown := _UNKNOWN.match(message):
             flags = list(_flags(self))
             words = (word.partition("=")[0] for word in unknown[1].split() if word.startswith("-"))

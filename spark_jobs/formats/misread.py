@@ -23,8 +23,10 @@ _ZIP, _OLE, _PDF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"%PDF-"
 _BZ2_BLOCK = b"1AY&SY"
 #: What is found near the beginning of Excel's files.
 _EXCEL = (b"[Content_Types].xml", b"xl/", b"docProps/")
-_WORKBOOK = (
-    "the file is an Excel workbook, which is not read: save the sheet as `CSV UTF-8` (File, Save As) and read that file"
+_WORKBOOK = "the file is an Excel workbook: read it with `type: excel`; `clinker guess` prints such a source"
+_OLD_WORKBOOK = (
+    "the file is an Excel workbook of an old form (`.xls`) or with a password, which is not read: save it as `.xlsx` "
+    "without a password, and read that file with `type: excel`"
 )
 
 
@@ -51,7 +53,7 @@ def shown(header: str) -> str:
 def of_bytes(head: bytes) -> str | None:
     """The problem of a file whose first bytes are no text of the format; None where they show nothing."""
     if head.startswith(_OLE):
-        return _WORKBOOK
+        return _OLD_WORKBOOK
     if head.startswith(_ZIP):
         is_workbook = any(name in head[:4096] for name in _EXCEL)
         return _WORKBOOK if is_workbook else "the file is compressed in a way that is not read: unpack it"

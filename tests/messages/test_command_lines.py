@@ -8,6 +8,7 @@ from spark_jobs.cli import clinker
 
 _CASES = [
     (["vlaidate", "p.yaml"], "did you mean `validate`?"),
+    (["version"], "did you mean `--version`?"),
     (["run", "p.yaml", "--dryrun"], "error: unrecognized arguments: --dryrun; did you mean `--dry-run`?"),
     (["run", "p.yaml", "--thread=2"], "error: unrecognized arguments: --thread=2; did you mean `--threads`?"),
     (["dlq", "shwo", "d.csv"], "did you mean `show`?"),

@@ -76,7 +76,8 @@ def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]
     if entries:
         path = printable(str(found.path))
         yield ""
-        yield f"next: mend cells in {path} or the pipeline, then `clinker dlq replay PIPELINE {path}`;"
+        yield f"next: mend cells in {path} or the pipeline, then `clinker dlq replay PIPELINE {path}`"
+        yield "      (mend the record's own columns: those that begin with `_cxl_` only say what was wrong);"
         yield f"      or give up: `clinker dlq discard {path} --reason TEXT --id ID`"
 
 

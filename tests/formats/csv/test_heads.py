@@ -254,11 +254,8 @@ def test_a_file_with_fewer_lines_than_are_skipped_has_nothing(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (
-            b"PK\x03\x04....[Content_Types].xml",
-            "is an Excel workbook, which is not read: save the sheet as `CSV UTF-8`",
-        ),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is an Excel workbook"),
+        (b"PK\x03\x04....[Content_Types].xml", "is an Excel workbook: read it with `type: excel`"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "which is not read: save it as `.xlsx` without a password"),
         (b"%PDF-1.7\n", "is a PDF document"),
         (
             "id,name\n1,x\n".encode("utf-16"),

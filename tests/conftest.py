@@ -68,6 +68,7 @@ os.environ.update(
 )
 
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
+from tests.mariadb import mariadb, mariadb_server  # noqa: E402
 from tests.memory_folder import memory_folder  # noqa: E402
 from tests.object_store import azure, azure_server, bucket, gcs, gcs_server, s3, s3_server  # noqa: E402
 from tests.postgres import postgres, postgres_server  # noqa: E402
@@ -78,6 +79,8 @@ __all__ = [
     "bucket",
     "gcs",
     "gcs_server",
+    "mariadb",
+    "mariadb_server",
     "postgres",
     "postgres_server",
     "s3",

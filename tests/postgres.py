@@ -29,6 +29,13 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join([*map(str, reversed(_FOLDERS)), os.environ.get("PATH", "")]))
 
 
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @dataclass(frozen=True)
 class Database:
     """A database: its URI with a password, and the same without."""
@@ -68,9 +75,7 @@ def server(user: str, password: str) -> Iterator[int]:
         data = folder / "data"
         initdb = [found["initdb"], "-D", data, "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
         subprocess.run([*_as_user(), *initdb], check=True, capture_output=True, cwd=folder)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
         with (folder / "log").open("wb") as log:

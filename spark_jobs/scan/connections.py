@@ -25,9 +25,44 @@ if TYPE_CHECKING:
 FAILED = "E911"
 _VARIABLE = "CLINKER_CONNECTION_"
 _OF_ENVIRONMENT = "env:"
-_POSTGRES = ("postgresql", "postgres")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A kind of database.
+
+    Args:
+        name: which module of `formats/database` reads it.
+        title: what messages call it.
+        schemes: how its URIs begin.
+        driver: the package that it needs; empty where none is needed.
+        example: how a URI looks.
+        is_written: whether outputs write its tables.
+    """
+
+    name: str
+    title: str
+    schemes: tuple[str, ...]
+    driver: str
+    example: str
+    is_written: bool
+
+
 _SQLITE = "sqlite"
-_DRIVER = "adbc_driver_postgresql"
+ENGINES = (
+    Engine(
+        "postgres", "PostgreSQL", ("postgresql", "postgres"), "adbc_driver_postgresql",
+        "postgresql://user@host:port/database", is_written=True,
+    ),
+    Engine("mysql", "MySQL and MariaDB", ("mysql", "mariadb"), "pymysql", "mysql://user@host:port/database", False),
+    Engine("sqlite", "SQLite", (_SQLITE,), "", "sqlite:///file.db", is_written=False),
+)  # fmt: skip
+_BY_SCHEME = {scheme: engine for engine in ENGINES for scheme in engine.schemes}
+#: Databases that people ask for, and that nothing here reads.
+_WITHOUT = {
+    "SQL Server": ("mssql", "sqlserver"), "Oracle": ("oracle",), "Db2": ("db2", "ibm_db_sa"),
+    "Snowflake": ("snowflake",), "BigQuery": ("bigquery",), "Redshift": ("redshift",),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -53,9 +88,9 @@ class Connection:
         return found
 
     @property
-    def is_sqlite(self) -> bool:
-        """Whether it is a file of SQLite."""
-        return urlsplit(self.uri).scheme == _SQLITE
+    def engine(self) -> Engine:
+        """Which kind of database it leads to."""
+        return _BY_SCHEME[urlsplit(self.uri).scheme]
 
     @property
     def shown(self) -> str:
@@ -90,18 +125,27 @@ def secrets(environ: Mapping[str, str]) -> list[str]:
 def problem(uri: str) -> str | None:
     """What is wrong with a URI of `clinker.toml`; None when nothing is."""
     if next(iter(credentials.within(uri)), None) is not None:
-        return "has a password: files are copied and shown; set the variable with the whole URI, or use ~/.pgpass"
+        return (
+            "has a password: files are copied and shown; set the variable with the whole URI, or use ~/.pgpass or "
+            "~/.my.cnf"
+        )
     return _unknown(uri)
 
 
 def _unknown(uri: str) -> str | None:
+    scheme = ""
     try:
         parts = urlsplit(uri)
-        if parts.scheme == _SQLITE or (parts.scheme in _POSTGRES and (parts.port is None or parts.port)):
+        scheme = parts.scheme.partition("+")[0]
+        if parts.scheme in _BY_SCHEME and (parts.scheme == _SQLITE or parts.port is None or parts.port):
             return None
     except ValueError:
         pass  # a host or a port that is none
-    return "is no URI that is known: write postgresql://user@host:port/database or sqlite:///file.db"
+    for title, schemes in _WITHOUT.items():
+        if scheme in schemes:
+            supported = ", ".join(engine.title for engine in ENGINES)
+            return f"leads to {title}, which is not supported: there are {supported}; read files that it exports"
+    return f"is no URI that is known: write {', '.join(engine.example for engine in ENGINES)}"
 
 
 def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
@@ -129,19 +173,21 @@ def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
     if uri.startswith(f"{_SQLITE}:"):
         path = re.sub(r"^sqlite:(//)?", "", uri).removeprefix("/") or "."
         return Connection(name, f"{_SQLITE}:///{(base / path).absolute()}")
-    if importlib.util.find_spec(_DRIVER) is None:
-        text = f"connection '{name}' needs a driver for PostgreSQL: pip install 'clinker-spark[databases]'"
+    found = Connection(name, f"{_OF_ENVIRONMENT}{variable(name)}" if of_environment else uri)
+    if importlib.util.find_spec(found.engine.driver) is None:
+        text = f"connection '{name}' needs a driver for {found.engine.title}: pip install 'clinker-spark[databases]'"
         raise FormatError(text, name, FAILED)
-    return Connection(name, f"{_OF_ENVIRONMENT}{variable(name)}" if of_environment else uri)
+    return found
 
 
 def writable(name: str, known: Mapping[str, str], base: Path) -> Connection:
     """The connection of an output; see `find`.
 
     Raises:
-        FormatError: see there; or it leads to a file of SQLite (E911).
+        FormatError: see there; or it leads to a database that is only read (E911).
     """
     found = find(name, known, base)
-    if found.is_sqlite:
-        raise found.failed("outputs write tables of PostgreSQL; files of SQLite are read alone")
+    if not found.engine.is_written:
+        written = ", ".join(engine.title for engine in ENGINES if engine.is_written)
+        raise found.failed(f"outputs write tables of {written}; {found.engine.title} is only read")
     return found

@@ -45,7 +45,8 @@ class DatabaseRead(Options):
         table: The table or view that is read, with its schema where it needs one.
         query: The statement whose rows are read, in place of a table.
         partition_by: The column of numbers, dates or moments whose values are cut into ranges, which tasks read in
-            parallel. Tables of PostgreSQL and SQLite are read in parallel without it, by their places.
+            parallel. Tables of PostgreSQL and SQLite are read in parallel without it, by their places; those of MySQL
+            and MariaDB are not.
         partitions: How many ranges there are.
     """
 
@@ -150,6 +151,6 @@ FORMAT = Format(
     write_options=DatabaseWrite,
     is_typed=True,
     has_files=False,
-    known_as=("postgres", "postgresql", "sqlite", "mysql", "sql", "jdbc", "table"),
+    known_as=("postgres", "postgresql", "sqlite", "mysql", "mariadb", "sql", "jdbc", "table"),
     growth=Growth.COLUMN,
 )

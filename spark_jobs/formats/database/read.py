@@ -11,7 +11,7 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import reader
 from spark_jobs.formats.columns import MISFIT, FilePlan
-from spark_jobs.formats.database import postgres, sqlite
+from spark_jobs.formats.database import mysql, postgres, sqlite
 from spark_jobs.formats.database.tables import Found, Growing, Unfit
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.connections import Connection
 
+#: What reads the tables of each kind of database (`connections.ENGINES`).
+_MODULES = {"mysql": mysql, "postgres": postgres, "sqlite": sqlite}
 #: A batch is as large as the driver makes it, but no larger than a record may be.
 _LEAST_BATCH = 1 << 16
 
@@ -170,7 +172,7 @@ class DatabaseReader(reader.Reader):
 
 
 def _module(connection: Connection) -> ModuleType:
-    return sqlite if connection.is_sqlite else postgres
+    return _MODULES[connection.engine.name]
 
 
 def _table(file: InputFile) -> Table:

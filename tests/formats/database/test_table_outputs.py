@@ -662,7 +662,7 @@ def test_validate_looks_for_the_connection_of_an_output(
     assert "error[E911]: warehouse: there is no connection" in capsys.readouterr().err
     monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "sqlite:///x.db")
     assert clinker.main(["validate", str(tmp_path / "pipeline.yaml")]) == 1
-    assert "files of SQLite are read alone" in capsys.readouterr().err
+    assert "SQLite is only read" in capsys.readouterr().err
     monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "postgresql://ada:s3cret@127.0.0.1:1/x")
     assert clinker.main(["validate", str(tmp_path / "pipeline.yaml")]) == 0
     capsys.readouterr()

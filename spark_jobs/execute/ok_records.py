@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks.reached import Bits, Reached
+from spark_jobs.execute.tasks.written_rows import Bits, WrittenRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def _ranges(bits: Sequence[Bits]) -> list[_Range]:
 
 def _joined(_: Scratch, wanted: _Range) -> int:
     """The records of some splits."""
-    found = Reached()
+    found = WrittenRows()
     for each in wanted.bits:
         found.join(each, wanted.splits)
     return found.count

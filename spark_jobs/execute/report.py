@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_jobs.disk import shared_paths
 from spark_jobs.execute.dlq.reasons import Reason
-from spark_jobs.execute.tasks.reached import Bits
+from spark_jobs.execute.tasks.written_rows import Bits
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.rules.measurement import Measurement
 from spark_jobs.nodes.terms.needs import Rows, Values
@@ -274,7 +274,7 @@ class TaskReport:
     broken_rules: list[BrokenRule] = field(default_factory=list)
     measured: list[MeasuredRule] = field(default_factory=list)
     #: The records that came to outputs.
-    reached: Bits | None = None
+    written_rows: Bits | None = None
     #: Files with what this task found of correlation groups.
     fact_files: list[str] = field(default_factory=list)
     #: The file that says of which groups it read records (`execute/correlation/reuse.py`).
@@ -310,8 +310,10 @@ class TaskReport:
             failure = fields["failure"]
             failure["record"] = failure["record"] and [tuple(pair) for pair in failure["record"]]
             fields["failure"] = FirstFailure(**failure)
-        if fields["reached"]:
-            fields["reached"] = Bits(**{**fields["reached"], "splits": tuple(fields["reached"]["splits"])})
+        if fields["written_rows"]:
+            fields["written_rows"] = Bits(
+                **{**fields["written_rows"], "splits": tuple(fields["written_rows"]["splits"])}
+            )
         if fields["broken"]:
             unseen = fields["broken"]["unseen"]
             fields["broken"] = Broken(**{**fields["broken"], "unseen": unseen and shared_paths.NotShared(**unseen)})

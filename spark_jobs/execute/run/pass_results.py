@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.correlation.state import PassState
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.execute.report import DlqReport, Part, TaskReport
-    from spark_jobs.execute.tasks.reached import Bits
+    from spark_jobs.execute.tasks.written_rows import Bits
     from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.plan.physical.fragments import PhysicalOperator
 
@@ -95,7 +95,7 @@ class PassResults:
         tally: what was counted, and what would end the run.
         parts: the part files of outputs, and of what later jobs need.
         measures: the measure of each split.
-        reached: which records came to outputs, as tasks reported.
+        written_rows: which records came to outputs, as tasks reported.
         dlq: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         correlation: with correlation keys, the metrics of the passes.
@@ -113,7 +113,7 @@ class PassResults:
     tally: Tally = field(default_factory=Tally)
     parts: dict[str | Need, list[Part]] = field(default_factory=dict)
     measures: Measures = field(default_factory=Measures)
-    reached: list[Bits] = field(default_factory=list)
+    written_rows: list[Bits] = field(default_factory=list)
     dlq: list[DlqReport] = field(default_factory=list)
     fact_files: list[str] = field(default_factory=list)
     shares: int = 1
@@ -147,8 +147,8 @@ class PassResults:
                     self.unnamed.add(self.inputs.by_number[measure.number][0])
             if report.dlq and (report.dlq.path or report.dlq.dropped_path):
                 self.dlq.append(report.dlq)
-            if report.reached:
-                self.reached.append(report.reached)
+            if report.written_rows:
+                self.written_rows.append(report.written_rows)
             self.fact_files += report.fact_files
             self.unfolded.update(report.unfolded)
 

@@ -147,7 +147,7 @@ class Work:
         if wrong := self.products.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
-        self.products.tally.ok = ok_records.count(spark, self.products.reached, self.wanted.run.scratch)
+        self.products.tally.ok = ok_records.count(spark, self.products.written_rows, self.wanted.run.scratch)
         self._warn_of_absent()
         self.is_done = True
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
 from spark_jobs.execute import logs, report, scratch
-from spark_jobs.execute.tasks import block_codec, failing, meter, reached
+from spark_jobs.execute.tasks import block_codec, failing, meter, written_rows
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.exchanges import TaskExchanges
 from spark_jobs.execute.tasks.files import TaskFiles
@@ -57,7 +57,7 @@ class Task(failing.Failing):
         self.running: batches.Batch | None = None
         #: What operators count that repeat the work of an earlier job.
         self._repeated: dict[str, ledger.Counters] = {}
-        self._reached = reached.Reached()
+        self._written_rows = written_rows.WrittenRows()
         self._meter = meter.of(spec.progress)
         #: Tells how far the task is that reads files.
         self._pace: meter.Pace | None = None
@@ -170,7 +170,7 @@ class Task(failing.Failing):
         """Note records that are written."""
         if batch.count:
             _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
-            self._reached.add(split, row)
+            self._written_rows.add(split, row)
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task."""
@@ -316,8 +316,8 @@ class Task(failing.Failing):
         except OSError as error:
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         try:
-            name = f"reached-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
-            self.report.reached = self._reached.encoded(self.spec.run.scratch.file(name))
+            name = f"written-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
+            self.report.written_rows = self._written_rows.encoded(self.spec.run.scratch.file(name))
         except OSError as error:
             self._break(error)
         self._meter.add(stage=self.stage)

@@ -12,8 +12,8 @@ import pytest
 from spark_jobs.execute import ok_records
 from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import reached
-from spark_jobs.execute.tasks.reached import Reached
+from spark_jobs.execute.tasks import written_rows
+from spark_jobs.execute.tasks.written_rows import WrittenRows
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -98,15 +98,15 @@ def test_a_global_row_of_no_records_is_none(tmp_path: Path) -> None:
 def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any rows of any splits, in batches, told in reports and in files, joined here and by tasks."""
     chance = random.Random(seed)
-    monkeypatch.setattr(reached, "INLINE_BYTES", chance.choice([0, 300, 10**6]))
-    monkeypatch.setattr(reached, "_BLOCK", chance.choice([1, 2, 1024]))
+    monkeypatch.setattr(written_rows, "INLINE_BYTES", chance.choice([0, 300, 10**6]))
+    monkeypatch.setattr(written_rows, "_BLOCK", chance.choice([1, 2, 1024]))
     monkeypatch.setattr(ok_records, "DRIVER_RECORDS", chance.choice([0, 10**9]))
     monkeypatch.setattr(ok_records, "_TASKS", chance.choice([1, 3, 64]))
     monkeypatch.setattr(spread, "_answers", without_spark.answers)
     known: set[tuple[int, int]] = set()
     data = []
     for task in range(8):
-        marks = Reached()
+        marks = WrittenRows()
         for _ in range(chance.randint(0, 5)):
             split = chance.choice([task, task, 0, 70_000])
             rows = sorted(chance.choice([chance.randrange(50), chance.randrange(300_000), 2**33]) for _ in range(40))
@@ -120,7 +120,7 @@ def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch
 def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None:
     """All rows of a split, and every other one, are few bytes; random ones are a file."""
     for number, rows in enumerate([np.arange(3_000_000), np.arange(0, 3_000_000, 2)]):
-        marks = Reached()
+        marks = WrittenRows()
         for start in range(0, len(rows), 65_536):
             some = rows[start : start + 65_536]
             marks.add(pa.array(np.full(len(some), number, np.int32)), pa.array(some))
@@ -128,7 +128,7 @@ def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None
         assert bits is not None
         assert (bits.count, bits.splits) == (len(rows), (number, number))
         assert len(bits.data) < 1000
-    marks = Reached()
+    marks = WrittenRows()
     chosen = np.flatnonzero(np.random.default_rng(1).random(500_000) < 0.5)
     marks.add(pa.array(np.zeros(len(chosen), np.int32)), pa.array(chosen))
     bits = marks.encoded(str(tmp_path / "random"))

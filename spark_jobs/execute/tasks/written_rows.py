@@ -49,7 +49,7 @@ class Bits:
     path: str | None = None
 
 
-class Reached:
+class WrittenRows:
     """The records that came to outputs, in one task or in several."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clinker_provider import cluster
+from clinker_provider import cluster, validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerConnectionError, ClinkerResultMissing
 from spark_jobs import bundle, contract
 
@@ -103,8 +103,13 @@ def folder_of(work_dir: str, execution_id: str) -> Path:
     return folder
 
 
-def prepared(hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> Waiting:
+def prepared(hook: ClinkerSparkSubmitHook, folder: str, execution_id: str) -> Waiting:
     """What is known of a run before it is submitted.
+
+    Args:
+        hook: the hook that will submit it.
+        folder: where its result record will be, a path or a URI.
+        execution_id: the name of the attempt.
 
     Raises:
         ClinkerConfigError: the cluster is one that nobody can ask.
@@ -112,6 +117,12 @@ def prepared(hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> W
     """
     mark = re.sub(r"[^a-z0-9-]+", "-", f"clinker-{execution_id}".lower())
     if hook.master.startswith("spark://"):
+        if validation.is_remote(folder):
+            raise ClinkerConfigError(
+                f"a standalone master starts drivers from files that its workers see, and `work_dir` is {folder}: "
+                "give a folder of a mount that all machines share",
+                exit_code=contract.ExitCode.CONFIG,
+            )
         kind, urls = cluster.Kind.STANDALONE, hook.rest_urls
     elif hook.master.startswith("yarn"):
         kind, urls = cluster.Kind.YARN, (hook.resource_manager_url,)
@@ -121,7 +132,7 @@ def prepared(hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> W
             f"deferrable=True waits for jobs of a standalone master or of YARN, and the master is {hook.shown_master}",
             exit_code=contract.ExitCode.CONFIG,
         )
-    return Waiting(execution_id, str(folder), hook.shown_master, kind.name, urls, mark)
+    return Waiting(execution_id, folder, hook.shown_master, kind.name, urls, mark)
 
 
 def submit(hook: ClinkerSparkSubmitHook, waiting: Waiting, *, driver_memory: str | None) -> cluster.Job:

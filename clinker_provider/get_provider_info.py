@@ -83,7 +83,10 @@ def get_provider_info() -> dict[str, Any]:
                     "yarn_resourcemanager_webapp_address": _field(
                         "YARN ResourceManager", "Its web address, which a deferred task asks for the application."
                     ),
-                    "work_dir": _field("Work folder", "Where runs leave their result records; shared in cluster mode."),
+                    "work_dir": _field(
+                        "Work folder",
+                        "Where runs leave their result records: a folder, shared in cluster mode, or a URI.",
+                    ),
                     "metrics_spool_dir": _field("Metrics folder", "Where runs write their metrics files."),
                     "rules_path": _field("CXL modules", "Folder of modules that pipelines use."),
                     "memory_limit": _field("Memory limit", "Memory for the data of a run, such as 2G."),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from spark_jobs import result
+from clinker_provider.records import Records
 
 
 def for_result(work_dir: str, execution_id: str) -> dict[str, Any] | None:
@@ -16,7 +16,7 @@ def for_result(work_dir: str, execution_id: str) -> dict[str, Any] | None:
         OSError: it cannot be read.
         ValueError: what stands there is no record of this execution.
     """
-    found = result.read(Path(work_dir), execution_id)
+    found = Records(work_dir).read(execution_id)
     return found.to_dict() if found else None
 
 

@@ -182,6 +182,17 @@ def outputs_of(subject: Subject) -> list[str]:
     return list(plan.load(subject.pipeline, subject.options()).outputs)
 
 
+def stores_of(subject: Subject) -> Any:
+    """How a pipeline's object stores are reached, as its workspace says; None of a pipeline that has errors."""
+    from spark_jobs import plan as planning
+    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+
+    try:
+        return planning.load(subject.pipeline, subject.options()).stores
+    except DiagnosticError:
+        return None
+
+
 def shortened(text: str, limit: int) -> str:
     """The text, or as many of its lines as fit into `limit` characters with a last line that says so."""
     if len(text) <= limit:

@@ -1,8 +1,9 @@
 """The result record: how a run tells its scheduler what it did.
 
 The job writes `<work dir>/<execution id>/result.json` in one step and prints the same record as one line that starts
-with the sentinel. Whoever started the job trusts this record, not the return code of `spark-submit`, which is also 2
-for a missing file and 0 for some failed cluster runs. Standard library only.
+with the sentinel. The folder may be one of a store (`spark_jobs/stores/results.py`). Whoever started the job trusts
+this record, not the return code of `spark-submit`, which is also 2 for a missing file and 0 for some failed cluster
+runs. Standard library only.
 """
 
 from __future__ import annotations
@@ -171,6 +172,29 @@ def path_of(work_dir: Path, execution_id: str) -> Path:
     return work_dir / execution_id / contract.RESULT_FILE
 
 
+def encoded(result: RunResult) -> bytes:
+    """The record as the content of its file."""
+    # ASCII only: the name of a file may have bytes that UTF-8 cannot hold.
+    return (json.dumps(result.to_dict(), indent=2) + "\n").encode("ascii")
+
+
+def decoded(content: bytes, execution_id: str, where: object) -> RunResult:
+    """The record that a file holds.
+
+    Args:
+        content: the file's bytes.
+        execution_id: whose record it has to be.
+        where: the file, for messages.
+
+    Raises:
+        MalformedResult: the content is no record of this execution.
+    """
+    result = _parse(content.decode("utf-8", "replace"))
+    if result.execution_id != execution_id:
+        raise MalformedResult(f"{where} belongs to execution {result.execution_id!r}, not {execution_id!r}")
+    return result
+
+
 def write(work_dir: Path, result: RunResult) -> Path:
     """Write the record so that a reader sees all of it or nothing; returns its path.
 
@@ -181,10 +205,8 @@ def write(work_dir: Path, result: RunResult) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{contract.RESULT_FILE}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            # ASCII only: the name of a file may have bytes that UTF-8 cannot hold.
-            json.dump(result.to_dict(), file, indent=2)
-            file.write("\n")
+        with os.fdopen(handle, "wb") as file:
+            file.write(encoded(result))
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(target)
@@ -202,13 +224,10 @@ def read(work_dir: Path, execution_id: str) -> RunResult | None:
     """
     path = path_of(work_dir, execution_id)
     try:
-        text = path.read_text(encoding="utf-8")
+        content = path.read_bytes()
     except FileNotFoundError:
         return None
-    result = _parse(text)
-    if result.execution_id != execution_id:
-        raise MalformedResult(f"{path} belongs to execution {result.execution_id!r}, not {execution_id!r}")
-    return result
+    return decoded(content, execution_id, path)
 
 
 def sentinel_line(result: RunResult) -> str:

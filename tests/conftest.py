@@ -72,6 +72,7 @@ from tests.mariadb import mariadb, mariadb_server  # noqa: E402
 from tests.memory_folder import memory_folder  # noqa: E402
 from tests.object_store import azure, azure_server, bucket, gcs, gcs_server, s3, s3_server  # noqa: E402
 from tests.postgres import postgres, postgres_server  # noqa: E402
+from tests.yarn import yarn  # noqa: E402
 
 __all__ = [
     "azure",
@@ -86,6 +87,7 @@ __all__ = [
     "s3",
     "s3_server",
     "spark_cluster",
+    "yarn",
 ]
 
 

@@ -46,7 +46,18 @@ FREE = {
 #: From this rank on modules may import pyspark.
 PYSPARK_RANK = RANKS["execute"]
 #: What the provider may import of the engine (DESIGN.md, the tree).
-PROVIDER_MAY = {"contract", "credentials", "reasons", "result", "bundle", "spool", "plan", "diagnostics", "cli"}
+PROVIDER_MAY = {
+    "contract",
+    "credentials",
+    "reasons",
+    "result",
+    "bundle",
+    "spool",
+    "plan",
+    "diagnostics",
+    "cli",
+    "stores",
+}
 
 FILES = sorted(ROOT.glob("spark_jobs/**/*.py"))
 PROVIDER_FILES = sorted(ROOT.glob("clinker_provider/**/*.py"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -124,7 +124,7 @@ def test_failed_write_leaves_no_litter(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: object, **__: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(json, "dump", refuse)
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="disk full"):
         result.write(tmp_path, FULL)
     monkeypatch.undo()

@@ -15,6 +15,7 @@ from airflow.providers.common.compat.sdk import (
     task_decorator_factory,
 )
 
+from clinker_provider import validation
 from clinker_provider.exceptions import ClinkerConfigError
 from clinker_provider.operators.spark import ClinkerSparkOperator
 from spark_jobs import contract
@@ -87,7 +88,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
 
     def _folder_for_text(self) -> str | None:
         """Where a pipeline that is no file becomes one: where a driver elsewhere sees it, if there is such a place."""
-        if self.work_dir is None:
+        if self.work_dir is None or validation.is_remote(self.work_dir):
             return None
         Path(self.work_dir).mkdir(parents=True, exist_ok=True)
         return str(self.work_dir)

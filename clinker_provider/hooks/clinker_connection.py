@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, BaseHook
 
-from clinker_provider import launcher
+from clinker_provider import launcher, validation
+from clinker_provider.records import Records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -150,11 +151,14 @@ class ClinkerHook(BaseHook):
         return (False, "; ".join(found)) if found else (True, f"Spark is at {settings.master}, and folders can be used")
 
     def _of_store(self, settings: Settings) -> Iterator[str]:
-        if settings.store_conn_id is None:
-            return
+        environ: dict[str, str] = {}
         try:
-            if not credentials_of(self.get_connection(settings.store_conn_id)):
-                yield f"the connection `{settings.store_conn_id}` has no credentials"
+            if settings.store_conn_id is not None:
+                environ = credentials_of(self.get_connection(settings.store_conn_id))
+                if not environ:
+                    yield f"the connection `{settings.store_conn_id}` has no credentials"
+            if validation.is_remote(folder := settings.defaults.get("work_dir", "")):
+                yield from _of_records(Records(folder, environ))
         except AirflowNotFoundException:
             yield f"there is no connection `{settings.store_conn_id}`, which `store_conn_id` names"
         except BadConnection as error:
@@ -198,6 +202,8 @@ def _of_folders(settings: Settings) -> Iterator[str]:
         folder = settings.defaults.get(name)
         if folder is None:
             continue
+        if validation.is_remote(folder):
+            continue
         place = Path(folder)
         if not place.is_dir():
             yield f"`{name}`: {folder} is no folder on this machine"
@@ -207,3 +213,10 @@ def _of_folders(settings: Settings) -> Iterator[str]:
                 pass
         except OSError as error:
             yield f"`{name}`: {folder} cannot be written: {error.strerror}"
+
+
+def _of_records(records: Records) -> Iterator[str]:
+    try:
+        records.try_writing()
+    except (OSError, ValueError) as error:
+        yield f"`work_dir`: {error}"

@@ -76,6 +76,9 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         if not self.is_cluster_mode:
             quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
             self._conf: dict[str, Any] = {**quick, **(kwargs.get("conf") or {})}
+        elif self.master.startswith("yarn"):
+            # YARN starts a driver again whose exit code is not 0, as after dead letters. Retries are Airflow's.
+            self._conf = {"spark.yarn.maxAppAttempts": "1", **(kwargs.get("conf") or {})}
 
     @property
     def is_cluster_mode(self) -> bool:
@@ -136,6 +139,16 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 "a deferred run asks YARN's resource manager: give the connection's "
                 "`yarn_resourcemanager_webapp_address`, such as http://rm.example.com:8088"
             ) from error
+
+    def ship(self, archive: str, arguments: list[str]) -> None:
+        """Send one more archive with the job, and call it with other arguments.
+
+        Args:
+            archive: the archive and the folder that it is unpacked into, `path#folder`.
+            arguments: the job's command line.
+        """
+        self._archives: str | None = ",".join(filter(None, [self._archives, archive]))
+        self._application_args = arguments
 
     def leave_after_submission(self, mark: str) -> None:
         """Have `spark-submit` end when YARN has taken the application, which carries the mark as a tag."""

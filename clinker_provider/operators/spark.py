@@ -31,6 +31,7 @@ from clinker_provider import (
     openlineage,
     outcome,
     policy,
+    records,
     spans,
     validation,
     xcoms,
@@ -114,8 +115,9 @@ class ClinkerSparkOperator(SubmittingOperator):
         published their files; `skip`, `fail` (without retry) or `retry` for 1, 3, 4 and 130, whose runs have not
     :param on_dlq: called with `(context, record)` when records died, before a failure; or the import path of such
         a function, `package.module.function`. What it raises fails the task without a retry: the files are published
-    :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes it must be
-        shared with the driver (templated)
+    :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes the driver leaves
+        the result record there: a folder of a mount that both sides see, or a URI such as `s3://bucket/clinker/work`.
+        With a URI nothing else is shared either, and the pipeline's files travel with the job (templated)
     :param package: a packed engine (`make build`) to ship instead of packing the installed one (templated)
     :param deferrable: whether a run in deploy mode `cluster` leaves its worker slot and is waited for in the triggerer;
         runs in other modes are children of the worker, and stay.
@@ -261,7 +263,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._push_failure(error, context, execution_id)
             raise
         deferral.forget(context)
-        shutil.rmtree(self._waiting.folder, ignore_errors=True)
+        self._clear(self._waiting.folder, execution_id)
         return self._finish(context, subject, ended, record, execution_id, callback, chosen)
 
     def _kept_at_submission(self, context: Context) -> dict[str, Any]:
@@ -289,7 +291,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         """How a deferred run ended; its result record decides, whatever the cluster says."""
         waiting = self._waiting
         assert waiting is not None
-        record = self._read_record(Path(waiting.folder), waiting.execution_id)
+        record = self._read_record(waiting.folder, waiting.execution_id)
         if record is not None:
             return outcome.decide(0, record, is_faithful=False), record
         name = (waiting.job or {}).get("id")
@@ -309,12 +311,12 @@ class ClinkerSparkOperator(SubmittingOperator):
         found = deferral.remembered(context) if self.deferrable else None
         if found is None:
             return None
-        record = self._read_record(Path(found.folder), found.execution_id)
+        record = self._read_record(found.folder, found.execution_id)
         if record is not None and outcome.decide(0, record, is_faithful=False).verdict.is_success:
             self._waiting = found
             self.log.info("%s had ended before this attempt began", found.execution_id)
             deferral.forget(context)
-            shutil.rmtree(found.folder, ignore_errors=True)
+            self._clear(found.folder, found.execution_id)
             return outcome.decide(0, record, is_faithful=False), record
         try:
             job = found.found()
@@ -327,11 +329,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         if record is None and job is not None and cluster.is_alive(state):
             self.log.info("%s still runs as %s (%s): it is waited for", found.execution_id, job, state)
             self._wait(context, found.submitted(job))
-        shutil.rmtree(found.folder, ignore_errors=True)
+        self._clear(found.folder, found.execution_id)
         return None
 
     def _leave(
-        self, context: Context, hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str
+        self, context: Context, hook: ClinkerSparkSubmitHook, folder: str, execution_id: str
     ) -> tuple[outcome.Outcome, result.RunResult | None] | None:
         """Submit, and wait in the triggerer.
 
@@ -603,7 +605,8 @@ class ClinkerSparkOperator(SubmittingOperator):
     def _submit(
         self, context: Context, subject: validation.Subject, execution_id: str
     ) -> tuple[outcome.Outcome, result.RunResult | None]:
-        parent = Path(self.work_dir) if self.work_dir else None
+        is_stored = validation.is_remote(self.work_dir or "")
+        parent = Path(self.work_dir) if self.work_dir and not is_stored else None
         if parent:
             parent.mkdir(parents=True, exist_ok=True)
         is_needed = False  # by a run that goes on without the worker
@@ -613,7 +616,8 @@ class ClinkerSparkOperator(SubmittingOperator):
             folder = Path(tempfile.mkdtemp(prefix="clinker-", dir=parent))
         try:
             package = Path(self.package) if self.package else bundle.build(folder / f"{bundle.PACKAGE}.zip")
-            arguments = self._arguments(subject, execution_id, str(folder), _once(context))
+            place = self.work_dir if self.work_dir and is_stored else str(folder)
+            arguments = self._arguments(subject, execution_id, place, _once(context))
             self._hook = self.make_hook(
                 context,
                 execution_id=execution_id,
@@ -625,9 +629,11 @@ class ClinkerSparkOperator(SubmittingOperator):
             if self._hook.is_cluster_mode and not self.work_dir:
                 raise ClinkerConfigError(
                     "in deploy mode `cluster` the driver runs elsewhere and leaves its result record in `work_dir`: "
-                    "give a folder that both sides see",
+                    "give a folder that both sides see, or the URI of a store's folder",
                     exit_code=contract.ExitCode.CONFIG,
                 )
+            if is_stored and self._hook.is_cluster_mode:
+                self._ship(self._hook, subject, folder, execution_id, place, context)
             if parent and self._hook.is_cluster_mode:
                 # The driver may be another user there: whoever may write in the folder that they share may write here.
                 folder.chmod(parent.stat().st_mode & 0o7777)
@@ -637,14 +643,14 @@ class ClinkerSparkOperator(SubmittingOperator):
             )
             self._push_early(context, {**known, xcoms.ON_CALL: self._on_call} if self._on_call else known)
             if self.deferrable and self._hook.is_cluster_mode:
-                if (found := self._leave(context, self._hook, folder, execution_id)) is not None:
+                if (found := self._leave(context, self._hook, place, execution_id)) is not None:
                     return found
             elif self.deferrable:
                 self.log.info(
                     "A run that is not in deploy mode `cluster` is a child of this worker, and is not deferred"
                 )
-            return_code = self._run_to_end(self._hook, folder, execution_id)
-            record = self._read_record(folder, execution_id) or self._hook.record
+            return_code = self._run_to_end(self._hook, place, execution_id)
+            record = self._read_record(place, execution_id) or self._hook.record
             ended = outcome.decide(
                 return_code,
                 record,
@@ -659,10 +665,45 @@ class ClinkerSparkOperator(SubmittingOperator):
             is_needed = True
             raise
         finally:
-            if not is_needed:
+            if is_stored or not is_needed:
                 shutil.rmtree(folder, ignore_errors=True)
+            if is_stored and not is_needed:
+                self._clear(place, execution_id)
 
-    def _run_to_end(self, hook: ClinkerSparkSubmitHook, folder: Path, execution_id: str) -> int:
+    def _ship(
+        self,
+        hook: ClinkerSparkSubmitHook,
+        subject: validation.Subject,
+        folder: Path,
+        execution_id: str,
+        place: str,
+        context: Context,
+    ) -> None:
+        """Have the pipeline's files travel with the job to a driver that shares no folder with this side.
+
+        Raises:
+            ClinkerConfigError: they cannot.
+        """
+        if validation.is_remote(str(self.pipeline)):
+            return
+        from spark_jobs.plan import shipping
+
+        try:
+            shipment = shipping.pack(subject.pipeline, subject.options(), folder / "definitions.zip")
+        except shipping.NotShippable as error:
+            raise ClinkerConfigError(str(error), exit_code=contract.ExitCode.CONFIG) from error
+        options = replace(
+            self._options(),
+            base_dir=str(shipment.options.base_dir),
+            rules_path=validation.as_text(shipment.options.rules_path),
+            channel=shipment.options.channel,
+        )
+        arguments = options.arguments(
+            str(shipment.pipeline), execution_id=execution_id, work_dir=place, once=_once(context)
+        )
+        hook.ship(shipment.archive, arguments)
+
+    def _run_to_end(self, hook: ClinkerSparkSubmitHook, folder: str, execution_id: str) -> int:
         try:
             return hook.run(str(bundle.application()))
         except BaseException as error:
@@ -776,9 +817,24 @@ class ClinkerSparkOperator(SubmittingOperator):
         except (ImportError, AttributeError, ValueError) as error:
             raise ClinkerConfigError(f"on_dlq: {error}", exit_code=contract.ExitCode.CONFIG) from error
 
-    def _read_record(self, folder: Path, execution_id: str) -> result.RunResult | None:
+    def _records(self, folder: str) -> records.Records:
+        environ = {name: str(value) for name, value in (self.env_vars or {}).items()}
+        settings = validation.stores_of(self.subject()) if validation.is_remote(folder) else None
+        return records.Records(folder, environ, settings)
+
+    def _clear(self, folder: str, execution_id: str) -> None:
+        """Remove what a run that has ended left for this side."""
+        if not validation.is_remote(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            return
         try:
-            return result.read(folder, execution_id)
+            self._records(folder).remove(execution_id)
+        except OSError as error:
+            self.log.warning("The result record stays in %s: %s", folder, self.without_secrets(str(error)))
+
+    def _read_record(self, folder: str, execution_id: str) -> result.RunResult | None:
+        try:
+            return self._records(folder).read(execution_id)
         except (result.MalformedResult, OSError) as error:
             self.log.error("The result record cannot be used: %s", error)
             return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from clinker_provider import cluster
+from clinker_provider import cluster, validation
 from spark_jobs import result
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ _SETTLE_S = 10.0
 class ClusterJobTrigger(BaseTrigger):
     """Fires when the job has left its result record, or has ended without one, or time is over.
 
+    A record in a store is not looked for here, where nobody has the task's credentials: the job's end is waited for.
+
     The event has a `status`: `record`, `ended` (with the cluster's word for it as `state`) or `timeout`. A cluster that
     does not answer is asked again: the record may come all the same. A user who clears or marks the task while it is
     deferred ends the job.
 
     :param job: the job, as `Job.to_dict` gives it
-    :param folder: where its result record will be
+    :param folder: where its result record will be, a path or a URI
     :param execution_id: the name of the attempt
     :param poll_interval_s: seconds between two looks
     :param deadline: POSIX time after which it is not waited for; None: for ever
@@ -57,11 +59,12 @@ class ClusterJobTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until the job has ended, then say so once."""
         job = cluster.Job.of_dict(self.job)
-        record = result.path_of(Path(self.folder), self.execution_id)
+        is_stored = validation.is_remote(self.folder)
+        record = None if is_stored else result.path_of(Path(self.folder), self.execution_id)
         ended_at: float | None = None
         while True:
             # Files may be on slow mounts, and masters take their time; the loop belongs to all triggers.
-            if await asyncio.to_thread(record.is_file):
+            if record is not None and await asyncio.to_thread(record.is_file):
                 yield _event({"status": "record"})
                 return
             if self.deadline is not None and time.time() > self.deadline:
@@ -77,7 +80,7 @@ class ClusterJobTrigger(BaseTrigger):
                 await asyncio.sleep(self.poll_interval_s)
                 continue
             ended_at = ended_at or time.monotonic()
-            if time.monotonic() - ended_at > min(_SETTLE_S, 3 * self.poll_interval_s):
+            if is_stored or time.monotonic() - ended_at > min(_SETTLE_S, 3 * self.poll_interval_s):
                 yield _event({"status": "ended", "state": state})
                 return
             await asyncio.sleep(min(1.0, self.poll_interval_s))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_jobs.plan.options import PlanOptions, RunOptions
+    from spark_jobs.stores.location import FilePath
 
 _LEVELS = ("error", "warn", "info", "debug", "trace")
 _PLANS = ("text", "json", "dot", "mermaid", "svg", "html")
@@ -470,6 +471,16 @@ def _whole(minimum: int) -> Callable[[str], int]:
     return read
 
 
+def _folder(text: str) -> FilePath:
+    """A local folder, or one of a store."""
+    from spark_jobs.stores import location
+
+    try:
+        return location.located(text)
+    except location.BadLocation as error:
+        raise argparse.ArgumentTypeError(f"{error.message}: {error.remedy}") from None
+
+
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
@@ -574,7 +585,12 @@ def _add_run(commands: Any) -> None:
         help="with --once: this is a further attempt. When an earlier one with the same names has published all files, "
         "and they are unchanged, do nothing and end as it did",
     )
-    command.add_argument("--work-dir", type=Path, metavar="DIR", help="folder for staged files and result.json")
+    command.add_argument(
+        "--work-dir",
+        type=_folder,
+        metavar="DIR",
+        help="folder for staged files and result.json, or the URI of a store's folder for result.json alone",
+    )
     command.add_argument("--explain", nargs="?", const="text", choices=_PLANS, help="print the plan instead of running")
     command.add_argument("--dry-run", action="store_true", help="check everything that needs no data, then stop")
     command.add_argument(

@@ -118,6 +118,9 @@ def _run(path: Path, options: RunOptions, reporter: report.Reporter) -> int:
         return _say_valid(plan, options)
     from spark_jobs.cli import run as execution
 
+    if refused := execution.unreachable(plan, options):
+        reporter.add([refused])
+        return _ended(path, options, ExitCode.IO, _first([refused]), plan)
     return execution.execute(plan, options, reporter)
 
 

@@ -46,7 +46,7 @@ def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
         if options.preview is not None:
             problems += _show(previews, options)
         with interrupts.ignored():
-            _record(outcome.result, options)
+            _record(outcome.result, options, plan)
             _write_page(outcome, plan, options, masked)
             reporter.add(problems)
             with standard_streams.given_up("clinker run", sys.stdout):
@@ -86,20 +86,43 @@ def leave(path: Path, options: RunOptions, code: contract.ExitCode, error: resul
     record = result.RunResult(names.execution_id, code, path.stem, error=error)
     record = replace(record, metrics_path=metrics.refused(names, plan, path, options, record))
     if options.work_dir:
-        _record(record, options)
+        _record(record, options, plan)
         with standard_streams.given_up("clinker run", sys.stdout):
             sys.stdout.write(result.sentinel_line(record) + "\n")
 
 
-def _record(record: result.RunResult, options: RunOptions) -> None:
+def _record(record: result.RunResult, options: RunOptions, plan: Plan | None) -> None:
     """The record for programs, before anything that a reader who went away could stop."""
-    if options.work_dir:
-        try:
-            result.write(Path(options.work_dir), record)
-        except OSError as error:
-            # The line on standard output tells the scheduler as well.
-            described = durable.describe(error, str(options.work_dir))
-            logging.getLogger("clinker").warning("the result record is not written: %s", described)
+    folder = options.work_dir
+    if folder is None:
+        return
+    from spark_jobs.stores import results
+    from spark_jobs.stores.refusals import StoreError
+    from spark_jobs.stores.settings import StoreSettings
+
+    try:
+        if isinstance(folder, Path):
+            result.write(folder, record)
+        else:
+            results.write(folder, record, plan.stores if plan else StoreSettings())
+    except (OSError, StoreError) as error:
+        # The line on standard output tells the scheduler as well.
+        reason = durable.describe(error, str(folder)) if isinstance(error, OSError) else error
+        logging.getLogger("clinker").warning("the result record is not written: %s", reason)
+
+
+def unreachable(plan: Plan, options: RunOptions) -> Diagnostic | None:
+    """Why nobody would hear of the run: the store for its result record refuses. None where that can be written."""
+    if options.work_dir is None or isinstance(options.work_dir, Path):
+        return None
+    from spark_jobs.stores import results
+    from spark_jobs.stores.refusals import StoreError
+
+    try:
+        results.try_writing(options.work_dir, options.execution_id or "run", plan.stores)
+    except StoreError as error:
+        return codes.E910.at(None, f"no result record can be left in `--work-dir`: {error}")
+    return None
 
 
 def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Callable[[str], str]) -> None:

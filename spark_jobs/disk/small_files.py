@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 #: Opening a pipe waits for nobody, and a terminal becomes nobody's.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+#: The files that were read since somebody wanted to know.
+_RECORDED: ContextVar[dict[Path, None] | None] = ContextVar("recorded", default=None)
 
 
 class NotRegular(OSError):
@@ -22,6 +29,17 @@ class NotRegular(OSError):
 
 class TooLarge(Exception):
     """A file of more bytes than such files have."""
+
+
+@contextmanager
+def recorded() -> Iterator[dict[Path, None]]:
+    """The absolute paths of the files that are read in the block, in the order of their first reading."""
+    found: dict[Path, None] = {}
+    before = _RECORDED.set(found)
+    try:
+        yield found
+    finally:
+        _RECORDED.reset(before)
 
 
 def read(path: Path, most_bytes: int) -> bytes:
@@ -47,4 +65,6 @@ def read(path: Path, most_bytes: int) -> bytes:
         found = file.read(status.st_size + 1)
     if len(found) != status.st_size:
         raise NotRegular(path)
+    if (files := _RECORDED.get()) is not None:
+        files[Path(os.path.abspath(path))] = None
     return found

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from spark_jobs.stores.location import FilePath
+
 
 @dataclass(frozen=True)
 class PlanOptions:
@@ -57,7 +59,8 @@ class RunOptions(PlanOptions):
         once: who asks for the run, and for which of all that it asks for; the run publishes a record under these names
             (`execute/run/once.py`).
         is_retry: an attempt with the names of `once` came before: what it has published is not done again.
-        work_dir: where the run keeps its staged files and its result record; None: beside the outputs.
+        work_dir: where the run leaves its result record, and keeps its local files if it is a local folder; None: it
+            leaves no record, and keeps its files beside the outputs.
         explain: `text`, `json` or `dot`: print the plan instead of running.
         dry_run: check instead of running.
         preview: with `dry_run`, the number of records per source that go through the pipeline.
@@ -84,7 +87,7 @@ class RunOptions(PlanOptions):
     execution_id: str | None = None
     once: tuple[str, str] | None = None
     is_retry: bool = False
-    work_dir: Path | None = None
+    work_dir: FilePath | None = None
     explain: str | None = None
     dry_run: bool = False
     preview: int | None = None
@@ -104,3 +107,8 @@ class RunOptions(PlanOptions):
     tuning: Tuning = field(default_factory=Tuning)
     #: Arguments that this version of the command line does not know but a Spark session takes, as `key=value`.
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def local_work_dir(self) -> Path | None:
+        """The folder for the run's local files, where one was given."""
+        return self.work_dir if isinstance(self.work_dir, os.PathLike) else None

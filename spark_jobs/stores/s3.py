@@ -31,6 +31,8 @@ _CONNECT_S = 10
 _READ_S = 60
 _CONNECTIONS = 64
 _CHUNK_BYTES = 1 << 20
+#: The variables that say who asks. A process that changes them wants a client of its own for them.
+_IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
 #: So many keys are in one page of a list; stores give no more.
 PAGE_KEYS = 1000
 
@@ -65,7 +67,7 @@ class S3:
     @property
     def client(self) -> Any:
         """The client of this process: one must not be shared with a process that was forked."""
-        return _client(self.settings, os.getpid())
+        return _client(self.settings, os.getpid(), tuple(map(os.environ.get, _IDENTITY)))
 
     def describe(self, location: Location) -> Object | None:
         answer = self.head(location)
@@ -215,7 +217,7 @@ def _ns(moment: Any) -> int:
 
 
 @lru_cache(maxsize=16)
-def _client(settings: S3Settings, process: int) -> Any:
+def _client(settings: S3Settings, process: int, identity: tuple[str | None, ...]) -> Any:
     try:
         from botocore import UNSIGNED, session
         from botocore.config import Config

@@ -13,17 +13,22 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 from spark_jobs import contract, result
+from spark_jobs.stores import location, results
+from spark_jobs.stores.settings import StoreSettings
 
 
 def main() -> int:
     arguments = sys.argv[1:]
     job = json.loads(os.environ["FAKE_JOB"])
     execution_id = arguments[arguments.index(contract.EXECUTION_ID_OPTION) + 1]
-    work_dir = Path(arguments[arguments.index(contract.WORK_DIR_OPTION) + 1])
+    place = arguments[arguments.index(contract.WORK_DIR_OPTION) + 1]
+    work_dir = Path(tempfile.mkdtemp() if "://" in place else place)
     if "exits" in job:
         with open(job["calls"], "a") as file:
             file.write(f"{execution_id}\n")
@@ -34,6 +39,7 @@ def main() -> int:
         if "--properties-file" in arguments:
             file = Path(arguments[arguments.index("--properties-file") + 1])
             seen["properties"], seen["properties_mode"] = file.read_text(), file.stat().st_mode & 0o7777
+        seen["archives"] = _archives(arguments)
         seen["work_mode"] = work_dir.stat().st_mode & 0o7777
         Path(job["notes"]).write_text(json.dumps(seen))
     for line in job.get("print", ()):
@@ -45,12 +51,21 @@ def main() -> int:
         if "error" in fields:
             fields["error"] = result.RunError(**fields["error"])
         record = result.RunResult(**fields)
-        if job.get("by", "file") == "file":
+        if "://" in place:
+            results.write(location.parse(place), record, StoreSettings())
+        elif job.get("by", "file") == "file":
             result.write(work_dir, record)
         print(result.sentinel_line(record), flush=True)
     if "hang" in job:
         hang(Path(job["hang"]))
     return int(job["exit"])
+
+
+def _archives(arguments: list[str]) -> dict[str, list[str]]:
+    """The files in each archive, by the folder that it is unpacked into."""
+    given = arguments[arguments.index("--archives") + 1] if "--archives" in arguments else ""
+    named = [each.rpartition("#") for each in given.split(",") if each]
+    return {folder: zipfile.ZipFile(path).namelist() for path, _, folder in named}
 
 
 def hang(pids: Path) -> None:

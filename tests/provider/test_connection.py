@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.object_store import Bucket
 
 pytestmark = pytest.mark.airflow
 
@@ -136,6 +139,18 @@ def test_the_test_button_says_what_is_wrong(connect: Any, tmp_path: Path) -> Non
     assert button(connect)[0], "embedded Spark"
     connect("store", conn_type="aws")
     assert button(connect, extra={"store_conn_id": "store"}) == (False, "the connection `store` has no credentials")
+
+
+def test_the_test_button_looks_into_a_store(connect: Any, s3: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {"login": os.environ["AWS_ACCESS_KEY_ID"], "password": os.environ["AWS_SECRET_ACCESS_KEY"]}
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    is_fine, text = button(connect, extra={"work_dir": s3.uri("work")})
+    assert (is_fine, "`work_dir`: " in text, "no credentials are found" in text) == (False, True, True)
+    connect("bucket", conn_type="aws", **keys)
+    assert button(connect, extra={"work_dir": s3.uri("work"), "store_conn_id": "bucket"})[0]
+    is_fine, text = button(connect, extra={"work_dir": "s3://no-such-bucket-1/work", "store_conn_id": "bucket"})
+    assert (is_fine, "`work_dir`: " in text, "no bucket is named" in text) == (False, True, True), text
 
 
 def test_the_form_has_every_field_that_is_read() -> None:

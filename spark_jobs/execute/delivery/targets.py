@@ -158,7 +158,9 @@ def resolve(
     if not options.allow_absolute_paths:
         _refuse_escapes(found, Path(plan.base_dir))
     _refuse_same(found)
-    home = options.work_dir or next((each for each in found.folders if isinstance(each, Path)), Path(plan.base_dir))
+    home = options.local_work_dir or next(
+        (each for each in found.folders if isinstance(each, Path)), Path(plan.base_dir)
+    )
     return replace(found, home=home)
 
 

@@ -1,0 +1,91 @@
+"""Result records of runs: in a folder that both sides see, or in a store, where nothing else is shared."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clinker_provider import validation
+from spark_jobs import result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True)
+class Records:
+    """The place where one attempt leaves its result record.
+
+    Args:
+        folder: a local folder, or the URI of a store's folder.
+        environ: variables that the store's credentials are looked for in, beside this process's own.
+        settings: the store's settings (`StoreSettings`), where the pipeline's workspace says some.
+    """
+
+    folder: str
+    environ: Mapping[str, str] = field(default_factory=dict)
+    settings: Any = None
+
+    @property
+    def are_stored(self) -> bool:
+        """Whether they are in a store."""
+        return validation.is_remote(self.folder)
+
+    def read(self, execution_id: str) -> result.RunResult | None:
+        """The record of an execution; None where there is none.
+
+        Raises:
+            MalformedResult: what is there is no record of this execution.
+            OSError: it cannot be read, or the store refuses.
+        """
+        if not self.are_stored:
+            return result.read(Path(self.folder), execution_id)
+        from spark_jobs.stores import location, results
+
+        with self._credentials():
+            return results.read(location.parse(self.folder), execution_id, self._settings())
+
+    def remove(self, execution_id: str) -> None:
+        """Remove a record from its store; local folders are removed with all that is in them.
+
+        Raises:
+            OSError: the store refuses.
+        """
+        from spark_jobs.stores import location, results
+
+        with self._credentials():
+            results.remove(location.parse(self.folder), execution_id, self._settings())
+
+    def try_writing(self) -> None:
+        """Whether this side could leave something in the store, as the run will have to.
+
+        Raises:
+            OSError: the store refuses.
+            ValueError: the URI leads nowhere.
+        """
+        from spark_jobs.stores import location, results
+
+        with self._credentials():
+            results.try_writing(location.parse(self.folder), "test", self._settings())
+
+    def _settings(self) -> Any:
+        from spark_jobs.stores.settings import StoreSettings
+
+        return self.settings or StoreSettings()
+
+    @contextmanager
+    def _credentials(self) -> Iterator[None]:
+        """Have the store's client find the task's variables, as the run itself does."""
+        before = {name: os.environ.get(name) for name in self.environ}
+        os.environ.update(self.environ)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value

@@ -1,0 +1,120 @@
+"""Packs a pipeline with all that planning reads, for a driver on a machine that has none of these files."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.disk import small_files
+from spark_jobs.nodes import registry
+from spark_jobs.plan.reading import workspace_file
+from spark_jobs.stores import location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.settings import StoreSettings
+
+#: The folder that Spark unpacks the files into, below the working directory of a driver on a cluster.
+FOLDER = "clinker-definitions"
+
+
+class NotShippable(ValueError):
+    """A pipeline that cannot run on a machine with which nothing is shared; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """A pipeline as a driver elsewhere finds it. Paths are relative to its working directory.
+
+    Args:
+        archive: the ZIP file, as Spark takes it: `path#folder`.
+        pipeline: the pipeline file.
+        options: the options of planning, with the folders of the driver.
+        stores: how the pipeline's object stores are reached.
+    """
+
+    archive: str
+    pipeline: Path
+    options: PlanOptions
+    stores: StoreSettings
+
+
+def pack(pipeline: Path, options: PlanOptions, target: Path) -> Shipment:
+    """Write the ZIP file of a pipeline: its file, and each file that planning it reads.
+
+    Args:
+        pipeline: the pipeline file.
+        options: how it is planned here.
+        target: the ZIP file to write.
+
+    Raises:
+        DiagnosticError: the pipeline has errors.
+        NotShippable: it reads or writes local files by relative paths, or a file outside its base folder.
+        OSError: a file cannot be read, or the ZIP file cannot be written.
+    """
+    from spark_jobs import plan as planning
+
+    with small_files.recorded() as files:
+        plan = planning.load(pipeline, options)
+    if local := sorted(set(_relative(plan))):
+        raise NotShippable(
+            f"the driver runs on another machine, where relative paths lead nowhere: {', '.join(local)}. "
+            "Write URIs of a store, or absolute paths of a mount that all machines share"
+        )
+    base = Path(os.path.abspath(options.base_dir or pipeline.parent))
+    workspace = workspace_file.find(base)
+    root = workspace.parent if workspace else base
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+        for path in sorted(files):
+            archive.write(path, str(_below(root, path)))
+        # The folders have to be there, even where no file in them is read.
+        for folder in filter(None, [base, options.rules_path and Path(os.path.abspath(options.rules_path))]):
+            if folder != root:
+                archive.mkdir(str(_below(root, folder)))
+    channel = options.channel
+    if channel and os.path.isfile(channel):
+        channel = _there(root, Path(os.path.abspath(channel)))
+    return Shipment(
+        archive=f"{target}#{FOLDER}",
+        pipeline=Path(_there(root, Path(os.path.abspath(pipeline)))),
+        options=replace(
+            options,
+            base_dir=Path(_there(root, base)),
+            rules_path=options.rules_path and Path(_there(root, Path(os.path.abspath(options.rules_path)))),
+            channel=channel,
+        ),
+        stores=plan.stores,
+    )
+
+
+def _relative(plan: Plan) -> Iterator[str]:
+    """The relative paths of data that a plan reads or writes, with who names them."""
+    named = [(target.path, label) for label, target in plan.errors.targets.items()]
+    named += [(plan.bookmark, "the bookmark"), (plan.metrics_dir, "the metrics")]
+    for planned in plan.nodes:
+        if planned.step is not None:
+            files = registry.described(planned.kind).files(planned.step)
+            named += [(file, f"{planned.kind} '{planned.name}'") for file in files]
+    for path, label in named:
+        if path and not location.is_uri(path) and not os.path.isabs(path):
+            yield f"`{path}` ({label})"
+
+
+def _below(root: Path, path: Path) -> Path:
+    try:
+        return path.relative_to(root)
+    except ValueError:
+        raise NotShippable(
+            f"{path} is outside {root}, and only what is below it travels with the job: move it there, or give a "
+            "`base_dir` that has all of the pipeline's files"
+        ) from None
+
+
+def _there(root: Path, path: Path) -> str:
+    return os.path.normpath(Path(FOLDER) / _below(root, path))

@@ -1,0 +1,97 @@
+"""Runs of cluster deploy modes whose driver shares nothing with the worker but a store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.lazily import LazyModule
+
+if TYPE_CHECKING:
+    from tests.object_store import Bucket
+
+pytestmark = pytest.mark.airflow
+
+exceptions = LazyModule("clinker_provider.exceptions")
+
+PIPELINE = """
+pipeline: {name: orders}
+nodes:
+  - {type: source, name: orders, config: {type: csv, path: "s3://acme/in.csv", schema: {qty: int}}}
+  - {type: transform, name: twice, input: orders, config: {cxl: "use prices\\nemit twice = prices.twice(qty)"}}
+  - {type: output, name: all, input: twice, config: {type: csv, path: "s3://acme/all.csv"}}
+"""
+
+
+@pytest.fixture
+def orders(spark: Any, s3: Bucket) -> Any:
+    """Makes the operator, whose work folder is in a store."""
+    (spark.folder / "rules").mkdir()
+    (spark.folder / "rules/prices.cxl").write_text("fn twice(n) = n * 2\n")
+    spark.pipeline.write_text(PIPELINE)
+
+    def make(**given: Any) -> Any:
+        # What a driver on YARN ends with, `spark-submit` does not: every failure is 1.
+        job = {"exit": 0, "record": {"records_total": 3}}
+        usual = {"master": "yarn", "deploy_mode": "cluster", "work_dir": s3.uri("work"), "allow_absolute_paths": True}
+        return spark.operator(job, **{**usual, **given})
+
+    return make
+
+
+def test_the_pipeline_travels_and_the_record_comes_back(orders: Any, spark: Any, context: Any, s3: Bucket) -> None:
+    returned = orders().execute(context)
+    assert (returned["status"], returned["records"]["total"]) == ("success", 3)
+    assert s3.keys() == [], "what was read is removed"
+    assert sorted(spark.notes["archives"]["clinker-definitions"]) == ["p.yaml", "rules/prices.cxl"]
+    argv = spark.notes["argv"]
+    at = argv.index("clinker-definitions/p.yaml")
+    assert argv[argv.index("--base-dir", at) + 1] == "clinker-definitions"
+    assert argv[argv.index("--work-dir", at) + 1] == s3.uri("work")
+    assert "spark.yarn.maxAppAttempts=1" in argv
+
+
+def test_a_user_who_wants_drivers_started_again_gets_that(orders: Any, spark: Any, context: Any) -> None:
+    orders(conf={"spark.yarn.maxAppAttempts": "3"}).execute(context)
+    assert "spark.yarn.maxAppAttempts=3" in spark.notes["argv"]
+
+
+def test_archives_of_the_user_travel_too(orders: Any, spark: Any, context: Any) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(spark.folder / "env.zip", "w") as archive:
+        archive.writestr("a", "b")
+    orders(archives=f"{spark.folder}/env.zip#env").execute(context)
+    assert spark.notes["archives"]["env"] == ["a"]
+    assert "p.yaml" in spark.notes["archives"]["clinker-definitions"]
+
+
+def test_a_driver_here_reads_the_files_where_they_are(orders: Any, spark: Any, context: Any, s3: Bucket) -> None:
+    orders(master="local[1]", deploy_mode=None).execute(context)
+    assert spark.notes["archives"] == {}
+    assert str(spark.pipeline) in spark.notes["argv"]
+    assert s3.keys() == []
+
+
+def test_relative_paths_end_the_task_before_anything_is_submitted(orders: Any, spark: Any, context: Any) -> None:
+    spark.pipeline.write_text(PIPELINE.replace("s3://acme/all.csv", "all.csv"))
+    with pytest.raises(
+        exceptions.ClinkerConfigError, match=r"relative paths lead nowhere: `all\.csv` \(output 'all'\)"
+    ):
+        orders().execute(context)
+    assert not (spark.folder / "notes.json").exists()
+
+
+def test_a_store_that_refuses_the_record_is_told(orders: Any, context: Any) -> None:
+    task = orders(work_dir="s3://no-such-bucket-1/work")
+    with pytest.raises(exceptions.ClinkerError):
+        task.execute(context)
+
+
+def test_a_standalone_master_needs_a_folder(orders: Any, context: Any) -> None:
+    task = orders(master="spark://127.0.0.1:7077", deferrable=True)
+    with pytest.raises(
+        exceptions.ClinkerConfigError, match="a standalone master starts drivers from files that its workers"
+    ):
+        task.execute(context)

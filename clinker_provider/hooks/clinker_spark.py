@@ -32,6 +32,9 @@ DEFAULT_GRACE_S = 3.0
 
 #: The settings that have secrets.
 _SETTINGS = "settings.conf"
+#: YARN starts a driver again whose exit code is not 0, as after dead letters: retries are Airflow's. And it ends one
+#: that has no Spark context after 100 seconds, which are not enough to look at very many input files.
+_YARN_CONF = {"spark.yarn.maxAppAttempts": "1", "spark.yarn.am.waitTime": "1h"}
 
 _APPLICATION_ID = re.compile(r"\b(?:app-\d{14}-\d{4,}|application_\d+_\d+|local-\d{10,})\b")
 
@@ -77,8 +80,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
             quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
             self._conf: dict[str, Any] = {**quick, **(kwargs.get("conf") or {})}
         elif self.master.startswith("yarn"):
-            # YARN starts a driver again whose exit code is not 0, as after dead letters. Retries are Airflow's.
-            self._conf = {"spark.yarn.maxAppAttempts": "1", **(kwargs.get("conf") or {})}
+            self._conf = {**_YARN_CONF, **(kwargs.get("conf") or {})}
 
     @property
     def is_cluster_mode(self) -> bool:

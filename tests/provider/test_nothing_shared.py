@@ -49,7 +49,7 @@ def test_the_pipeline_travels_and_the_record_comes_back(orders: Any, spark: Any,
     at = argv.index("clinker-definitions/p.yaml")
     assert argv[argv.index("--base-dir", at) + 1] == "clinker-definitions"
     assert argv[argv.index("--work-dir", at) + 1] == s3.uri("work")
-    assert "spark.yarn.maxAppAttempts=1" in argv
+    assert {"spark.yarn.maxAppAttempts=1", "spark.yarn.am.waitTime=1h"} <= set(argv)
 
 
 def test_a_user_who_wants_drivers_started_again_gets_that(orders: Any, spark: Any, context: Any) -> None:

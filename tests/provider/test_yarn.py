@@ -63,6 +63,8 @@ def operator(folder: Path, yarn: Yarn, s3: Bucket, monkeypatch: pytest.MonkeyPat
         conf={
             "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
             "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
+            # What a busy machine takes to start containers.
+            "spark.clinker.executorsTimeout": "1500s",
             **{f"spark.executorEnv.{name}": value for name, value in secrets.items()},
         },
         env_vars=variables,

@@ -35,6 +35,11 @@ PAGE_KEYS = 5000
 #: A blob has 50,000 blocks at most. What a task cannot have copied passes through it, a piece at a time.
 _LIMITS = Limits(1 << 20, SENT_BYTES, most_copied=SENT_BYTES, most_parts=45_000)
 
+#: What may say how an account is reached.
+_VARIABLES = (
+    "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT",
+    "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN",
+)  # fmt: skip
 _EXPIRED = "signature not valid in the specified time frame"
 
 
@@ -51,7 +56,7 @@ class Azure:
     def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
         # Metadata tell the folders that an account with a hierarchical namespace lists among the blobs.
         wanted = {"name_starts_with": prefix.key, "include": ["metadata"], "results_per_page": most or PAGE_KEYS}
-        there = _container(self.settings, prefix.bucket, os.getpid())
+        there = _container(self.settings, prefix.bucket, os.getpid(), _known())
 
         def listed() -> Any:
             return (there.list_blobs(**wanted) if deep else there.walk_blobs(**wanted, delimiter="/")).by_page()
@@ -181,7 +186,8 @@ class Azure:
         return found, clock[-1] if clock else ""
 
     def _blob(self, location: Location) -> Any:
-        return _container(self.settings, location.bucket, os.getpid()).get_blob_client(location.key)
+        there = _container(self.settings, location.bucket, os.getpid(), _known())
+        return there.get_blob_client(location.key)
 
     def _asked(self, location: Location, ask: Callable[[], Any]) -> Any:
         from azure.core.exceptions import AzureError
@@ -244,6 +250,12 @@ def _refused(error: Any, location: Location) -> StoreError:
     if code == "InvalidBlobOrBlock":
         text = "another program has begun to write this object in blocks: wait until it is done, or remove the object"
         return StoreError(Kind.TAKEN, text, uri)
+    if code == "BlobArchived":
+        return StoreError(Kind.FAILED, "it is in the archive: move it to another tier first", uri)
+    if code in ("LeaseIdMissing", "LeaseIdMismatchWithBlobOperation"):
+        return StoreError(Kind.FORBIDDEN, "another program holds a lease on it: wait until it is released", uri)
+    if code in ("BlobImmutableDueToPolicy", "BlobImmutableDueToLegalHold"):
+        return StoreError(Kind.FORBIDDEN, "a policy of its container keeps it from being replaced or removed", uri)
     if code in ("BlobAlreadyExists", "ConditionNotMet", "TargetConditionNotMet") or status in (409, 412):
         return writing.taken(location)
     if code in ("BlobNotFound", "PathNotFound", "ResourceNotFound") or status == 404:
@@ -263,8 +275,6 @@ def _refused(error: Any, location: Location) -> StoreError:
             f"on the container `{name}`, or a SAS with the permissions r, l, and to write a, c, w, d"
         )
         return StoreError(Kind.FORBIDDEN, text, uri)
-    if code == "BlobArchived":
-        return StoreError(Kind.FAILED, "it is in the archive: move it to another tier first", uri)
     if code in ("ServerBusy", "OperationTimedOut") or status in (429, 503):
         text = f"the store asked for patience {RETRIES + 1} times ({code}): run again later, or with fewer tasks"
         return StoreError(Kind.FAILED, text, uri)
@@ -272,7 +282,7 @@ def _refused(error: Any, location: Location) -> StoreError:
 
 
 @lru_cache(maxsize=64)
-def _container(settings: AzureSettings, bucket: str, process: int) -> Any:
+def _container(settings: AzureSettings, bucket: str, process: int, known: int) -> Any:
     try:
         import requests
         from azure.core.pipeline.transport import RequestsTransport
@@ -296,6 +306,11 @@ def _container(settings: AzureSettings, bucket: str, process: int) -> Any:
         max_single_put_size=256 << 20,
         max_single_get_size=32 << 20,
     )
+
+
+def _known() -> int:
+    """Tells one environment from another, without its secrets: each has a client of its own."""
+    return hash(tuple(os.environ.get(name) for name in _VARIABLES))
 
 
 def _told() -> dict[str, str]:

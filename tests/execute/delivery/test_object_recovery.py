@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.execute.delivery.objects import draft, journal, layout, lease, recovery
-from spark_jobs.stores import azure, gcs, location, opening
+from spark_jobs.stores import azure as azure_store
+from spark_jobs.stores import gcs as gcs_store
+from spark_jobs.stores import location, opening
 from spark_jobs.stores import s3 as s3_store
 from spark_jobs.stores.refusals import StoreError
 from spark_jobs.stores.settings import StoreSettings
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 #: A process that is forked and killed takes a second or two. With 1 each request is a place to die at, for ten minutes.
 STEP = int(os.environ.get("CLINKER_TEST_STEP", "29"))
 #: What sends a request, of each store.
-REQUESTS = ((s3_store.S3, "ask"), (gcs.Gcs, "_asked"), (azure.Azure, "_asked"))
+REQUESTS = ((s3_store.S3, "ask"), (gcs_store.Gcs, "_asked"), (azure_store.Azure, "_asked"))
 PIPELINE = """
 pipeline: {name: p}
 error_handling: {strategy: continue, dlq: {path: OUT/dead/letters.csv}}
@@ -151,6 +153,44 @@ def test_a_death_in_recovery_is_recovered_too(
         if not killed:
             break
     assert at > 20
+
+
+SEVERAL = """
+pipeline: {name: several}
+nodes:
+  - {type: source, name: s, config: {name: s, type: csv, path: in.csv, schema: {id: int, text: string}}}
+  - {type: output, name: a, input: s, config: {name: a, type: csv, path: "S3/o.csv"}}
+  - {type: output, name: b, input: s, config: {name: b, type: csv, path: "GCS/o.csv"}}
+  - {type: output, name: c, input: s, config: {name: c, type: csv, path: "AZURE/o.csv"}}
+"""
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_files_of_one_run_in_several_stores_are_published_together(
+    dies: bool, s3: AnyBucket, gcs: AnyBucket, azure: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of them is looked at first after a death, all are completed."""
+    monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
+    text = "id,text\n1,a\n2,b\n"
+    buckets = {"S3": s3, "GCS": gcs, "AZURE": azure}
+    pipeline = SEVERAL
+    for name, each in buckets.items():
+        pipeline = pipeline.replace(name, each.uri("out"))
+    pipelines.write(tmp_path, {"pipeline.yaml": pipeline, "in.csv": text})
+    if dies:
+
+        def half(self: draft.ObjectDraft, entry: journal.Entry) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(draft.ObjectDraft, "_apply", half)
+            assert dying(lambda: whole(tmp_path), 100_000)
+        assert not any("out/o.csv" in [*each.keys()] for each in buckets.values())
+        assert len(recovery.recover(store(), location.parse(azure.uri("out/")))) == 1
+    else:
+        whole(tmp_path)
+    for each in buckets.values():
+        assert published(each) == {"o.csv": text.encode()}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket, Bucket
 
 SCHEMA = pa.schema([("n", pa.int64())])
 SORTED = """
@@ -37,11 +37,11 @@ SORTED = """
 """
 
 
-@pytest.fixture(params=["folder", "store"])
+@pytest.fixture(params=["folder", "s3", "gcs", "azure"])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Scratch:
     if request.param == "folder":
         return Scratch(str(tmp_path))
-    bucket: Bucket = request.getfixturevalue("s3")
+    bucket: AnyBucket = request.getfixturevalue(request.param)
     store = opening.writable(StoreSettings().resolved())
     made = Scratch(bucket.uri("work/parts"), store, str(tmp_path))
     made.close()  # what follows knows of it because it has travelled

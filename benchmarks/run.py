@@ -2,11 +2,12 @@
 
     python benchmarks/run.py --rows 5000000 --rows 20000000 --runs 3
     python benchmarks/run.py --workload startup --cluster
-    python benchmarks/run.py --shape 1 --shape 2 --runs 1
+    python benchmarks/run.py --shape 1 --shape 2 --runs 1 --warm
 
 The files are made once and kept in the folder `--data`. Each round runs every program once, so that a machine that
 slows down slows all of them; the first round of each workload at its smallest size also compares the results. With
-`--shape` the inputs have the shapes of some seeds (`shapes.py`), and the worst of them counts. See docs/performance.md.
+`--shape` the inputs have the shapes of some seeds (`shapes.py`), and the worst of them counts. With `--warm` a session
+of Clinker and one of PySpark run all workloads, so that no start is measured (`warm.py`). See docs/performance.md.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -27,16 +29,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
     # This file is run as a script: its package is found from here.
     sys.path.insert(0, str(_REPOSITORY))
 
-from benchmarks import data, equality, measure, shapes  # noqa: E402 - after the path
+from benchmarks import data, equality, measure, shapes, warm  # noqa: E402 - after the path
 from spark_jobs.execute.spark import cores  # noqa: E402
 from spark_jobs.execute.spark.embedded import class_archive, java  # noqa: E402
+
+if TYPE_CHECKING:
+    #: Runs a workload with a program; the environment names its files.
+    _Measure = Callable[[str, str, Mapping[str, str]], measure.Measurement]
 
 #: The most that each workload may take of the time of hand-written PySpark, at 20 million rows.
 GOALS = {
@@ -49,6 +55,10 @@ GOALS = {
 #: From 5 to 20 million rows: the most that time and memory may grow.
 SCALING = (4.2, 1.15)
 PROGRAMS = ("clinker", "spark", "duckdb")
+#: Those whose start costs so much that they can be kept warm.
+_WARM_PROGRAMS = ("clinker", "spark")
+#: Rows of a run that is not measured: a program that is warm has loaded what a workload needs.
+_WARM_ROWS = 50_000
 _STARTUP_ROWS = 100
 #: Workloads of one size: a hundred rows, and ten thousand files.
 _FIXED_ROWS = {"startup": _STARTUP_ROWS, "small_files": 10_000 * data.SMALL_ROWS}
@@ -94,19 +104,28 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.shape and (unshaped := [name for name in arguments.workload or () if name not in shapes.WORKLOADS]):
         parser.error(f"--shape: {', '.join(unshaped)} has inputs of one shape only")
-    programs = tuple(arguments.program or PROGRAMS)
+    if arguments.warm and (cold := [name for name in arguments.program or () if name not in _WARM_PROGRAMS]):
+        parser.error(f"--warm: {', '.join(cold)} has no session")
+    programs = tuple(arguments.program or (_WARM_PROGRAMS if arguments.warm else PROGRAMS))
     results: list[Result] = []
     folder = tempfile.TemporaryDirectory(prefix="clinker-bench-", dir=arguments.scratch)
     with folder as scratch, contextlib.ExitStack() as stack:
         given = stack.enter_context(_cluster(Path(scratch))) if arguments.cluster else {}
         os.environ.update(given)
-        _warm_up(programs, arguments, Path(scratch))
+        if arguments.warm:
+            sessions = stack.enter_context(warm.sessions(programs, Path(scratch)))
+            once = lambda program, workload, given: sessions[program].run(workload, given)  # noqa: E731 - a choice
+        else:
+            once = functools.partial(_process, scratch=Path(scratch))
+            _warm_up(programs, arguments, Path(scratch))
         for workload in arguments.workload or (shapes.WORKLOADS if arguments.shape else GOALS):
+            if arguments.warm:
+                _rounds(Result(workload, _WARM_ROWS), 1, programs, arguments.data, Path(scratch), once)
             fixed = _FIXED_ROWS.get(workload)
             sizes = [fixed] if fixed else sorted(arguments.rows or [5_000_000])
             for size, seed in itertools.product(sizes, arguments.shape or [None]):
                 result = Result(workload, size, seed)
-                _measure(result, programs, arguments, Path(scratch), compare=size == sizes[0])
+                _measure(result, programs, arguments, Path(scratch), once, compare=size == sizes[0])
                 results.append(result)
                 _tell(result, sys.stderr)
     sys.stdout.write(_report(results))
@@ -125,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     default = Path(tempfile.gettempdir()) / "clinker-bench-data"
     parser.add_argument("--data", type=Path, default=default, help="folder that keeps the inputs (default %(default)s)")
     parser.add_argument("--scratch", type=Path, help="folder for outputs (default the system's temporary folder)")
+    parser.add_argument(
+        "--warm", action="store_true", help="keep sessions of Clinker and PySpark: no start is measured"
+    )
     parser.add_argument("--cluster", action="store_true", help="run on a standalone cluster of one worker")
     parser.add_argument("--json", type=Path, help="write all measurements to this file")
     return parser
@@ -146,7 +168,8 @@ def _cluster(scratch: Path) -> Iterator[dict[str, str]]:
 
 def _warm_up(programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path) -> None:
     """What is made once on a machine is not measured: compiled Python modules, and the class-data archive."""
-    _rounds(Result("startup", _STARTUP_ROWS), 1, programs, arguments.data, scratch)
+    once = functools.partial(_process, scratch=scratch)
+    _rounds(Result("startup", _STARTUP_ROWS), 1, programs, arguments.data, scratch, once)
     found = java.executable()
     archive = class_archive.path(found) if found and "clinker" in programs else None
     deadline = time.monotonic() + _ARCHIVE_S
@@ -155,15 +178,28 @@ def _warm_up(programs: tuple[str, ...], arguments: argparse.Namespace, scratch: 
 
 
 def _measure(
-    result: Result, programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path, *, compare: bool
+    result: Result,
+    programs: tuple[str, ...],
+    arguments: argparse.Namespace,
+    scratch: Path,
+    once: _Measure,
+    *,
+    compare: bool,
 ) -> None:
     """All rounds of a workload; the results of the first are compared."""
-    _rounds(result, 1, programs, arguments.data, scratch, compare=compare)
-    _rounds(result, arguments.runs - 1, programs, arguments.data, scratch)
+    _rounds(result, 1, programs, arguments.data, scratch, once, compare=compare)
+    _rounds(result, arguments.runs - 1, programs, arguments.data, scratch, once)
 
 
 def _rounds(
-    result: Result, rounds: int, programs: tuple[str, ...], inputs: Path, scratch: Path, *, compare: bool = False
+    result: Result,
+    rounds: int,
+    programs: tuple[str, ...],
+    inputs: Path,
+    scratch: Path,
+    once: _Measure,
+    *,
+    compare: bool = False,
 ) -> None:
     """Run each program once in each round."""
     given = {
@@ -177,13 +213,17 @@ def _rounds(
         for program in programs:
             outputs[program] = output = scratch / program
             output.mkdir()
-            environment = {**given, "BENCH_OUTPUT": str(output)}
-            measured = measure.run(_command(program, result.workload), environment, scratch, limit_s=_LIMIT_S)
+            measured = once(program, result.workload, {**given, "BENCH_OUTPUT": str(output)})
             result.runs.setdefault(program, []).append(measured)
         if compare:
             _compare(result.workload, outputs)
         for output in outputs.values():
             shutil.rmtree(output)
+
+
+def _process(program: str, workload: str, environment: Mapping[str, str], scratch: Path) -> measure.Measurement:
+    """A workload in a process of its own."""
+    return measure.run(_command(program, workload), environment, scratch, limit_s=_LIMIT_S)
 
 
 def _inputs(result: Result, folder: Path) -> dict[str, str]:
@@ -248,17 +288,19 @@ def _report(results: list[Result]) -> str:
 
 
 def _worst(results: list[Result]) -> list[str]:
-    """The worst ratio of each workload among its shapes, and the seed that has it."""
+    """The worst ratio of processor times of each workload among its shapes, and the seed that has it."""
     lines = []
     for workload in dict.fromkeys(result.workload for result in results):
         found = [
             (ratio, result)
             for result in results
-            if result.workload == workload and result.seed is not None and (ratio := result.ratio("spark")) is not None
+            if result.workload == workload and result.seed is not None and (ratio := result.cpu_ratio("spark"))
         ]
         if found:
             ratio, result = max(found, key=lambda each: each[0])
-            lines.append(f"{workload:<20} {ratio:.2f} / PySpark at worst (goal {GOALS[workload]}), seed {result.seed}")
+            lines.append(
+                f"{workload:<20} processor {ratio:.2f} / PySpark at worst (goal {GOALS[workload]}), seed {result.seed}"
+            )
     return lines
 
 

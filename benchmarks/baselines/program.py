@@ -30,7 +30,7 @@ def main(spark: Callable[[SparkSession, str], None], duckdb: Callable[[str], lis
     """Run the engine that the command line names; `spark` and `duckdb` get the output folder."""
     output = os.environ["BENCH_OUTPUT"]
     if sys.argv[1] == "spark":
-        session = _session()
+        session = open_session()
         spark(session, output)
         session.stop()
     else:
@@ -81,7 +81,8 @@ def copy_sql(query: str, output: str, name: str) -> str:
     return f"COPY ({query}) TO '{output}/{name}.csv' (HEADER)"
 
 
-def _session() -> SparkSession:
+def open_session() -> SparkSession:
+    """A session with settings that fit one machine."""
     from pyspark.sql import SparkSession
 
     return (

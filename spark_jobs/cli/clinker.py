@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spark_jobs import __version__
+from spark_jobs import __version__, without_pandas
 from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.cli.warm import client
@@ -82,8 +82,6 @@ def _main(argv: Sequence[str], to_the_end: bool) -> int:
     try:
         arguments.to_the_end = to_the_end
         if to_the_end and arguments.command in _WITHOUT_PANDAS:
-            from spark_jobs.cli import without_pandas
-
             without_pandas.settle()
         with interrupts.raised(to_the_end=to_the_end):
             return _COMMANDS[arguments.command](arguments)

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import without_pandas
 from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
 from spark_jobs.result import RunError
@@ -67,7 +68,7 @@ def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
         _begin(path, options)
     with report.opened(options.diagnostics, options.log_format, options.batch_id) as reporter:
         try:
-            return _run(path, options, reporter)
+            return _run(path, options, reporter, to_the_end=to_the_end)
         except (KeyboardInterrupt, RuntimeError) as stopped:
             # Python 3.11 makes a RuntimeError of what interrupts the making of a class, as importing does.
             if not isinstance(stopped, KeyboardInterrupt) and not isinstance(stopped.__cause__, KeyboardInterrupt):
@@ -97,7 +98,7 @@ def _begin(path: Path, options: RunOptions) -> None:
     session.begin(options)
 
 
-def _run(path: Path, options: RunOptions, reporter: report.Reporter) -> int:
+def _run(path: Path, options: RunOptions, reporter: report.Reporter, *, to_the_end: bool) -> int:
     plan, found = _planned(path, options, reporter, quiet=options.quiet)
     if plan is None:
         return _ended(path, options, ExitCode.CONFIG, _first(found))
@@ -106,6 +107,8 @@ def _run(path: Path, options: RunOptions, reporter: report.Reporter) -> int:
     from spark_jobs.plan import pending
 
     is_check = options.dry_run and options.preview is None
+    if to_the_end and not is_check:
+        without_pandas.settle()
     discover = discovery(plan, options)
     problems = storage(plan, discover) + (_missing(plan, discover) if options.dry_run else [])
     problems += pending.uris(plan) if is_check else pending.pending(plan, discover)

@@ -112,8 +112,8 @@ def results(*times: tuple[str, int, float, float]) -> list[run.Result]:
 def test_the_worst_shape_of_each_workload_is_told():
     told = run._report(results(("join", 1, 1.0, 4.0), ("join", 2, 3.0, 4.0), ("sort", 1, 1.0, 2.0)))
     assert "join @2" in told
-    assert "join                 0.75 / PySpark at worst (goal 0.5), seed 2" in told
-    assert "sort                 0.50 / PySpark at worst (goal 0.7), seed 1" in told
+    assert "join                 processor 0.75 / PySpark at worst (goal 0.5), seed 2" in told
+    assert "sort                 processor 0.50 / PySpark at worst (goal 0.7), seed 1" in told
 
 
 def test_workloads_of_one_shape_are_refused(monkeypatch: Any, capsys: Any):
@@ -121,3 +121,10 @@ def test_workloads_of_one_shape_are_refused(monkeypatch: Any, capsys: Any):
     with pytest.raises(SystemExit):
         run.main()
     assert "--shape: startup has inputs of one shape only" in capsys.readouterr().err
+
+
+def test_programs_without_a_session_are_refused(monkeypatch: Any, capsys: Any):
+    monkeypatch.setattr("sys.argv", ["run.py", "--warm", "--program", "duckdb"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "--warm: duckdb has no session" in capsys.readouterr().err

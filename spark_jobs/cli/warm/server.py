@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import __version__
+from spark_jobs import __version__, without_pandas
 from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.warm import drivers, messages
 from spark_jobs.contract import ExitCode
@@ -273,6 +273,7 @@ def _warm_up() -> None:
 
     session.follow_threads()
     session.begin(RunOptions())
+    without_pandas.settle()
     from spark_jobs.cli import run  # noqa: F401
     from spark_jobs.execute.run import executor  # noqa: F401
     from spark_jobs.plan import planner  # noqa: F401

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,8 +32,14 @@ INFORMATION = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 #: Where a JVM listens that somebody else has launched.
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _PORT_BYTES = _LENGTH_BYTES = 4
-#: Imported by PySpark when the JVM gets its first value, and pandas with it.
-_OF_FIRST_VALUE = "pyspark.testing.utils"
+#: What PySpark imports with its first frame, or asks of each value that the JVM gets.
+_LATE = (
+    "pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.sql.pandas.map_ops", "pyspark.sql.types",
+)  # fmt: skip
+#: They ask whether a value is of numpy, and import PySpark's helpers for tests for that, and pandas with them.
+_NUMPY_CONVERTERS = ("NumpyScalarConverter", "NumpyArrayConverter")
+#: Asked before each function that tasks call, those of Arrow included.
+_PANDAS_CHECK = "require_minimum_pandas_version"
 
 
 def is_fast(environ: Mapping[str, str] = os.environ) -> bool:
@@ -77,8 +84,25 @@ def gateway(port: str, secret: str, launched: subprocess.Popen[bytes]) -> Any:
 
 
 def preload() -> None:
-    """Import what PySpark imports late, while there is time."""
-    importlib.import_module(_OF_FIRST_VALUE)
+    """Import what PySpark imports late, while there is time; and let it do without pandas."""
+    for name in _LATE:
+        importlib.import_module(name)
+    types = sys.modules["pyspark.sql.types"]
+    for name, is_numpy in zip(_NUMPY_CONVERTERS, (_is_scalar, _is_array), strict=True):
+        getattr(types, name).can_convert = is_numpy
+    setattr(sys.modules["pyspark.sql.pandas.functions"], _PANDAS_CHECK, lambda: None)
+
+
+def _is_scalar(_: object, value: object) -> bool:
+    """Whether a value is a scalar of numpy, which has been imported then."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.generic)
+
+
+def _is_array(_: object, value: object) -> bool:
+    """Whether a value is an array of numpy with one dimension."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.ndim == 1
 
 
 def use(connection: Any) -> None:
@@ -138,7 +162,8 @@ def changes() -> list[str]:
 
 def _changes() -> Iterator[str]:
     from pyspark import SparkContext, accumulators, daemon, java_gateway
-    from pyspark.sql.pandas import types
+    from pyspark.sql import types as sql_types
+    from pyspark.sql.pandas import functions, types
 
     if not hasattr(SparkContext, "_gateway"):
         yield "SparkContext has no _gateway"
@@ -165,5 +190,11 @@ def _changes() -> Iterator[str]:
     for server in ("AccumulatorTCPServer", "AccumulatorUnixServer"):
         if not callable(getattr(getattr(accumulators, server, None), "handle_error", None)):
             yield f"accumulators.{server} has no handle_error"
-    if importlib.util.find_spec(_OF_FIRST_VALUE) is None:
-        yield f"{_OF_FIRST_VALUE} is gone"
+    for name in _LATE:
+        if importlib.util.find_spec(name) is None:
+            yield f"{name} is gone"
+    for name in _NUMPY_CONVERTERS:
+        if not hasattr(getattr(sql_types, name, None), "can_convert"):
+            yield f"sql.types.{name} has no can_convert"
+    if not hasattr(functions, _PANDAS_CHECK):
+        yield f"sql.pandas.functions has no {_PANDAS_CHECK}"

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs import without_pandas
 from spark_jobs.execute.spark import internals
 from spark_jobs.execute.spark.embedded import prefork
 
@@ -83,6 +84,7 @@ def _preload() -> None:
     task takes.
     """
     gc.disable()
+    without_pandas.settle()
     for name in preloaded():
         importlib.import_module(name)
     from spark_jobs.formats import registry

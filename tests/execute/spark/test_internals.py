@@ -51,6 +51,16 @@ def test_what_pyspark_changes_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_values_of_numpy_are_known_as_such_without_pandas() -> None:
+    import numpy as np
+    from pyspark.sql import types
+
+    internals.preload()
+    kinds = (np.int64(1), np.ones(2), np.ones((2, 2)), 1, [1], "a")
+    assert [types.NumpyScalarConverter().can_convert(value) for value in kinds] == [True] + 5 * [False]
+    assert [types.NumpyArrayConverter().can_convert(value) for value in kinds] == [False, True] + 4 * [False]
+
+
 def connection() -> str:
     """Stands in for another way to connect."""
     return os.environ["PYSPARK_GATEWAY_PORT"]

@@ -1,4 +1,4 @@
-"""Keeps Arrow from importing pandas in commands that never use it: the import takes a good part of their start.
+"""Keeps Arrow from importing pandas in processes of ours, which never use it: that is a good part of their start.
 
 Arrow looks for pandas once in a process, with the first value that it converts, and remembers what it found.
 """
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 
 def settle() -> None:
-    """Have Arrow find no pandas, for as long as this process lives; other imports of pandas work as ever."""
+    """Have Arrow find no pandas; other imports of pandas work as ever, and Arrow's `to_pandas`, too.
+
+    A Series that somebody gives to Arrow is not known as such afterwards, so this is for processes that nobody shares.
+    Nothing changes where pandas has been imported already.
+    """
     import pyarrow as pa  # commands that read no data do without
 
+    if "pandas" in sys.modules:
+        return
     sys.meta_path.insert(0, _Hidden)
     try:
         pa.array([0])

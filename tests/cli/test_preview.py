@@ -167,5 +167,5 @@ def test_tables_of_nothing_have_their_columns() -> None:
 
 def test_signs_of_double_width_do_not_move_columns() -> None:
     assert tables.of_records([{"a": "漢字", "b": "x"}, {"a": "abcde", "b": "y"}], {}) == [
-        "a      b", "", "-----  -", "漢字   x", "abcde  y",
+        "a      b", "-----  -", "漢字   x", "abcde  y",
     ]  # fmt: skip

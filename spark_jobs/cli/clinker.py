@@ -15,12 +15,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from spark_jobs import __version__, without_pandas
+from spark_jobs import __version__
 from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.command_line import Parser, WrongCommandLine
 from spark_jobs.cli.warm import client
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import interrupts
+from spark_jobs.execute import interrupts, without_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

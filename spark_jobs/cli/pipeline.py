@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs import without_pandas
 from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
+from spark_jobs.execute import without_pandas
 from spark_jobs.result import RunError
 
 if TYPE_CHECKING:

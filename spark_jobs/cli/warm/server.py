@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs import __version__, without_pandas
+from spark_jobs import __version__
 from spark_jobs.cli import process_exit, standard_streams
 from spark_jobs.cli.warm import drivers, messages
 from spark_jobs.contract import ExitCode
-from spark_jobs.execute import interrupts
+from spark_jobs.execute import interrupts, without_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs import without_pandas
+from spark_jobs.execute import without_pandas
 from spark_jobs.execute.spark import internals
 from spark_jobs.execute.spark.embedded import prefork
 

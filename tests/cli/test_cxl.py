@@ -115,6 +115,8 @@ def test_numbers_for_decimals_keep_all_digits_that_are_written(digits: str, caps
     schema = ("-e", "emit a = q.to_string()", "--schema", '{"q": "decimal(38,2)"}')
     assert evaluated(capsys, *schema, "--record", f'{{"q": {digits}}}') == {"a": wanted}
     assert evaluated(capsys, *schema, "--field", f"q={digits}") == {"a": wanted}
+    schema = (*schema[:-1], '{"q": "nullable(numeric(38, 2))"}')
+    assert evaluated(capsys, *schema, "--field", f"q={digits}") == {"a": wanted}
 
 
 def test_fan_out_prints_an_array_and_a_filtered_record_nothing(capsys: Captured) -> None:

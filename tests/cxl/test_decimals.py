@@ -252,3 +252,11 @@ def test_places_of_a_dynamic_type_are_cut_to_an_int(expression: str, places: flo
     program = program_of(f"emit r = {expression}", columns)
     for outcomes in (by_interpreter(program, [{"d": places}]), by_kernels(program, columns, [{"d": places}])):
         assert outcomes[0].outputs[0][0] == {"r": wanted}
+
+
+@pytest.mark.parametrize("call", ["to_decimal(-2)", "try_decimal(-2)"])
+def test_a_scale_that_no_decimal_has_is_refused_when_it_is_checked(call: str) -> None:
+    (problem,) = compiled(f'emit r = "1.25".{call}').diagnostics
+    assert "no Decimal has -2 digits after the point; `.round(-2)` rounds before it" in problem.message
+    assert by_interpreter(program_of('emit r = "1.25".to_decimal(37).to_decimal(0)'), [{}])[0].failure is None
+    assert by_interpreter(program_of("emit r = 1250.5d.round(-2)"), [{}])[0].failure is None

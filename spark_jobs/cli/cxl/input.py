@@ -27,8 +27,8 @@ _WORDS = {
     "numeric": types.NUMERIC,
     "any": types.ANY,
 }
-_DECIMAL = re.compile(r"decimal(?:\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\))?", re.ASCII)
-_NULLABLE = re.compile(r"nullable\(\s*(\w+|decimal\([0-9,\s]*\))\s*\)")
+_DECIMAL = re.compile(r"decimal|(?:decimal|numeric)\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\)", re.ASCII)
+_NULLABLE = re.compile(r"nullable\(\s*(\w+|(?:decimal|numeric)\([0-9,\s]*\))\s*\)")
 _INT = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
 #: Texts with more digits are no Int, and may be longer than Python converts.
 _INT_DIGITS = 19

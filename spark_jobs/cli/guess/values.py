@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import decimals, values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import hints
@@ -300,7 +301,35 @@ def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None
         column.keys["decimal_separator"] = chosen.decimal_separator
     if chosen.thousands_separator:
         column.keys["thousands_separator"] = chosen.thousands_separator
+    if column.type == "float":
+        _keep_digits(column, [chosen.usual(text, Kind.FLOAT) or "" for text in fits])
     return column
+
+
+def _keep_digits(column: Column, written: Sequence[str]) -> None:
+    """Have a column of numbers be exact if some have more digits than a Float holds.
+
+    Args:
+        column: it; text if no Decimal holds them all.
+        written: its numbers, with a point.
+    """
+    numbers = [text.lstrip("+-").lower() for text in written]
+
+    def digits(text: str) -> int:
+        return len(text.partition("e")[0].replace(".", "").strip("0"))
+
+    longest = max(numbers, key=digits)
+    if digits(longest) <= sys.float_info.dig:
+        return
+    whole = max(len(text.partition(".")[0].lstrip("0")) for text in numbers)
+    scale = max(len(text.partition(".")[2]) for text in numbers)
+    said = f"a Float would not keep all digits of {shown(longest)}"
+    if any("e" in text for text in numbers) or whole + scale > decimals.MAX_DIGITS:
+        column.type, column.keys = "string", {}
+        column.remarks.append(Remark(f"text: {said}"))
+    else:
+        column.type = f"decimal({whole + scale},{scale})"
+        column.remarks.append(Remark(said))
 
 
 def _whole(name: str, core: Counter[str]) -> Column:

@@ -19,11 +19,11 @@ from spark_jobs.cxl.builtins.declare import (
     Date,
     DateTime,
     Decimal,
+    DigitsAfterPoint,
     Float,
     Int,
     NoKernel,
     Numeric,
-    Scale,
     String,
     Temporal,
     method,
@@ -186,7 +186,7 @@ def try_float(value: Anything) -> Float:
 
 
 @method(arrow=BY_VALUE, nulls="receiver", fails=True)
-def to_decimal(value: Anything, scale: Scale = None) -> Decimal:  # type: ignore[assignment]
+def to_decimal(value: Anything, scale: DigitsAfterPoint = None) -> Decimal:  # type: ignore[assignment]
     """The value as a Decimal, exact, with as many digits after the point as it has; a Bool fails.
 
     With a scale it has that many digits after the point, rounded half away from zero. A Float is taken by the digits of
@@ -207,7 +207,7 @@ def to_decimal(value: Anything, scale: Scale = None) -> Decimal:  # type: ignore
 
 
 @method(arrow=BY_VALUE, nulls="receiver", result=_or_null(types.DECIMAL))
-def try_decimal(value: Anything, scale: Scale = None) -> Decimal:  # type: ignore[assignment]
+def try_decimal(value: Anything, scale: DigitsAfterPoint = None) -> Decimal:  # type: ignore[assignment]
     """The value as a Decimal, or null. Ours.
 
     >>> "12.50".try_decimal()

@@ -36,6 +36,14 @@ Float = Annotated[float, types.FLOAT]
 Decimal = Annotated[decimal.Decimal, types.DECIMAL]
 #: How many digits stand after the point of the result, which is a Decimal; of a literal the checker knows it.
 Scale = Annotated[int, types.INT, "scale"]
+
+
+def _scale_complaint(scale: Any) -> str | None:
+    return f"no Decimal has {scale} digits after the point; `.round({scale})` rounds before it" if scale < 0 else None
+
+
+#: The same where it does not round before the point.
+DigitsAfterPoint = Annotated[int, types.INT, "scale", _scale_complaint]
 Bool = Annotated[bool, types.BOOL]
 Date = Annotated[Any, types.DATE]
 DateTime = Annotated[Any, types.DATETIME]
@@ -95,7 +103,7 @@ class Parameter:
     others: tuple[types.Type, ...] = ()
     exact: bool = False
     is_scale: bool = False
-    check: Callable[[str], str | None] | None = None
+    check: Callable[[Any], str | None] | None = None
 
     REQUIRED = inspect.Parameter.empty
 

@@ -271,9 +271,9 @@ def _check_literals(
     checked: Sequence[typed.Expression | typed.Closure],
     arguments: Sequence[ast.Expression],
 ) -> None:
-    """Check patterns and formats that are literals now: at least one overload has to accept each."""
+    """Check patterns, formats and scales that are literals now: at least one overload has to accept each."""
     for index, argument in enumerate(checked):
-        if not isinstance(argument, typed.Literal) or not isinstance(argument.value, str):
+        if not isinstance(argument, typed.Literal) or argument.value.__class__ not in (str, int):
             continue
         complaints = []
         for parameter in (parameter_of(one, index) for one in shaped if _mismatch(one, checked) is None):
@@ -282,7 +282,9 @@ def _check_literals(
         if complaints and all(complaint for _, complaint in complaints):
             name, complaint = complaints[0]
             session.mistyped(f"invalid {_CHECKED.get(name, name)}: {complaint}", arguments[index].place)
-        elif len(shaped) == 1 and parameter_of(shaped[0], index).check in _DATE_FORMATS and argument.value:
+        elif not argument.value or not isinstance(argument.value, str):
+            continue
+        elif len(shaped) == 1 and parameter_of(shaped[0], index).check in _DATE_FORMATS:
             _warn_of_format(session, shaped[0], argument.value, arguments[index].place)
 
 

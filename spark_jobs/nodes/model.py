@@ -57,9 +57,9 @@ class NodeConfig(Config):
         return False
 
     @property
-    def window_source(self) -> str | None:
-        """The source that the node reads beside its inputs."""
-        return None
+    def looked_up(self) -> tuple[str, ...]:
+        """The sources that the node reads beside its inputs."""
+        return ()
 
 
 def unfit(message: str, code: str = "E007") -> PydanticCustomError:

@@ -131,24 +131,23 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
             )
             for reference in bindings.graph.inputs[name]
         )
-        if looked_up := _looked_up(bindings, name):
-            inputs += (Input(looked_up, "", looked_up),)
+        inputs += tuple(Input(each, "", each) for each in _looked_up(bindings, name))
         outputs = {port: flow.schema for port, flow in bound.outputs.items()}
         yield PlannedNode(name, node.kind, inputs, outputs, bound.step, node.span, bound.pending, bound.origins)
 
 
-def _looked_up(bindings: binder.Bindings, name: str) -> str | None:
-    """The source whose records a node reads beside those of its inputs."""
+def _looked_up(bindings: binder.Bindings, name: str) -> tuple[str, ...]:
+    """The sources whose records a node reads beside those of its inputs."""
     step = bindings.bound[name].step
-    return step.record_properties.window_source if step is not None else None
+    return step.record_properties.looked_up if step is not None else ()
 
 
 def _in_order(bindings: binder.Bindings) -> Iterator[str]:
     """The nodes in the order of the graph; a source that is read beside the inputs comes before its reader."""
     done: set[str] = set()
     for name in bindings.graph.order:
-        for each in (_looked_up(bindings, name), name):
-            if each is not None and each not in done:
+        for each in (*_looked_up(bindings, name), name):
+            if each not in done:
                 done.add(each)
                 yield each
 

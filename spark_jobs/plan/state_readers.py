@@ -23,9 +23,10 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
     awaited = _awaited(bindings, init)
     # What a window of that phase ranges over is nobody else's then (E150c).
     ranged = {
-        planned.step.record_properties.window_source
+        name
         for planned in nodes
         if planned.name in init and planned.step is not None
+        for name in planned.step.record_properties.looked_up
     }
     early = init | ranged
 

@@ -338,6 +338,56 @@ nodes:
 """
 
 
+RULES = """\
+pipeline: {name: p}
+nodes:
+  - type: source
+    name: known
+    config: {type: csv, path: k.csv, schema: {id: int}}
+  - type: source
+    name: s
+    config:
+      type: csv
+      path: s.csv
+      schema: {n: int, k: int}
+      validations:
+        - unique: n
+        - sum: {column: n, min: 0}
+  - type: output
+    name: o
+    input: s
+    config:
+      type: csv
+      path: o.csv
+      validations:
+        - {references: {columns: [n], source: known, to: id}}
+        - {max: {column: n, max: 5}}
+"""
+
+
+def test_rules_are_proposed_explained_and_renamed(editor: Editor) -> None:
+    assert [one for one in editor.write(RULES) if one["severity"] == 1] == []
+
+    def explained(words: str) -> str:
+        return str(editor.ask("textDocument/hover", **editor.at(words))["contents"])
+
+    def renamed(words: str, name: str) -> str:
+        edits = editor.ask("textDocument/rename", **editor.at(words), newName=name)["changes"][editor.uri]
+        return editor.applied(edits)
+
+    assert "No two records" in explained("unique: n")
+    assert "SQL's foreign keys" in explained("references: {")
+    assert "The largest value" in explained("max: {column")
+    assert editor.ask("textDocument/hover", **editor.at("max: 5")) is None
+    wanted = RULES.replace("{n: int", "{x: int").replace("unique: n", "unique: x").replace("column: n", "column: x")
+    assert renamed("n: int", "x") == wanted.replace("columns: [n]", "columns: [x]")
+    assert renamed("id: int", "key") == RULES.replace("id: int", "key: int").replace("to: id", "to: key")
+    wanted = RULES.replace("name: known", "name: there")
+    assert renamed("known\n", "there") == wanted.replace("source: known", "source: there")
+    editor.write_without_looking(RULES.replace("unique: n", "un"))
+    assert {"unique", "row_count", "freshness"} <= {*editor.proposed("- un")}
+
+
 def test_a_column_is_renamed_in_settings_in_blocks_and_in_merged_inputs(editor: Editor) -> None:
     assert [one for one in editor.write(SETTINGS) if one["severity"] == 1] == []
     wanted = (

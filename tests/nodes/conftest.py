@@ -52,7 +52,11 @@ nodes:
       name: z
       type: csv
       path: out/z.csv
-      validations: [{unique: k}, {row_count: {min: 1}}, {distinct_count: {column: k, min: 1}}]
+      validations:
+        - unique: k
+        - row_count: {min: 1}
+        - distinct_count: {column: k, min: 1}
+        - references: {columns: k, source: c}
 """
 
 

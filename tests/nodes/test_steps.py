@@ -62,7 +62,17 @@ SAYS = {
     "DistinctValuesStep": {"module", "stage"},
     "MeasureStep": {"module", "stage"},
     "MergeStep": {"module", "needs", "phases", "schedule"},
-    "OutputStep": {"checked_rules", "column_properties", "member_properties", "module", "partitions", "phases"},
+    "OutputStep": {
+        "checked_rules",
+        "column_properties",
+        "member_properties",
+        "module",
+        "needs",
+        "partitions",
+        "phases",
+        "record_properties",
+    },
+    "ReferencesStep": {"module", "stage"},
     "RouteStep": {"stage"},
     "SourceStep": {"checked_rules", "partitions", "phases", "pruned"},
     "StateStep": {"member_properties", "module", "partitions", "phases", "unfolded"},
@@ -87,9 +97,9 @@ STATES = {
         "counters", "group_by", "names_undeclared", "preserves_records", "reads", "reads_undeclared",
     },
     "CombineStep": {"inherited_keys", "may_multiply", "names_undeclared", "reads_undeclared"},
-    "OutputStep": {"names_undeclared", "reads", "reads_undeclared"},
+    "OutputStep": {"looked_up", "names_undeclared", "reads", "reads_undeclared"},
     "StateStep": {"sets"},
-    "TransformStep": {"added", "may_multiply", "partition_by", "pushed_predicates", "reads", "window_source"},
+    "TransformStep": {"added", "may_multiply", "partition_by", "pushed_predicates", "reads", "looked_up"},
 }  # fmt: skip
 
 
@@ -145,6 +155,9 @@ def roles(step: Step) -> dict[Step, set[Role]]:
                 mine.add(Role.WHOLE)
                 if phase.side_output is not None and phase.side_output.step is not None:
                     found.setdefault(phase.side_output.step, set()).add(phase.side_output.role)
+    if step.kind == "output":
+        # Rules of any output may refer to records that are written down.
+        found[step].add(Role.BUILD)
     # What a large file gives to one task is written down for others.
     for each in [step for step in found if step.kind == "source"]:
         found[each].add(Role.KEPT)

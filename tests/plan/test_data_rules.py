@@ -35,7 +35,7 @@ nodes:
         ("{row_count: {least: 3}}", "E005", "allowed here: max, min"),
         ("{row_count: {min: 1, most: 3}}", "E005", "unknown key `most`"),
         ("{unique: null}", "E351", "nothing stands at `unique`"),
-        ("{name: x}", "E351", "each entry has one of unique, row_count, completeness"),
+        ("{name: x}", "E351", "each entry has one of unique, references, row_count"),
         ("{unique: id, row_count: {min: 1}}", "E351", "write an entry for each"),
         ("{check: id > 1}", "E351", "belongs under `validations` of a transform"),
         ('{unique: "id, name"}', "E351", "a list names several columns: `[id, name]`"),
@@ -57,6 +57,7 @@ nodes:
         ("{completeness: {column: id, min: 95}}", "E351", "a share from 0 to 1"),
         ("{distinct_count: {column: tags, min: 1}}", "E351", "arrays, which cannot be compared"),
         ("{distinct_count: {column: id, min: 1}, severity: error}", "E351", "`distinct_count` is about no single"),
+        ("{references: {columns: id, source: rows}}", "E351", "under `validations` of the output"),
         ("{unique: id}, {unique: id}", "E351", "give one of them another `name`"),
     ],
 )
@@ -66,3 +67,35 @@ def test_a_rule_that_is_written_wrongly_is_one_error(rule: str, code: str, said:
     assert found.code.id == code
     assert said in f"{found.message} {found.help}"
     assert found.span is not None
+
+
+_OUTPUT = """
+pipeline: {{name: p}}
+nodes:
+  - {{type: source, name: rows, config: {{type: csv, path: in.csv, schema: {{id: int, name: string}}}}}}
+  - {{type: source, name: others, config: {{type: csv, path: in.csv, schema: {{id: int, name: string}}}}}}
+  - type: output
+    name: o
+    input: rows
+    config: {{type: csv, path: out/o.csv, validations: [{{references: {rule}}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "said"),
+    [
+        ("{columns: id, source: other}", "E351", "did you mean `others`?"),
+        ("{columns: id, source: o}", "E351", "sources here: rows, others"),
+        ("{columns: id}", "E006", "source"),
+        ("{columns: idd, source: others, to: id}", "E351", "'o' has no declared column 'idd'"),
+        ("{columns: id, source: others, to: idd}", "E351", "'others' has no declared column 'idd'"),
+        ("{columns: id, source: others, to: name}", "E351", "no two values are equal"),
+        ("{columns: id, source: others, to: [id, name]}", "E351", "1 columns refer to 2"),
+        ("{columns: [id, id], source: others}", "E351", "name each column once"),
+    ],
+)
+def test_a_reference_that_is_written_wrongly_says_why(rule: str, code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,name\n", encoding="utf-8")
+    found = [each for each in pipelines.problems(tmp_path, _OUTPUT.format(rule=rule)) if each.code.id[0] == "E"]
+    assert {each.code.id for each in found} == {code}
+    assert any(said in f"{each.message} {each.help}" for each in found)

@@ -18,6 +18,7 @@ from spark_jobs.cxl.syntax import ast, formatter, parser
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.nodes import registry
+from spark_jobs.nodes.rules import model as rules
 from spark_jobs.plan import binder, pending, planner
 from spark_jobs.plan.explain import lineage
 from spark_jobs.plan.reading import document, reader
@@ -42,6 +43,9 @@ _NO_PIPELINE = re.compile(r"^(_compose|cases)[ \t]*:", re.MULTILINE)
 _PROPOSED = re.compile(r"did you mean [`'‘]([^`'’]+)[`'’]")
 _DEFINES = re.compile(r"^[ \t]*(?:emit|let)\s+([A-Za-z_][A-Za-z0-9_]*)\s*=", re.MULTILINE)
 _STATEMENTS = ("emit", "let", "filter", "distinct")
+#: The nodes that have rules on all records, and what begins one.
+_RULED = ("source", "output")
+_RULE = re.compile(r"(?:-\s*\{?|[\[,]\s*\{)\s*$")
 _CONSTANTS = ("and", "or", "not", "if", "then", "else", "match", "true", "false", "null")
 
 
@@ -243,7 +247,7 @@ class Analysis:
             return None
         if program is None:
             referred = self._referred(place)
-            return self._of_node(referred) if referred is not None else None
+            return self._of_node(referred) if referred is not None else self._of_rule(start, end)
         if start > 0 and self.text[start - 1] == "." and (found := functions.methods(word)):
             return "\n\n".join(_documented(one) for one in found)
         columns = self.seen(program)
@@ -254,6 +258,15 @@ class Analysis:
             return f"`{name}` — column, {self.given(program.node)[name]}"
         function = declare.aggregates().get(word) or declare.windows().get(word)
         return f"**{word}**\n\n{functions.prose(function.doc)}" if function is not None else None
+
+    def _of_rule(self, start: int, end: int) -> str | None:
+        """What a rule on all records says, where a word is the name of one."""
+        word, line = self.text[start:end], self.text.rfind("\n", 0, start) + 1
+        node = self.node_at(start)
+        is_rule = word in rules.KINDS and node is not None and _has_rules(node)
+        if not is_rule or _RULE.search(self.text[line:start]) is None or not self.text[end:].lstrip().startswith(":"):
+            return None
+        return f"**{word}**\n\n{rules.described(word)}"
 
     def _origin(self, node: NodeSource, name: str) -> str:
         """Where a column comes from, as far as a plan tells."""
@@ -339,6 +352,8 @@ class Analysis:
             for named in _texts(window, "source")
             if named.text == node.name
         ]
+        referring = (rule for other in self.nodes for rule in references_of(other))
+        spans += [named.span for rule in referring for named in _texts(rule, "source") if named.text == node.name]
         edits = []
         for span in spans:
             at = self.text.find(node.name, span.start, span.end)
@@ -414,6 +429,8 @@ def completions(now: Analysis, last: Analysis, place: int) -> list[Proposal]:
     if program is not None:
         return _in_program(around, last, program, written)
     node = now.node_at(place) or last.node_at(place)
+    if node is not None and node.kind in _RULED and _in_validations(now.text, line_start, written):
+        return [Proposal(kind, "key", documentation=rules.described(kind)) for kind in rules.KINDS]
     if node is not None and re.search(r"^\s+\w*$", written):
         return [Proposal(key, "key") for key in reader.allowed_keys(node.type.config)]
     return []
@@ -494,6 +511,34 @@ def programs_of(node: NodeSource) -> list[Program]:
 def _items(config: Mapping, key: str) -> list[Mapping]:
     listed = config.get(key)
     return [one for one in listed.items if isinstance(one, Mapping)] if isinstance(listed, Sequence) else []
+
+
+def references_of(node: NodeSource) -> list[Mapping]:
+    """The rules of an output that refer to a source."""
+    if not isinstance(node.body, Mapping) or node.kind not in _RULED:
+        return []
+    found = (item.get("references") for item in _items(node.body, "validations"))
+    return [one for one in found if isinstance(one, Mapping)]
+
+
+def _has_rules(node: NodeSource) -> bool:
+    """Whether rules on all records may be written under the node's `validations`."""
+    return isinstance(node.body, Mapping) and "validations" in node.body.entries and node.kind in _RULED
+
+
+def _in_validations(text: str, line_start: int, written: str) -> bool:
+    """Whether an entry of `validations` begins where something is being written."""
+    if re.search(r"\bvalidations:\s*\[(?:[^\]]*\},)?\s*\{?\s*\w*$", written):
+        return True
+    entry = re.fullmatch(r"(\s*)-\s*\{?\s*\w*", written)
+    if entry is None:
+        return False
+    for line in reversed(text[:line_start].splitlines()):
+        bare = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if bare and (indent < len(entry[1]) or (indent == len(entry[1]) and not bare.startswith("-"))):
+            return bare == "validations:"
+    return False
 
 
 def _texts(config: Mapping, key: str) -> list[Scalar]:

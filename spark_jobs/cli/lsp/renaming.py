@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cli.lsp.analysis import Edit, declared, programs_of, statements_of
+from spark_jobs.cli.lsp.analysis import Edit, declared, programs_of, references_of, statements_of
 from spark_jobs.cxl.syntax import ast
 from spark_jobs.cxl.syntax.names import RESERVED
+from spark_jobs.nodes.rules import model as rules
 from spark_jobs.plan.reading.yaml_tree import Mapping, Scalar, Sequence
 
 if TYPE_CHECKING:
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.nodes import NodeSource
     from spark_jobs.plan.reading.yaml_tree import Node
 
+#: Where rules on all records name columns of their node.
+_OF_RULES = (
+    ("validations", "unique"),
+    ("validations", "references", "columns"),
+    *(("validations", kind, "column") for kind in rules.MEASURED),
+)
 #: Where settings name columns of a node's input, as paths of keys; lists on the way are passed through.
 _OF_INPUT = (
     ("group_by",),
@@ -39,6 +46,7 @@ _OF_INPUT = (
     ("sort_order", "field"),
     ("split", "group_key"),
     ("propagate_ck", "named"),
+    *_OF_RULES,
 )
 #: Where settings name columns that a node gives.
 _OF_NODE = (
@@ -49,7 +57,7 @@ _OF_NODE = (
     ("validations", "field"),
     ("log", "fields"),
 )
-_OF_SOURCE = (("sort_order",), ("sort_order", "field"))
+_OF_SOURCE = (("sort_order",), ("sort_order", "field"), *_OF_RULES)
 #: Parts of programs that say where they are written; what follows from the statements comes in any order.
 _UNCOMPARED = frozenset(("place", "places", "text", "columns", "system"))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -186,6 +194,7 @@ def _column_places(text: Analysis, maker: NodeSource, name: str) -> Iterator[tup
             yield from _in_output(text, node, name)
         if window in same:
             yield from _in_settings(text, node, [path for path in _OF_INPUT if path[0] == "analytic_window"], name)
+        yield from _in_references(text, node, same, name)
         if gives:
             yield from _in_settings(text, node, _OF_NODE + (_OF_SOURCE if node.is_source else ()), name)
             yield from _in_messages(text, node, name)
@@ -216,6 +225,15 @@ def _begins(node: NodeSource, name: str) -> bool:
 def _window_source(node: NodeSource) -> str | None:
     named = next(iter(_values(node.body, ("analytic_window", "source"))), None)
     return named.text if named is not None else None
+
+
+def _in_references(text: Analysis, node: NodeSource, same: set[str], name: str) -> Iterator[tuple[int, int]]:
+    """Where rules refer to a column of another source."""
+    for rule in references_of(node):
+        if any(scalar.text in same for scalar in _values(rule, ("source",))):
+            for scalar in _values(rule, ("to",)):
+                if scalar.text == name:
+                    yield from _inside(text, scalar.span, name)
 
 
 def _in_settings(

@@ -16,7 +16,7 @@ from spark_jobs.execute.dlq import display
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.nodes.rules import measurement
-from spark_jobs.nodes.rules.step import Check, Freshness, Measured, RowCount, Severity, age, between
+from spark_jobs.nodes.rules.step import Check, Freshness, Measured, References, RowCount, Severity, age, between
 from spark_jobs.plan.physical import upstream
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _described(plan: plans.Plan, outcome: Outcome, products: PassResults) -> str
         records = "1 record" if outcome.value == 1 else f"{outcome.value} records"
         what = f"{records}, {between(rule.least, rule.most)} wanted"
     else:
-        what = _of_records(known, products.inputs.file_name, products.rows_before)
+        what = _of_records(rule, known, products.inputs.file_name, products.rows_before)
     return f"{planned.kind} '{outcome.node}': validation '{rule.name}' is broken{words}: {what}"
 
 
@@ -169,10 +169,15 @@ def _of_values(rule: Measured, outcome: Outcome) -> str:
     return f"{found}, {between(rule.least, rule.most)} is wanted"
 
 
-def _of_records(known: BrokenRule, file_of: Any, rows_before: Mapping[int, int]) -> str:
+def _of_records(rule: Rule, known: BrokenRule, file_of: Any, rows_before: Mapping[int, int]) -> str:
     row = rows_before.get(known.split, 0) + known.row + 1
-    records = "1 record is" if known.count == 1 else f"{known.count} records are"
+    if isinstance(rule, References):
+        records = "1 record refers" if known.count == 1 else f"{known.count} records refer"
+        problem = f"to nothing in '{rule.source}'"
+    else:
+        records = "1 record is" if known.count == 1 else f"{known.count} records are"
+        problem = "not unique"
     shown = "" if known.shown is None else f": {known.shown}"
     first = display.place_of(known.equal_to, file_of, rows_before) if known.equal_to >= 0 else ""
     place = f"{file_of(known.split, known.source)}, row {row}" if row > 0 else "a row of all records"
-    return f"{records} not unique, such as {place}{shown}{first}"
+    return f"{records} {problem}, such as {place}{shown}{first}"

@@ -34,7 +34,8 @@ from spark_jobs.nodes.output import layout, shape
 from spark_jobs.nodes.output.describe import DESCRIPTION
 from spark_jobs.nodes.output.step import ChunkRule, IfExists, OutputColumn, OutputStep, Oversize
 from spark_jobs.nodes.records.columns import CORRELATION, META
-from spark_jobs.nodes.rules import model as rules
+from spark_jobs.nodes.rules import model as binding
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.rules.model import RuleConfig
 from spark_jobs.nodes.terms import sort
 from spark_jobs.nodes.terms.required_columns import RequiredColumns
@@ -99,6 +100,11 @@ class OutputConfig(NodeConfig):
     write_meta: Flag = False
     correlation_fanout_policy: choice(FanoutPolicy) | None = None  # type: ignore[valid-type]
     validations: list[RuleConfig] = Field(default_factory=list[RuleConfig])
+
+    @property
+    def looked_up(self) -> tuple[str, ...]:
+        """What `references` refer to."""
+        return tuple(each.references.source for each in self.validations if each.references is not None)
 
 
 _NAMING_TOKEN = re.compile(r"\{(?:stem|ext|seq(?::0\d{1,2})?)\}")
@@ -240,7 +246,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
         header=tuple(_header(options.header_section, flow)),
         undeclared=undeclared,
         correlation_fanout_policy=str(config.correlation_fanout_policy) if config.correlation_fanout_policy else None,
-        rules=rules.bound(config.validations, flow.schema, scope, partial(_sort_source, config, flow)),
+        rules=binding.bound(config.validations, flow.schema, scope, partial(_sort_source, config, flow)),
     )
     _check_names(step, scope)
     _check_types(step, scope)
@@ -437,7 +443,9 @@ def _kept(config: OutputConfig, flow: Flow) -> list[Column]:
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     names = {c.source for c in step.columns} | {f.name for f in step.fields if f.type is not None}
-    return (RequiredColumns(frozenset(names).union(*(rule.reads for rule in step.rules))),)
+    mine = RequiredColumns(frozenset(names).union(*(rule.reads for rule in step.rules)))
+    sources = step.record_properties.looked_up
+    return (mine, *(RequiredColumns(rules.referenced_columns(step.rules, source)) for source in sources))
 
 
 NODE = NodeType("output", Wiring.ONE, OutputConfig, bind, _reads, DESCRIPTION, check=check, parts=_parts, is_end=True)

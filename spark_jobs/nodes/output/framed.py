@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.formats import format
 from spark_jobs.nodes.output import records, run
+from spark_jobs.nodes.rules import references_run
 from spark_jobs.nodes.terms import shape
 from spark_jobs.scan.files import FormatError
 
@@ -40,4 +41,4 @@ class FramedOutput(run.Output):
 
 
 #: The operators of such an output by their roles.
-OPERATORS = {shape.Role.WHOLE: FramedOutput}
+OPERATORS = {shape.Role.WHOLE: FramedOutput, shape.Role.BUILD: references_run.MaterializeReferenced}

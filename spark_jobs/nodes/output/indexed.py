@@ -13,6 +13,7 @@ from spark_jobs.formats import cell_text
 from spark_jobs.nodes import keys, sorting
 from spark_jobs.nodes.output import records, run
 from spark_jobs.nodes.records import batches
+from spark_jobs.nodes.rules import references_run
 from spark_jobs.nodes.terms import shape
 
 if TYPE_CHECKING:
@@ -121,4 +122,4 @@ def _texts(column: pa.Array, static: types.Type) -> pa.Array:
 
 
 #: The operators of an output that is sorted or split, by their roles.
-OPERATORS = {shape.Role.WHOLE: IndexedOutput}
+OPERATORS = {shape.Role.WHOLE: IndexedOutput, shape.Role.BUILD: references_run.MaterializeReferenced}

@@ -17,7 +17,7 @@ from spark_jobs.formats.options import OnUnwritable
 from spark_jobs.nodes import operator
 from spark_jobs.nodes.output import shape, shaping
 from spark_jobs.nodes.records import batches, guarded
-from spark_jobs.nodes.rules import measure_run
+from spark_jobs.nodes.rules import measure_run, references_run
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.shape import Role
 from spark_jobs.scan.files import FormatError
@@ -210,4 +210,4 @@ def _opened(create: operator.Create, path: str) -> IO[bytes]:
 
 
 #: The operators of an output by their roles.
-OPERATORS = {Role.WHOLE: Output}
+OPERATORS = {Role.WHOLE: Output, Role.BUILD: references_run.MaterializeReferenced}

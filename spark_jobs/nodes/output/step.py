@@ -10,7 +10,7 @@ from spark_jobs.formats import options, registry
 from spark_jobs.nodes import node
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms import shape
-from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties
+from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.frame import Frame
     from spark_jobs.nodes.output.shape import Shape
     from spark_jobs.nodes.rules.step import Rule
+    from spark_jobs.nodes.terms.needs import Need
     from spark_jobs.nodes.terms.sort import Field, SortField
     from spark_jobs.scan.compression import Compression
 
@@ -186,6 +187,16 @@ class OutputStep(node.Step):
     def checked_rules(self) -> tuple[Rule, ...]:
         """The rules of its `validations`."""
         return self.rules
+
+    @property
+    def record_properties(self) -> RecordProperties:
+        """Rules may refer to records of sources."""
+        return RecordProperties(looked_up=tuple(rows.input for rows in rules.referenced(self.name, self.rules)))
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The records that rules refer to."""
+        return (*super().needs, *rules.referenced(self.name, self.rules))
 
     def partitions(self, sizes: shape.Sizes) -> int:
         """The number of partitions, by the size of the records that a rule brings together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from datetime import date, datetime
 from decimal import Decimal
@@ -32,11 +33,13 @@ from spark_jobs.nodes.rules.step import (
     Mean,
     Measured,
     Min,
+    References,
     RowCount,
     Severity,
     Sum,
     Unique,
 )
+from spark_jobs.nodes.windows.call import Match
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 #: The keys of a rule that say which rule it is.
 KINDS = (
     "unique",
+    "references",
     "row_count",
     "completeness",
     "distinct_count",
@@ -57,7 +61,8 @@ KINDS = (
     "max",
     "freshness",
 )
-_MEASURED: dict[str, type[Measured]] = {
+#: The rules about the values of a column, by their names.
+MEASURED: dict[str, type[Measured]] = {
     each.kind: each for each in (Completeness, DistinctCount, Sum, Mean, Min, Max, Freshness)
 }
 _NUMBERS = (types.Kind.INT, types.Kind.FLOAT, types.Kind.DECIMAL)
@@ -101,6 +106,14 @@ def _share(value: Any) -> int | Decimal:
 
 _BoundValue = Annotated[Any, BeforeValidator(_bound), WithJsonSchema({"type": ["number", "string"]})]
 _Share = Annotated[Any, BeforeValidator(_share), WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+
+
+class ReferencesConfig(Config):
+    """`references:`."""
+
+    columns: Names
+    source: Name
+    to: Names | None = None
 
 
 class ValueBoundsConfig(Config):
@@ -148,6 +161,12 @@ def _bounds(value: Any) -> Any:
     return value
 
 
+def described(kind: str) -> str:
+    """What a rule says, in a sentence or two."""
+    of_records: dict[str, type[Rule]] = {each.kind: each for each in (Unique, References, RowCount)}
+    return inspect.getdoc(MEASURED.get(kind) or of_records[kind]) or ""
+
+
 def _one_kind(value: Any) -> Any:
     """An entry that is one rule."""
     if not isinstance(value, dict):
@@ -180,6 +199,7 @@ class RuleConfig(Config):
 
     name: Name | None = None
     unique: Names | None = None
+    references: ReferencesConfig | None = None
     row_count: Annotated[RowCountConfig | None, BeforeValidator(_bounds)] = None
     completeness: Annotated[CompletenessConfig | None, BeforeValidator(_bounds)] = None
     distinct_count: Annotated[DistinctCountConfig | None, BeforeValidator(_bounds)] = None
@@ -229,6 +249,9 @@ def _rule(
         if len(columns) == len(config.unique):
             yield Unique(name, severity or Severity.ERROR, message, columns=columns)
         return
+    if config.references is not None:
+        yield from _references(config, row, scope, (*path, "references"), source_of)
+        return
     kind = next(kind for kind in KINDS if getattr(config, kind) is not None)
     if severity is Severity.ERROR:
         text = f"`severity: error` makes dead letters of records, and `{kind}` is about no single record"
@@ -240,7 +263,7 @@ def _rule(
         return
     given = getattr(config, kind)
     for column, static in _columns([given.column], row, scope, (*path, kind), source_of, is_listed=False):
-        made = _MEASURED[kind]
+        made = MEASURED[kind]
         if not _suits(made, given.column, static, scope, (*path, kind, "column")):
             return
         facts: dict[str, Any] = {"column": column, "type": static}
@@ -252,6 +275,47 @@ def _rule(
         else:
             facts |= {"least": given.min, "most": given.max}
         yield made(config.name or f"{kind}: {given.column}", severity, message, **facts)
+
+
+def _references(
+    config: RuleConfig, row: Schema, scope: BindScope, path: tuple[str | int, ...], source_of: Callable[[str], str]
+) -> Iterator[Rule]:
+    """A rule `references`, if the columns on both sides are there and some of their values can be equal."""
+    given = config.references
+    assert given is not None
+    if not scope.feeds:
+        message = f"`references` is a rule of outputs, and '{scope.name}' is a source"
+        report(scope, codes.E351, message, *path, help="write it under `validations` of the output of these records")
+        return
+    rows = scope.source_flow(given.source)
+    if rows is None:
+        hint = nearest.hint(given.source, scope.sources) or f"sources here: {', '.join(scope.sources) or 'none'}"
+        message = f"`references` needs a source, and '{given.source}' is none"
+        report(scope, codes.E351, message, *path, "source", help=hint)
+        return
+    to = given.to or given.columns
+    if len(to) != len(given.columns):
+        message = f"{len(given.columns)} columns refer to {len(to)}: each needs one"
+        report(scope, codes.E351, message, *path, "to", help="name as many columns in `columns` and in `to`")
+        return
+    here = list(_columns(given.columns, row, scope, (*path, "columns"), source_of))
+    key = "to" if given.to else "columns"
+    there = list(_columns(to, rows.schema, scope, (*path, key), str, owner=given.source))
+    if len(here) != len(to) or len(there) != len(to):
+        return
+    for number, ((name, one), (other_name, other)) in enumerate(zip(here, there, strict=True)):
+        if types.unify(one.non_null(), other.non_null()) is None:
+            kinds = f"column '{name}' is `{one.kind}` and '{other_name}' of '{given.source}' is `{other.kind}`"
+            message = f"{kinds}: no two values are equal"
+            report(scope, codes.E351, message, *path, "columns", number, help="convert one of the two upstream")
+            return
+    matches = tuple(
+        Match(name, one.or_null(), other_name, other.or_null())
+        for (name, one), (other_name, other) in zip(here, there, strict=True)
+    )
+    name = config.name or f"references: {', '.join(given.columns)}"
+    severity = config.severity or Severity.ERROR
+    yield References(name, severity, config.message or "", source=rows.sources[0], matches=matches)
 
 
 def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope, path: tuple[str | int, ...]) -> bool:
@@ -298,6 +362,7 @@ def _columns(
     source_of: Callable[[str], str],
     *,
     is_listed: bool = True,
+    owner: str = "",
 ) -> Iterator[tuple[str, types.Type]]:
     """The columns that a rule names, each once; others are noted.
 
@@ -308,6 +373,7 @@ def _columns(
         path: where the names are written.
         source_of: the record's column behind a name.
         is_listed: whether the rule takes several; else its key `column` has the one.
+        owner: whose columns they are, if not the node's.
     """
     known = [column.name for column in row.user_columns]
     seen: set[str] = set()
@@ -316,7 +382,7 @@ def _columns(
         column = row.get(name) if name in known else None
         place = (*path, index if is_listed else "column")
         if column is None:
-            message = f"'{scope.name}' has no declared column '{written}' for this rule"
+            message = f"'{owner or scope.name}' has no declared column '{written}' for this rule"
             together = [part.strip() for part in written.split(",")]
             if len(together) > 1 and all(source_of(part) in known for part in together):
                 help_text = f"a list names several columns: `[{', '.join(together)}]`"

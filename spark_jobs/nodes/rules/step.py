@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
+from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from spark_jobs.cxl import types
+    from spark_jobs.nodes.windows.call import Match
 
 
 #: What bounds a value from below or above: a number, or a day or moment.
@@ -92,6 +94,28 @@ class Unique(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class References(Rule):
+    """The values of some columns are those of a record of `source`: `matches` says which of which.
+
+    A record with a null among them refers to nothing, and keeps the rule, as with SQL's foreign keys.
+    """
+
+    kind: ClassVar[str] = "references"
+
+    source: str = field(default="", kw_only=True)
+    matches: tuple[Match, ...] = field(default=(), kw_only=True)
+
+    @property
+    def text(self) -> str:
+        here, there = (", ".join(names) for names in zip(*((m.here, m.there) for m in self.matches), strict=True))
+        return f"references: {here} in {self.source} ({there})"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(match.here for match in self.matches)
 
 
 @dataclass(frozen=True)
@@ -280,13 +304,56 @@ class UniqueStep(node.Step):
         return "unique_run"
 
 
+@dataclass(frozen=True)
+class ReferencesStep(node.Step):
+    """A rule `references` of the output `name`: records that refer to none of the rows break it.
+
+    Args:
+        rule: the rule.
+        of: the kind of the node.
+        rows: what they refer to, which an earlier job wrote down.
+    """
+
+    kind: ClassVar[str] = "rules"
+
+    rule: References
+    of: str
+    rows: Rows
+
+    @property
+    def stage(self) -> str:
+        """That of the node."""
+        return f"{self.of}:{self.name}"
+
+    @property
+    def module(self) -> str:
+        """Each kind of rule has its own."""
+        return "references_run"
+
+
+def referenced(name: str, rules: Iterable[Rule]) -> tuple[Rows, ...]:
+    """The records of sources that rules of a node refer to, written down by an earlier job: once for each source."""
+    sources = dict.fromkeys(rule.source for rule in rules if isinstance(rule, References))
+    return tuple(Rows(name, source, "rows that a rule refers to, written down for every task") for source in sources)
+
+
+def referenced_columns(rules: Iterable[Rule], source: str) -> frozenset[str]:
+    """The columns of a source that rules refer to."""
+    mine = (rule for rule in rules if isinstance(rule, References) and rule.source == source)
+    return frozenset(match.there for rule in mine for match in rule.matches)
+
+
 def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[shape.Phase, ...]:
-    """The parts of a node in which its records meet, in the order of its rules."""
-    return tuple(
-        _meeting(UniqueStep(name, rule, of), partitions if rule.columns else 1)
-        for rule in rules
-        if isinstance(rule, Unique)
-    )
+    """The parts of a node in which its records meet others, in the order of its rules."""
+    found: list[shape.Phase] = []
+    listed = tuple(rules)
+    rows = {each.input: each for each in referenced(name, listed)}
+    for rule in listed:
+        if isinstance(rule, Unique):
+            found.append(_meeting(UniqueStep(name, rule, of), partitions if rule.columns else 1))
+        elif isinstance(rule, References):
+            found.append(shape.LocalPhase(ReferencesStep(name, rule, of, rows[rule.source])))
+    return tuple(found)
 
 
 def measured(rules: Iterable[Rule]) -> tuple[Measured, ...]:
@@ -330,4 +397,4 @@ def facts(rules: Iterable[Rule]) -> dict[str, str]:
 
 def of_records(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """The rules about records, for runs that see only some of these."""
-    return tuple(rule for rule in rules if isinstance(rule, Unique))
+    return tuple(rule for rule in rules if isinstance(rule, Unique | References))

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, failure_columns, types
-from spark_jobs.formats import cell_text
 from spark_jobs.nodes import keys, partition, shuffle, spill
 from spark_jobs.nodes.records import batches, identity, order
 from spark_jobs.nodes.records.columns import HASHED, ORIGIN_NAMES
+from spark_jobs.nodes.rules import texts
 from spark_jobs.nodes.rules.step import Severity
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.windows.rows import Order, Rows
@@ -133,30 +132,19 @@ class Unique(shuffle.ShuffleReader):
         origin = self.context.exchanges.record_origin(self.number_of_partition)
         batch = batches.Batch(failing, pa.array(np.arange(failing.num_rows)), origin)
         batch.at = failing.column(order.AT)
-        texts = self._texts(failing)
+        shown = texts.of(failing, rule.columns, self.guard)
         field = rule.columns[0][0] if len(rule.columns) == 1 else None
         if rule.severity is not Severity.ERROR:
             if self.guard.hides(field):
-                texts = pa.nulls(batch.count, pa.string())
-            self.context.break_rule(self, rule.name, batch, texts, firsts)
+                shown = pa.nulls(batch.count, pa.string())
+            self.context.break_rule(self, rule.name, batch, shown, firsts)
             return
         names = ", ".join(name for name, _ in rule.columns)
         before = rule.message or ("not unique: " if field else f"{names} are not unique: ")
         reason = failure_columns.Reason(failure.Category.VALIDATION, field, before, None if rule.message else "")
         self.fail(
-            batch, failure_columns.alike(np.arange(batch.count), reason, texts), trigger=rule.name, equal_to=firsts
+            batch, failure_columns.alike(np.arange(batch.count), reason, shown), trigger=rule.name, equal_to=firsts
         )
-
-    def _texts(self, rows: pa.RecordBatch) -> pa.StringArray:
-        """The values of records, in words; several are joined, and hidden where one of them is secret."""
-        names = [name for name, _ in self.step.rule.columns]
-        columns = [cell_text.texts(rows.column(name), static) for name, static in self.step.rule.columns]
-        if len(columns) == 1:
-            return columns[0]
-        if any(self.guard.hides(name) for name in names):
-            return pa.nulls(rows.num_rows, pa.string())
-        joined: pa.StringArray = pc.binary_join_element_wise(*columns, ", ")
-        return joined
 
     def _give(self, table: pa.Table) -> None:
         """Send records without the columns that only this rule reads."""

@@ -22,7 +22,7 @@ class RecordProperties:
         group_by: where output records are groups, the fields that the records of a group have in common; else None.
         partition_by: where each output record depends on a whole partition of the input, the fields that the records
             of a partition have in common; else None.
-        window_source: the source whose records the step reads in addition to its inputs.
+        looked_up: the sources whose records the step reads in addition to its inputs.
         inherited_keys: the columns that keep correlation keys of records that are only looked up, so that the output
             belongs to their groups as well: name, qualifier of the input, column there.
         may_multiply: whether there may be more output records than input records.
@@ -31,7 +31,7 @@ class RecordProperties:
     preserves_records: bool = True
     group_by: tuple[str, ...] | None = None
     partition_by: tuple[str, ...] | None = None
-    window_source: str | None = None
+    looked_up: tuple[str, ...] = ()
     inherited_keys: tuple[tuple[str, str, str], ...] = ()
     may_multiply: bool = False
 

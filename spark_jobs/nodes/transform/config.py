@@ -117,9 +117,10 @@ class TransformConfig(NodeConfig):
         return self.phase is Phase.INIT
 
     @property
-    def window_source(self) -> str | None:
+    def looked_up(self) -> tuple[str, ...]:
         """With `analytic_window` over another source."""
-        return self.analytic_window.source if self.analytic_window else None
+        window = self.analytic_window
+        return (window.source,) if window is not None and window.source is not None else ()
 
 
 def check(config: TransformConfig, scope: BindScope) -> None:

@@ -25,7 +25,7 @@ def _programs(step: TransformStep) -> Iterator[Expression]:
 def _trace(step: TransformStep, column: str) -> ColumnDerivation:
     if column not in dict(step.program.emits):
         return passed_on(step, column)
-    over = 1 if step.record_properties.window_source is not None else 0
+    over = len(step.record_properties.looked_up)
     return ColumnDerivation(
         "emitted", tuple((over * in_frame, name) for in_frame, name in program_reads.reads(step.program, column))
     )

@@ -121,7 +121,7 @@ class TransformStep(node.Step):
         window = self.window
         return RecordProperties(
             partition_by=window.group_by if window is not None and window.source is None else None,
-            window_source=window.source if window is not None else None,
+            looked_up=() if window is None or window.source is None else (window.source,),
             may_multiply=any(isinstance(each, typed.Each) for each in self.program.statements),
         )
 

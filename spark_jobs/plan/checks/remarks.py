@@ -69,10 +69,10 @@ def check(read: Document, wiring: Graph, found: Diagnostics) -> None:
         _, key, depth = reader.locate(read.tree, where)
         if depth == len(where):
             found.add(codes.W003.at(key, f"`{'.'.join(path)}` has no effect: {why}"))
-    windowed = {node.config.window_source for node in wiring.nodes.values() if node.config is not None}
+    looked_up = {name for node in wiring.nodes.values() if node.config is not None for name in node.config.looked_up}
     consumers = wiring.consumers()
     for name, node in wiring.nodes.items():
-        ends = node.type.is_end or node.instance or name in windowed
+        ends = node.type.is_end or node.instance or name in looked_up
         if not ends and not consumers[name]:
             message = f"nothing reads '{name}': its records are written nowhere"
             found.add(codes.W004.at(node.span, message, help="write them to an output, or remove the node"))

@@ -109,7 +109,8 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
-        source = step.record_properties.window_source if step is not None else None
+        # What a node of that phase looks up, which can only be for a window.
+        source = next(iter(step.record_properties.looked_up), None) if step is not None else None
         if name not in init or source is None or source in init:
             continue
         readers = consumers[source]

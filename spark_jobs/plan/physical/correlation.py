@@ -74,11 +74,11 @@ def _feeding_mixed(plan: Plan, nodes: Mapping[str, NodeCorrelation]) -> set[str]
     waiting = [name for name, node in nodes.items() if node.mixes]
     while waiting:
         planned = plan.by_name[waiting.pop()]
-        looked_at = planned.step.record_properties.window_source if planned.step else None
+        looked_up = planned.step.record_properties.looked_up if planned.step else ()
         parents = {
             *(edge.node for edge in planned.inputs),
             *upstream.awaited(planned),
-            *([looked_at] if looked_at else []),
+            *looked_up,
         }
         parents -= found
         found |= parents
@@ -244,9 +244,9 @@ def _dependency(
     if met := [*_met(planned), *setting]:
         depth += 1
         sources |= _sources(met, nodes)
-    if planned.step is not None and planned.step.record_properties.window_source is not None:
+    if planned.step is not None and planned.step.record_properties.looked_up:
         depth = max(depth, 1)
-        sources |= {planned.step.record_properties.window_source}
+        sources |= {*planned.step.record_properties.looked_up}
     if not _groups(planned):
         return _Dependency(depth, sources, depth, sources)
     of_groups = _sources([edge.node for edge in upstream.streams(planned)], nodes)

@@ -42,8 +42,8 @@ def prune(
         members[planned.name] |= _system(programs.get(planned.name, []), "after")
         for edge in planned.inputs:
             takers[edge.node].append(planned.step)
-        if planned.step is not None and planned.step.record_properties.window_source is not None:
-            takers[planned.step.record_properties.window_source].append(planned.step)
+        for name in planned.step.record_properties.looked_up if planned.step is not None else ():
+            takers[name].append(planned.step)
         if planned.step is None:
             continue
         own = _system(programs.get(planned.name, []), "before") | planned.step.member_properties.reads

@@ -261,6 +261,8 @@ KNOWN_FORMATS = {
     "spark_jobs/execute/delivery/delta/commit.py": {"spark_jobs.formats.delta"},
     "spark_jobs/execute/delivery/delta/merge.py": {"spark_jobs.formats.delta"},
     "spark_jobs/execute/delivery/delta/output.py": {"spark_jobs.formats.delta"},
+    "spark_jobs/execute/delivery/iceberg/commit.py": {"spark_jobs.formats.iceberg"},
+    "spark_jobs/execute/delivery/iceberg/output.py": {"spark_jobs.formats.iceberg"},
     "spark_jobs/plan/explain/explain.py": {"json"},
     "spark_jobs/execute/logs.py": {"json"},
     "spark_jobs/execute/dlq/reading_again.py": {"json", "spark_jobs.formats.json"},

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from deltalake import write_deltalake
+from pyiceberg.catalog import load_catalog
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
@@ -32,6 +33,7 @@ from spark_jobs.cli.cxl import command as cxl_command
 from spark_jobs.cxl import types
 from spark_jobs.cxl.builtins import declare
 from spark_jobs.cxl.syntax import parser
+from tests import iceberg_tables
 from tests.cxl.both_engines import check_agreement
 from tests.execute import without_spark
 from tests.pages import FENCE, PAGES, ROOT, blocks, shown
@@ -320,6 +322,26 @@ def test_the_page_on_delta_tables_is_true(tmp_path: Path, monkeypatch: pytest.Mo
         write_deltalake("lake/orders", rows, mode="append", partition_by=["day"])
     assert clinker.main(["run", name]) == 2
     assert Path("out/january.csv").read_text() == "order_id,day,quantity\n10,2026-01-01,1\n"
+    assert len(Path("out/dead_letters.csv").read_text().splitlines()) == 4
+
+
+def test_the_page_on_iceberg_tables_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    without_spark.install(monkeypatch)
+    for _, name, text in FENCE.findall((ROOT / "docs/iceberg.md").read_text("utf-8")):
+        if name:
+            Path(name).write_text(text, encoding="utf-8")
+    Path("lake").mkdir()
+    catalog = load_catalog(
+        "lake", uri=f"sqlite:///{tmp_path}/lake/catalog.db", warehouse=f"file://{tmp_path}/lake/warehouse"
+    )
+    for month in (12, 1, 2):
+        days = [date(2025 if month == 12 else 2026, month, day) for day in (1, 2)]
+        rows = pa.table({"order_id": [month * 10, month * 10 + 1], "day": days, "quantity": ["1", "two"]})
+        iceberg_tables.append(catalog, "shop.orders", rows, partition_by="day")
+    assert clinker.main(["run", "pipeline.yaml"]) == 2
+    (found,) = iceberg_tables.rows(catalog, "shop.january", "order_id")
+    assert found == {"order_id": 10, "day": date(2026, 1, 1), "quantity": 1}
     assert len(Path("out/dead_letters.csv").read_text().splitlines()) == 4
 
 

@@ -31,7 +31,7 @@ def main(folders: Sequence[str], base_dir: Path) -> int:
 
     found = Diagnostics()
     storage = workspace.load(base_dir, found).storage
-    reach = Reach(storage.stores, storage.connections)
+    reach = Reach(storage.stores, storage.connections, storage.catalogs)
     problems = [f"{each.code.id}: {each.message}" for each in found if each.is_error]
     problems += [f"{folder}: {problem}" for folder in folders if (problem := _problem(folder))]
     if problems:

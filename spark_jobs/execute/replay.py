@@ -229,7 +229,7 @@ def _looked_up(plan: plans.Plan) -> set[str]:
 
 def _has_known_size(step: SourceStep) -> bool:
     """Whether a plan knows how much a source has."""
-    return step.endpoint is None and (step.file_format.has_files or step.file_format.is_in_folder)
+    return step.endpoint is None and (step.file_format.has_files or step.file_format.is_table)
 
 
 def _driving(plan: plans.Plan) -> set[str]:
@@ -361,7 +361,7 @@ class _After:
         self.origins: dict[tuple[str, str], Origin] = {}
         self.failed: dict[Origin, list[Entry]] = {}
         self.published: list[tuple[OutputStep, Path, FilePath]] = []
-        self.reach = Reach(plan.stores, plan.connections)
+        self.reach = Reach(plan.stores, plan.connections, plan.catalogs)
 
     def run(self, wanted: _Round, number: int, options: RunOptions) -> tuple[RunError, ExitCode] | None:
         """Run the pipeline over the records of a round; gives what ended it."""

@@ -389,6 +389,7 @@ class Format:
         has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
             have no meaning.
         is_in_folder: whether the reader finds the files of what `path` names: a folder that is a table.
+        is_in_catalog: whether the reader finds the files of a table that a catalogue knows by its name.
         growth: what incremental sources of it grow by; None where no source of it can be incremental.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
         known_as: what other tools call it.
@@ -413,6 +414,7 @@ class Format:
     has_statistics: bool = False
     has_files: bool = True
     is_in_folder: bool = False
+    is_in_catalog: bool = False
     known_as: tuple[str, ...] = ()
     growth: Growth | None = Growth.FILES
 
@@ -425,6 +427,16 @@ class Format:
     def can_write(self) -> bool:
         """Whether files of the format are written; else outputs of it bind and explain only."""
         return importlib.util.find_spec(self._module("write")) is not None
+
+    @property
+    def article(self) -> str:
+        """What stands before its name."""
+        return "an" if self.name[0] in "aeiou" else "a"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether what it reads and writes are tables of files, which show records once they are committed."""
+        return self.is_in_folder or self.is_in_catalog
 
     @property
     def has_staging(self) -> bool:

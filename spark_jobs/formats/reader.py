@@ -43,6 +43,7 @@ class Place:
         connections: the URIs of connections by their names.
         stores: how stores are reached, resolved.
         allow_outside: whether files outside of the base folder may be read.
+        catalogs: the properties of catalogues of tables by their names.
     """
 
     base: Path
@@ -50,6 +51,7 @@ class Place:
     connections: Mapping[str, str] = field(default_factory=dict)
     stores: StoreSettings = field(default_factory=StoreSettings)
     allow_outside: bool = False
+    catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,11 @@ class Plan:
         return self.storage.connections if self.storage is not None else {}
 
     @property
+    def catalogs(self) -> Mapping[str, Mapping[str, str]]:
+        """The properties of the catalogues that `clinker.toml` knows, by their names."""
+        return self.storage.catalogs if self.storage is not None else {}
+
+    @property
     def is_incremental(self) -> bool:
         """Whether runs read what is new of some source."""
         return any(step.incremental is not None for step in self.sources.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import sqlite3
 from contextlib import closing
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import orc, parquet
+from pyiceberg.table.metadata import TableMetadataV2
 
 from docs import generate_formats
 from spark_jobs import plan
@@ -23,6 +25,7 @@ from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
 from spark_jobs.formats import registry
 from spark_jobs.plan.options import RunOptions
+from tests import iceberg_tables
 from tests.execute import without_spark
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ def workbook(rows: list[dict[str, Any]], options: dict[str, Any]) -> bytes:
 
 def shown(name: str, options: dict[str, Any], data: bytes) -> str:
     """What the page shows of a file."""
-    if name == "delta":
+    if name in ("delta", "iceberg"):
         return data.decode()
     if name == "parquet":
         table = parquet.ParquetFile(io.BytesIO(data))
@@ -118,11 +121,17 @@ def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: b
     if source["type"] == "delta":
         for line in data.splitlines():
             write_deltalake(folder / "in", pa.Table.from_pylist([json.loads(line)]), mode="append")
+    elif source["type"] == "iceberg":
+        for line in data.splitlines():
+            iceberg_tables.append(
+                iceberg_tables.catalog(folder), "shop.people", pa.Table.from_pylist([json.loads(line)])
+            )
     else:
         (folder / "in").write_bytes(data)
     known = registry.named(source["type"])
     place = {"path": "in"} if known.has_files or known.is_in_folder else {}
-    goes = {} if registry.named(output["type"]).has_staging else {"path": "out"}
+    takes = registry.named(output["type"])
+    goes = {"path": "out"} if takes.has_files or takes.is_in_folder else {}
     nodes = [
         {"type": "source", "name": "s", "config": {**place, **source}},
         {"type": "output", "name": "o", "input": "s", "config": {**goes, **output}},
@@ -134,6 +143,9 @@ def played(folder: Path, source: dict[str, Any], output: dict[str, Any], data: b
     loaded = plan.load(folder / "pipeline.yaml", options)
     outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
     assert outcome.result.exit_code == 0, outcome.result.error
+    if output["type"] == "iceberg":
+        rows = iceberg_tables.rows(iceberg_tables.catalog(folder), "shop.people")
+        return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
     if output["type"] == "delta":
         rows = DeltaTable(folder / "out").to_pyarrow_table().to_pylist()
         return "".join(json.dumps(row, default=str) + "\n" for row in rows).encode()
@@ -162,6 +174,10 @@ def test_an_example_gives_what_it_shows(
 ) -> None:
     without_spark.install(monkeypatch)
     monkeypatch.setenv("CLINKER_CONNECTION_SHOP", "sqlite:///in")
+    if name == "iceberg":
+        iceberg_tables.catalog(tmp_path)  # with its `clinker.toml`
+        snapshots = itertools.count(1)
+        monkeypatch.setattr(TableMetadataV2, "new_snapshot_id", lambda _: next(snapshots))
     mine = generate_formats.config(name, direction, example)
     lines = {"options": {"format": "ndjson"}, "type": "json"}
     if direction == "read":

@@ -197,7 +197,7 @@ def looked(plan: plans.Plan) -> plans.Plan:
     Raises:
         RunFailed: a table does not take the records, or the database refuses or fails.
     """
-    steps = {name: _looked(plan, step) for name, step in plan.outputs.items() if not step.has_path}
+    steps = {name: _looked(plan, step) for name, step in plan.outputs.items() if step.is_in_database}
     if not steps:
         return plan
     relations = {step.options.target.relation for step in steps.values()}
@@ -210,7 +210,7 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
     try:
         connection = _connection(plan, step)
         step = replace(step, options=_putting().look(connection, step.options))
-        settle(connection, Reach(plan.stores, plan.connections), step.options.target.relation)
+        settle(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
         return step
@@ -286,7 +286,7 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
     step: OutputStep | None = None
     try:
         for name, step in material.plan.outputs.items():
-            if step.has_path:
+            if not step.is_in_database:
                 continue
             connection = _connection(material.plan, step)
             tables = taking_part.get(connection.name)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 KINDS = {
     "staged": "spark_jobs.execute.delivery.databases",
     "delta-table": "spark_jobs.execute.delivery.delta.commit",
+    "iceberg-table": "spark_jobs.execute.delivery.iceberg.commit",
     "objects": "spark_jobs.execute.delivery.objects.taking_part",
     "files": "spark_jobs.execute.delivery.local.taking_part",
 }
@@ -68,6 +69,14 @@ def publish(participants: Sequence[Participant], home: Home) -> None:
 def _publish_alone(only: Participant) -> None:
     try:
         only.prepare(None)
+    except RunFailed:
+        _give_up([only], None)
+        raise
+    except OSError:
+        if not _has_completed(only):
+            raise
+        return
+    try:
         only.complete()
     except NotCompleted as problem:
         if not problem.is_visible:

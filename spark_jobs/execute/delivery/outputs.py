@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from spark_jobs import __version__
 from spark_jobs.contract import ExitCode
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
+    from spark_jobs.execute.delivery.tables.output import Target
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.report import Part
     from spark_jobs.execute.run.pass_results import PassResults
@@ -65,11 +65,19 @@ class Material:
 
 def places(wanted: targets.Targets, draft: Draft[FilePath]) -> destination.Parts:
     """The folder of each output's parts, which is next to the first of its files."""
-    folders = {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
-    # Records of tables wait where all tasks can read and write, if a store is such a place.
-    waiting = next(filter(location.is_uri, folders.values()), str(draft.home))
+    folders = _folders(wanted, draft)
+    waiting = _waiting(wanted, draft)
     folders |= {each.name: waiting for each in wanted.outputs if not each.step.has_path}
     return destination.Parts(draft.part_store, folders)
+
+
+def _folders(wanted: targets.Targets, draft: Draft[FilePath]) -> dict[str, str]:
+    return {each.name: draft.parts(each.first(each.deliveries[0])) for each in wanted.outputs if each.deliveries}
+
+
+def _waiting(wanted: targets.Targets, draft: Draft[FilePath]) -> str:
+    """Where records of tables wait: where all tasks can read and write, if a store is such a place."""
+    return next(filter(location.is_uri, _folders(wanted, draft).values()), str(draft.home))
 
 
 def assemble(
@@ -77,7 +85,7 @@ def assemble(
     spark: SparkSession,
     wanted: targets.Targets,
     draft: Draft[FilePath],
-    tables: Mapping[str, TableOutput] = MappingProxyType({}),
+    tables: Mapping[str, Target] = MappingProxyType({}),
     *,
     is_shown: bool = False,
 ) -> dict[str, tuple[str, ...]]:
@@ -93,18 +101,19 @@ def assemble(
     """
     written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
-        if not target.step.has_path:
+        if not target.step.has_path and (is_shown or target.step.is_in_database):
             written[target.name] = ()  # see `databases.py`
             if is_shown:
                 draft.assemble(Path(target.name), _of_table(material, target, draft.part_store))
             continue
-        assembly = _Assembly(material, target, wanted.there, draft, is_shown, tables.get(target.name))
+        waiting = _waiting(wanted, draft)
+        assembly = _Assembly(material, target, wanted.there, draft, waiting, is_shown, tables.get(target.name))
         try:
             assembly.put_together(spark)
         except StoreError as error:
             raise verdict.broken(material.plan, error.code, str(error), target.name) from error
         except OSError as error:
-            path = error.filename or target.deliveries[0].path
+            path = error.filename or target.step.place
             raise verdict.broken(material.plan, "E900", durable.describe(error, str(path)), target.name) from error
         except format.Unfit as error:
             raise verdict.broken(material.plan, "E900", str(error), target.name) from error
@@ -130,8 +139,10 @@ class _Assembly:
     target: targets.OutputFiles
     there: Destination[FilePath]
     draft: Draft[FilePath]
+    #: Where records of tables without a folder wait.
+    waiting: str
     is_shown: bool
-    table: TableOutput | None = None
+    table: Target | None = None
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
     _files: dict[FilePath, Content] = field(default_factory=dict)
@@ -147,7 +158,7 @@ class _Assembly:
         if step.sort_order and any(pieces):
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(share // 4, splits.configured_bytes())
-            folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
+            folder = self._folder
             runs = [[each.piece for each in own] for own in pieces]
             pieces = merging.merge(
                 spark, self.draft.part_store, runs, columns, folder, most, self.material.run.tuning, step.frame
@@ -176,6 +187,10 @@ class _Assembly:
 
     def _pieces(self) -> tuple[list[list[merging.SortedPart]], list[int]]:
         """The pieces of each file, and how many records they have; of very many parts nothing else is kept."""
+        if not self.target.step.has_path:
+            found = [part for part in self.material.products.take(self.target.name) if part.bytes or part.records]
+            pieces = [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in found]
+            return [pieces], [sum(part.records for part in found)]
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in self.material.products.take(self.target.name):
             if part.bytes or part.records:
@@ -184,45 +199,48 @@ class _Assembly:
         if of_file:
             text = f"output '{self.target.name}': records of {', '.join(map(str, of_file))} have no file to go to"
             raise verdict.RunFailed(ExitCode.EVALUATION, "E903", f"{text}; nothing is published")
-        pieces = [
+        all_pieces = [
             [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in parts]
             for parts in of_each
         ]
-        return pieces, [sum(part.records for part in parts) for parts in of_each]
+        return all_pieces, [sum(part.records for part in parts) for parts in of_each]
+
+    @property
+    def _folder(self) -> str:
+        """Where the parts of the output are."""
+        if not self.target.step.has_path:
+            return self.waiting
+        return self.draft.parts(self.target.first(self.target.deliveries[0]))
 
     @property
     def _is_converted(self) -> bool:
         return registry.named(self.target.step.format).is_typed
 
-    def _to_table(self, spark: SparkSession, table: TableOutput, pieces: list[Piece]) -> None:
+    def _to_table(self, spark: SparkSession, table: Target, pieces: list[Piece]) -> None:
         """Files in the folder of a table, which nobody sees before the commit."""
-        from spark_jobs.execute.delivery.delta import output  # runs that write no table need no library for it
+        from spark_jobs.execute.delivery.tables.output import Records, Room  # other runs need no Arrow for tables
 
         run, step = self.material.run, self.target.step
         written = output_shape.file_schema(
             output_shape.written(step, run.undeclared[self.target.name], run.undeclared_type)
         )
-        table.commit = output.write(
-            spark,
+        room = Room(self._folder, run.memory_share // 4, run.guards.get(self.target.name, guarded.OPEN))
+        records = Records(
             self.draft.part_store,
-            cast("Any", self._writer),
+            self._writer,
             written,
             pieces,
-            table,
+            step.is_indexed,
+            room,
             self.material.identity.execution_id,
             run.tuning,
-            moved=step.is_indexed,
-            room=output.Room(
-                self.draft.parts(self.target.first(self.target.deliveries[0])),
-                run.memory_share // 4,
-                run.guards.get(self.target.name, guarded.OPEN),
-            ),
         )
-        self.written.append(str(self.target.deliveries[0].path))
+        table.commit = table.write(spark, records)
+        self.written += [str(each.path) for each in self.target.deliveries]
 
     def _converted(self, spark: SparkSession, pieces: list[list[Piece]]) -> list[list[Piece]]:
         """Files for pieces: each file is one piece then."""
-        folder, part_store = self.draft.parts(self.target.first(self.target.deliveries[0])), self.draft.part_store
+        folder, part_store = self._folder, self.draft.part_store
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
         tuning = self.material.run.tuning
         if not self.target.step.parts:
@@ -249,7 +267,7 @@ class _Assembly:
         if not self._files:
             return
         contents, compression = [*self._files.values()], self.target.step.compression
-        folder = self.draft.parts(self.target.first(self.target.deliveries[0]))
+        folder = self._folder
         contents = packing.packed(spark, self.draft.part_store, contents, compression, folder, self.material.run.tuning)
         for path, content in zip(self._files, contents, strict=True):
             self._give(path, content)

@@ -82,10 +82,12 @@ class Reach:
     Args:
         stores: how stores are reached.
         connections: the URIs of databases by the names of their connections.
+        catalogs: the properties of catalogues of tables by their names.
     """
 
     stores: StoreSettings = field(default_factory=StoreSettings)
     connections: Mapping[str, str] = field(default_factory=dict)
+    catalogs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class NotCompleted(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 import threading
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
@@ -53,9 +54,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.databases import Tables
-    from spark_jobs.execute.delivery.delta.output import TableOutput
     from spark_jobs.execute.delivery.destination import Draft, Publication
     from spark_jobs.execute.delivery.destinations import Destinations
+    from spark_jobs.execute.delivery.tables.output import Target
     from spark_jobs.execute.identity import Identity
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.scan import bookmarks
@@ -297,7 +298,7 @@ def _is_done_before(run: _Run, asked: once.Once | None, there: Destinations) -> 
 
 def _looked(plan: plans.Plan) -> plans.Plan:
     """The plan with what the tables of its outputs take."""
-    if all(step.has_path for step in plan.outputs.values()):
+    if not any(step.is_in_database for step in plan.outputs.values()):
         return plan
     from spark_jobs.execute.delivery import databases  # runs without a database need no Arrow for its tables
 
@@ -308,7 +309,7 @@ def _join_tables(
     run: _Run, spark: SparkSession, material: outputs.Material, draft: Publication[FilePath], held: ExitStack
 ) -> None:
     """Have the records of tables published with the files."""
-    if all(step.has_path for step in run.plan.outputs.values()):
+    if not any(step.is_in_database for step in run.plan.outputs.values()):
         return
     from spark_jobs.execute.delivery import databases
 
@@ -341,35 +342,34 @@ def _kept(
     return kept, asked.news(run.plan.sources, run.options.since, run.options.until)
 
 
-def _tables(plan: plans.Plan, wanted: targets.Targets) -> dict[str, TableOutput]:
+def _tables(plan: plans.Plan, wanted: targets.Targets) -> dict[str, Target]:
     """The tables that a run writes, as they are when it begins."""
     found = {}
     for target in wanted.outputs:
         if target.step.is_table:
-            from spark_jobs.execute.delivery.delta import output  # runs that write no table need no library for it
-
-            look = output.TableOutput.look
-            (delivery,) = target.deliveries
-            options: Any = target.step.options
-            found[target.name] = look(
-                target.name, options, delivery.path, target.step.path, Reach(plan.stores, plan.connections)
+            # Runs that write no table need no library for it.
+            output = importlib.import_module(f"spark_jobs.execute.delivery.{target.step.format}.output")
+            path = target.deliveries[0].path if target.deliveries else None
+            reach = Reach(plan.stores, plan.connections, plan.catalogs)
+            found[target.name] = output.TableOutput.look(
+                target.name, target.step.options, path, target.step.place, reach
             )
     return found
 
 
-def _give_up(tables: Iterable[TableOutput]) -> None:
+def _give_up(tables: Iterable[Target]) -> None:
     """Remove the files of tables that no commit has named."""
     for table in tables:
         try:
             if table.commit is not None:
                 table.commit.give_up()
         except OSError as error:
-            logs.LOG.warning("%s: files that no version has are left; VACUUM removes them: %s", table.output, error)
+            logs.LOG.warning("%s: files that no version of the table has are left: %s", table.output, error)
 
 
 def destinations(plan: plans.Plan) -> Destinations:
     """The destinations that publish the files of a plan."""
-    return places.destinations(Reach(plan.stores, plan.connections))
+    return places.destinations(Reach(plan.stores, plan.connections, plan.catalogs))
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs import credentials
 from spark_jobs.credentials import HIDDEN
-from spark_jobs.scan import connections
+from spark_jobs.scan import catalogs, connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +48,7 @@ class Secrets(credentials.Secrets):
                 *credentials.within(options.master or ""),
                 environ.get(TOKEN_VARIABLE, ""),
                 *connections.secrets(environ),
+                *catalogs.secrets(environ),
                 *(secret for endpoint in endpoints for secret in endpoint.secrets),
             ]
         )

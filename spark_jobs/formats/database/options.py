@@ -35,6 +35,10 @@ def _connection_problems(name: str) -> Iterator[tuple[str, str]]:
         yield "connection", "is no name; a connection is a name of letters, digits, `_` and `-`"
 
 
+def _dataset(connection: str, table: str) -> str:
+    return f"database:{connection}/{table}"
+
+
 @dataclass(frozen=True)
 class DatabaseRead(Options):
     """`options:` of a database source.
@@ -55,6 +59,11 @@ class DatabaseRead(Options):
     query: str = ""
     partition_by: str = ""
     partitions: Annotated[int, Between(1, 10_000)] = 1
+
+    @property
+    def dataset(self) -> str | None:
+        """The table as lineage has it; None for a statement."""
+        return _dataset(self.connection, self.table) if self.table else None
 
     @property
     def shown(self) -> str:
@@ -98,6 +107,16 @@ class DatabaseWrite(Options):
     def target(self) -> Target | None:
         """What the table takes, once the run has looked."""
         return None
+
+    @property
+    def place(self) -> str:
+        """The table, for messages."""
+        return f"{self.connection}:{self.table}"
+
+    @property
+    def dataset(self) -> str:
+        """The table as lineage has it."""
+        return _dataset(self.connection, self.table)
 
     @property
     def shown(self) -> str:

@@ -8,17 +8,14 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-import zlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_jobs.formats.delta import physical
 from spark_jobs.formats.parquet.footer import Chunk
+from spark_jobs.formats.tables import physical
+from spark_jobs.formats.tables.files import FAILED, DataFile, Snapshot, numbers, packed
 from spark_jobs.scan.files import FormatError, InputFile, RealPaths
 from spark_jobs.stores import location as locations
 
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Place
     from spark_jobs.stores.settings import S3Settings, StoreSettings
 
-#: The diagnostic of a table that cannot be read or written.
-FAILED = "E912"
 #: What a table may ask of its readers, and gets.
 _FEATURES = frozenset(
     {
@@ -49,49 +44,6 @@ _FEATURES = frozenset(
 _PLAIN_READER = 2
 #: Statistics cut moments to milliseconds.
 _MORE_MICROSECONDS = 999
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A version of a table.
-
-    Args:
-        root: where the table is, absolute or a URI.
-        version: its number.
-        schema: the columns, with the names that they have in the files among their metadata.
-        partition_by: the columns whose values are in the log and not in the files.
-    """
-
-    root: str
-    version: int
-    schema: pa.Schema
-    partition_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class DataFile:
-    """A file of a table, as the log has it.
-
-    Args:
-        snapshot: the version that it is read in.
-        records: how many rows are in the file, deleted ones included; None where the log does not say.
-        partition: the values of the columns that are not in it.
-        chunks: what is known of the values of columns, by their names.
-        deleted: a bit for each row that is deleted, packed; empty where none is.
-    """
-
-    snapshot: Snapshot
-    records: int | None
-    partition: Mapping[str, Any] = field(default_factory=dict)
-    chunks: Mapping[str, Chunk] = field(default_factory=dict)
-    deleted: bytes = b""
-
-    @property
-    def deleted_rows(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which rows are deleted; those that follow the last one said are not."""
-        if not self.deleted:
-            return np.zeros(0, bool)
-        return np.unpackbits(np.frombuffer(zlib.decompress(self.deleted), np.uint8)).astype(bool)
 
 
 def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
@@ -276,8 +228,7 @@ def _deleted(table: DeltaTable) -> dict[str, bytes]:
     vectors: Any = pa.table(table.deletion_vectors())
     for batch in vectors.to_batches():
         for path, selected in zip(batch["filepath"], batch["selection_vector"], strict=True):
-            rows = np.packbits(~selected.values.to_numpy(zero_copy_only=False))
-            found[unquote(path.as_py())] = zlib.compress(rows.tobytes(), 1)
+            found[unquote(path.as_py())] = packed(~selected.values.to_numpy(zero_copy_only=False))
     return found
 
 
@@ -349,21 +300,6 @@ def _statistic(actions: Any, key: str, name: str) -> pa.Array | None:
         return None
     found: pa.Array = actions[key].combine_chunks().field(name)
     return found
-
-
-def numbers(array: pa.Array | None) -> list[Any] | None:
-    """Values as footers have them: days and microseconds as numbers, texts as bytes; None of other kinds."""
-    if array is None:
-        return None
-    kind = array.type
-    if pa.types.is_timestamp(kind):
-        return pc.cast(array.cast(pa.timestamp("us", kind.tz)), pa.int64()).to_pylist()
-    if pa.types.is_date32(kind):
-        return pc.cast(array, pa.int32()).to_pylist()
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [None if each is None else each.encode() for each in array.to_pylist()]
-    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return array.to_pylist() if is_plain else None
 
 
 def _chunk(nulls: int | None, lowest: Any, highest: Any, more: int) -> Chunk:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Listed, Options
 from spark_jobs.formats.parquet.options import PageCompression
+from spark_jobs.formats.tables import columns, moments
 from spark_jobs.formats.typed import counterparts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from spark_jobs.cxl.types import Type
 
@@ -42,20 +43,14 @@ class DeltaRead(Options):
     @property
     def moment(self) -> datetime | None:
         """The moment whose version is read; None where none is given."""
-        if not self.timestamp:
-            return None
-        found = datetime.fromisoformat(self.timestamp)
-        return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        return moments.of(self.timestamp) if self.timestamp else None
 
     def problems(self) -> list[tuple[str, str]]:
         """A version is chosen in one way, by a moment that there is."""
         if self.version is not None and self.timestamp:
             return [("timestamp", "`version` and `timestamp` exclude each other")]
-        try:
-            _ = self.moment
-        except ValueError:
-            return [("timestamp", f"'{self.timestamp}' is no moment: write it as `2026-03-01T00:00:00Z`")]
-        return []
+        wrong = moments.problem(self.timestamp) if self.timestamp else None
+        return [("timestamp", wrong)] if wrong else []
 
 
 class Mode(StrEnum):
@@ -112,17 +107,7 @@ class DeltaWrite(Options):
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
         """Names differ in more than letter case, and partitions are columns."""
-        seen: dict[str, str] = {}
-        for name in names:
-            other = seen.setdefault(name.casefold(), name)
-            if other != name:
-                yield (
-                    None,
-                    f"columns '{other}' and '{name}' differ in letter case alone, which tables do not tell apart",
-                )
-        for name in self.partition_by:
-            if name not in names:
-                yield "partition_by", f"there is no column '{name}' to partition by"
+        yield from columns.problems(names, self.partition_by)
         for name in self.key:
             if name not in names:
                 yield "key", f"there is no column '{name}' to tell records apart"

@@ -1,57 +1,25 @@
-"""Batches to the Parquet files of a Delta table, one for each value of its partitions, and what the log says of each.
-
-What tasks write first are messages of Arrow, as for all files that hold columns. Files are made of them once the table
-is known: its columns may be narrower than those of records, and its partitions are folders.
-"""
+"""Batches to the Parquet files of a Delta table (`formats/tables/write.py`), and what the log says of each."""
 
 from __future__ import annotations
 
 import json
 import math
-import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import IO, TYPE_CHECKING, Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
-from spark_jobs.formats.format import Unfit
-from spark_jobs.formats.typed import write
+from spark_jobs.formats.tables.write import TableWriter, Written, shortened, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from spark_jobs.cxl.schema import Column, Schema
     from spark_jobs.formats.delta.options import DeltaWrite
-
-#: So many files are open at a time; where records have more partitions, some partitions get several files.
-_MOST_OPEN = 64
-#: The log has statistics of so many columns, of texts as many characters.
-_MOST_COLUMNS, _MOST_CHARACTERS = 32, 32
-#: Every Int has so many digits at most, and every decimal of a table.
-_INT_DIGITS, _MOST_DIGITS = 19, 38
-_TOO_MANY_DIGITS = f"^[+-]?0*[1-9][0-9]{{{_MOST_DIGITS}}}"
-_NULL = "__HIVE_DEFAULT_PARTITION__"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the files of a table are written.
-
-    Args:
-        schema: the columns of the records, with the types that the table has for them.
-        partition_by: those among them that are in the log and not in the files.
-    """
-
-    schema: pa.Schema
-    partition_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,13 +41,10 @@ class Added:
     nulls: tuple[str, ...] = ()
 
 
-class DeltaWriter(write.TypedWriter):
+class DeltaWriter(TableWriter[Added]):
     """Writes the files of Delta tables."""
 
     _options: DeltaWrite
-
-    def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
-        return parquet.ParquetWriter(sink, schema, compression=str(self._options.compression))
 
     def converted(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:
         """A column as the files have it; an empty text is no value of a partition: it would be read as null."""
@@ -94,242 +59,25 @@ class DeltaWriter(write.TypedWriter):
                 failures.append(RowFailure(row, Failure(detail, value=None, field=column.name)))
         return found
 
-    def files(
-        self,
-        source: IO[bytes],
-        layout: Layout,
-        create: Callable[[str], IO[bytes]],
-        *,
-        moved: bool = False,
-        change: Callable[[pa.Table], pa.Table] | None = None,
-    ) -> list[Added]:
-        """Write the files of the records in a stream.
-
-        Args:
-            source: the stream.
-            layout: the table.
-            create: begins a file at a path in the table's folder.
-            moved: see `convert`.
-            change: what becomes of each group of records first; it gives the columns of the layout.
-
-        Raises:
-            Unfit: a value does not fit the table's type.
-        """
-        files = _Files(self, layout, create)
-        for group in write.groups(self.batches(source, moved=moved)):
-            rows = cast(group, layout.schema) if change is None else change(group)
-            for values, own in _by_partition(rows, layout.partition_by):
-                files.add(values, own)
-        return files.close()
-
-    def rewritten(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        schema: pa.Schema,
-        partition: Mapping[str, str | None],
-        create: Callable[[str], IO[bytes]],
-    ) -> Added | None:
-        """Write a file of rows of a partition; none where there are no rows.
-
-        Args:
-            batches: the rows.
-            schema: their columns, without those of partitions.
-            partition: the values of these.
-            create: begins a file at a path in the table's folder.
-        """
-        found: _File | None = None
-        for group in write.groups(batches):
-            if found is None:
-                path = _path(partition)
-                sink = create(path)
-                found = _File(path, partition, sink, self._opened(sink, schema))
-            found.add(group)
-        return found.close() if found is not None else None
-
-    def opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
-        """What takes tables for a file."""
-        return self._opened(sink, schema)
-
-
-def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Some columns of records with the types of a table.
-
-    Raises:
-        Unfit: a value does not fit.
-    """
-    columns = []
-    for column in schema:
-        try:
-            columns.append(_exact(group.column(column.name), column.type).cast(column.type))
-        except pa.ArrowException as error:
-            text = f"column '{column.name}' has a value that is no {column.type} of the table: {error}"
-            raise Unfit(text) from error
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _exact(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """Values on their way to a decimal, with room for all digits: without it Arrow gives wrong numbers unnoticed."""
-    if not pa.types.is_decimal(wanted):
-        return values
-    if pa.types.is_integer(values.type):
-        return values.cast(_wide(_INT_DIGITS, 0))
-    if pa.types.is_decimal(values.type):
-        return values.cast(_wide(_MOST_DIGITS, values.type.scale))
-    if pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
-        texts = [None if each is None else _plain(each) for each in values.to_pylist()]
-        values = pa.chunked_array([pa.array(texts, pa.string())])
-    if pc.any(pc.match_substring_regex(values, _TOO_MANY_DIGITS)).as_py():
-        raise pa.ArrowInvalid(f"a text has more than {_MOST_DIGITS} digits before the point")
-    return values.cast(_wide(2 * _MOST_DIGITS, wanted.scale))
-
-
-def _wide(precision: int, scale: int) -> pa.DataType:
-    """A decimal in which no product of a decimal of a table and a power of ten for its places is too large."""
-    arrow: Any = pa
-    found: pa.DataType = arrow.decimal256(precision, scale)
-    return found
-
-
-def _plain(text: str) -> str:
-    """A number without an exponent; anything else as it is."""
-    try:
-        found = Decimal(text)
-    except InvalidOperation:
-        return text
-    return f"{found:f}" if found.is_finite() and abs(found.adjusted()) <= 2 * _MOST_DIGITS else text
-
-
-def _by_partition(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
-    """The rows of each partition, in their order, with its values."""
-    if not names:
-        yield (), rows
-        return
-    codes = np.zeros(rows.num_rows, np.int64)
-    for name in names:
-        column: Any = rows.column(name).combine_chunks().dictionary_encode()
-        own: Any = column.chunks[0] if isinstance(column, pa.ChunkedArray) else column
-        codes = codes * (len(own.dictionary) + 1) + (pc.fill_null(own.indices, -1).to_numpy() + 1)
-    order = np.argsort(codes, kind="stable")
-    ordered, borders = rows.take(pa.array(order)), np.flatnonzero(np.diff(codes[order])) + 1
-    for start, end in zip([0, *borders.tolist()], [*borders.tolist(), rows.num_rows], strict=True):
-        if end > start:
-            yield tuple(ordered.column(name)[start].as_py() for name in names), ordered.slice(start, end - start)
-
-
-class _Files:
-    """The files that are being written, one for each partition."""
-
-    def __init__(self, writer: DeltaWriter, layout: Layout, create: Callable[[str], IO[bytes]]) -> None:
-        self._writer = writer
-        self._layout = layout
-        self._create = create
-        self._open: dict[tuple[Any, ...], _File] = {}
-        self._done: list[Added] = []
-        inside = [column for column in layout.schema if column.name not in layout.partition_by]
-        self._schema = pa.schema(inside)
-
-    def add(self, values: tuple[Any, ...], rows: pa.Table) -> None:
-        """Write rows of a partition."""
-        if values not in self._open:
-            if len(self._open) >= _MOST_OPEN:
-                self._done.append(self._open.pop(next(iter(self._open))).close())
-            partition = dict(zip(self._layout.partition_by, map(text_of, values), strict=True))
-            path = _path(partition)
-            sink = self._create(path)
-            self._open[values] = _File(path, partition, sink, self._writer.opened(sink, self._schema))
-        self._open[values].add(rows.select(self._schema.names))
-
-    def close(self) -> list[Added]:
-        """The files that were written."""
-        self._done += [each.close() for each in self._open.values()]
-        self._open = {}
-        return self._done
-
-
-def _path(partition: Mapping[str, str | None]) -> str:
-    """Where a new file of a partition is in the table's folder."""
-    return f"{''.join(f'{_folder(*each)}/' for each in partition.items())}part-{uuid.uuid4()}.parquet"
-
-
-def text_of(value: Any) -> str | None:
-    """The value of a partition as the log has it."""
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(" ", "microseconds")
-    return f"{value:f}" if isinstance(value, Decimal) else str(value)
-
-
-def _folder(name: str, value: str | None) -> str:
-    return f"{quote(name, safe=' ')}={_NULL if value is None else quote(value, safe=' ')}"
-
-
-@dataclass
-class _File:
-    """A file that is being written, with what is known of its columns."""
-
-    path: str
-    partition: Mapping[str, str | None]
-    sink: IO[bytes]
-    writer: Any
-    records: int = 0
-    nulls: dict[str, int] = field(default_factory=dict)
-    #: None: nothing can be said.
-    bounds: dict[str, tuple[Any, Any] | None] = field(default_factory=dict)
-
-    def add(self, rows: pa.Table) -> None:
-        self.writer.write_table(rows)
-        self.records += rows.num_rows
-        for column in rows.schema:
-            values = rows.column(column.name)
-            self.nulls[column.name] = self.nulls.get(column.name, 0) + values.null_count
-        for column in [*rows.schema][:_MOST_COLUMNS]:
-            self._bound(column, rows.column(column.name))
-
-    def _bound(self, column: pa.Field, values: pa.ChunkedArray) -> None:
-        known = self.bounds.get(column.name, ())
-        if known is None or values.null_count == len(values):
-            return
-        found = _bounds(column.type, values)
-        if found is None or not known:
-            self.bounds[column.name] = found
-        else:
-            self.bounds[column.name] = min(known[0], found[0]), max(known[1], found[1])
-
-    def close(self) -> Added:
-        self.writer.close()
-        size = self.sink.tell()
-        self.sink.close()
-        known = {name: bounds for name, bounds in self.bounds.items() if bounds}
+    def added(self, written: Written) -> Added:
+        """A file with its statistics."""
         stats = {
-            "numRecords": self.records,
-            "minValues": {name: _shown(low, is_low=True) for name, (low, _) in known.items()},
-            "maxValues": {name: text for name, (_, high) in known.items() if (text := _shown(high)) is not None},
-            "nullCount": self.nulls,
+            "numRecords": written.records,
+            "minValues": {name: _shown(low, is_low=True) for name, (low, _) in written.bounds.items()},
+            "maxValues": {
+                name: text for name, (_, high) in written.bounds.items() if (text := _shown(high)) is not None
+            },
+            "nullCount": written.nulls,
         }
-        having = tuple(name for name, count in self.nulls.items() if count)
-        return Added(self.path, size, self.partition, json.dumps(stats, ensure_ascii=False), having)
-
-
-def _bounds(kind: pa.DataType, values: pa.ChunkedArray) -> tuple[Any, Any] | None:
-    """The lowest and the highest value of some; None where nothing can be said."""
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    if not (is_number or pa.types.is_string(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
-        return None
-    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values)).as_py():
-        return None
-    found = pc.min_max(values)
-    return found["min"].as_py(), found["max"].as_py()
+        having = tuple(name for name, count in written.nulls.items() if count)
+        partition = {name: text_of(value) for name, value in written.partition.items()}
+        return Added(written.path, written.size, partition, json.dumps(stats, ensure_ascii=False), having)
 
 
 def _shown(value: Any, *, is_low: bool = False) -> Any:
     """A bound as JSON has it; None where it cannot be shortened."""
     if isinstance(value, str):
-        if len(value) <= _MOST_CHARACTERS:
-            return value
-        return value[:_MOST_CHARACTERS] if is_low else None
+        return shortened(value, is_low=is_low)
     if isinstance(value, datetime):
         # Readers take them for cut to milliseconds, whichever bound it is.
         zone = "" if value.tzinfo is None else "Z"

@@ -154,9 +154,13 @@ def _check_place(config: OutputConfig, scope: BindScope) -> None:
         if config.path is None:
             report(scope, codes.E006, "the key `path` is required here", "config", help="add `path:`")
         return
+    format = registry.named(config.type)
     for key in (*_OF_PATHS, *_OF_FILES):
+        if key == "sort_order" and format.is_in_catalog:
+            continue
         if ("layout" if key == "schema" else key) in config.model_fields_set:
-            message = f"output '{scope.name}': `{key}` is about files, and a {config.type} output has none"
+            what = f"{format.article} {config.type} output"
+            message = f"output '{scope.name}': `{key}` is about files, and {what} has none"
             report(scope, codes.E219, message, "config", key, help=f"remove `{key}:`")
 
 

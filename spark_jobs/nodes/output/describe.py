@@ -29,6 +29,7 @@ def _trace(step: OutputStep, column: str) -> ColumnDerivation:
 def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
     if not step.has_path:
         yield f"  '{step.name}' → {step.options.shown}"
+        yield from _sorted(step)
         return
     split = f' (split, naming="{step.split.naming}")' if step.split else ""
     yield f"  '{step.name}' → {step.path}{split}"
@@ -44,6 +45,10 @@ def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
         yield "      a folder of parts, as tasks write them"
     if step.by_file:
         yield f"      one file for each input file of '{step.by_file}'"
+    yield from _sorted(step)
+
+
+def _sorted(step: OutputStep) -> Iterator[str]:
     if step.sort_order:
         order = ", ".join(each.text for each in step.sort_order)
         yield f"      sorted by {order}: tasks write sorted runs, which tasks merge by ranges of the key"

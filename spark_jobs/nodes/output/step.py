@@ -129,14 +129,14 @@ class OutputStep(node.Step):
 
     @property
     def has_path(self) -> bool:
-        """Whether its records go where `path` says, and not into a table of a database."""
+        """Whether its records go where `path` says, and not into a table that a database or a catalogue knows."""
         found = registry.named(self.format)
         return found.has_files or found.is_in_folder
 
     @property
     def place(self) -> str:
         """Where its records go, for messages."""
-        return self.path if self.has_path else f"{self.options.connection}:{self.options.table}"
+        return self.path if self.has_path else str(self.options.place)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -146,8 +146,13 @@ class OutputStep(node.Step):
 
     @property
     def is_table(self) -> bool:
-        """Whether `path` is the folder of a table, which shows records once they are committed."""
-        return registry.named(self.format).is_in_folder
+        """Whether its records go into files of a table, which shows them once they are committed."""
+        return registry.named(self.format).is_table
+
+    @property
+    def is_in_database(self) -> bool:
+        """Whether its records go into a table of a database."""
+        return registry.named(self.format).has_staging
 
     @property
     def is_indexed(self) -> bool:

@@ -85,8 +85,8 @@ def _matcher_problems(config: SourceConfig, name: str) -> Iterator[network.Probl
         for key in (*set_, *(key for key in network.OF_FILES if key in config.model_fields_set)):
             if key == "path" and format.is_in_folder:
                 continue
-            what = "chooses its files by itself" if format.is_in_folder else "has none"
-            message = f"source '{name}': `{key}` chooses among files, and a {config.type} source {what}"
+            what = "chooses its files by itself" if format.is_table else "has none"
+            message = f"source '{name}': `{key}` chooses among files, and {format.article} {config.type} source {what}"
             yield codes.E219, message, (key,), f"remove `{key}:`"
         if format.is_in_folder and "path" not in set_:
             message = f"source '{name}': a {config.type} source needs `path`, the folder of the table"

@@ -88,7 +88,7 @@ def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir
         place = reader.value_span(by_name[name].tree, ("config", "path"))
         owner = f"output '{name}' path"
         if not step.has_path:
-            where = f"{step.options.connection}:{step.options.table}"
+            where = step.place
             yield _Claim(f"table {where.casefold()}", where, f"the table of output '{name}'", place)
             continue
         yield _Claim(_real(step.path, base_dir), step.path, owner, place, has_parts=step.parts)

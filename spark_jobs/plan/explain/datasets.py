@@ -117,7 +117,7 @@ def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
         host = f"{place.hostname or ''}{f':{place.port}' if place.port else ''}"
         return [f"{place.scheme}://{host}{place.path}"]
     if not step.file_format.has_files and not step.file_format.is_in_folder:
-        return [f"database:{step.options.connection}/{step.options.table}" if step.options.table else None]
+        return [step.options.dataset]
     paths = [step.match.path, *step.match.paths] if step.match.path else [*step.match.paths]
     return [uri_of(path, base_dir) for path in paths] or [None]
 
@@ -132,7 +132,8 @@ def _pattern(step: SourceStep, base_dir: Path) -> str | None:
 
 def _written(step: OutputStep, base_dir: Path) -> str | None:
     if not step.has_path:
-        return f"database:{step.options.connection}/{step.options.table}"
+        dataset: str | None = step.options.dataset
+        return dataset
     if paths.tokens(step.path) or (step.if_exists is IfExists.UNIQUE_SUFFIX and step.split is None):
         return None
     return uri_of(paths.render(step.path, {}), base_dir)

@@ -43,7 +43,7 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
     """The files of every source that binds, by its name; nothing is opened."""
     found: dict[str, Discovered] = {}
     for name, step in plan.sources.items():
-        if step.file_format.is_in_folder:
+        if step.file_format.is_table:
             found[name] = _tabled(step, plan, allow_outside=allow_outside)
             continue
         if not step.file_format.has_files:
@@ -71,11 +71,12 @@ def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) ->
         plan.connections,
         plan.stores.resolved(),
         allow_outside=allow_outside,
+        catalogs=plan.catalogs,
     )
 
 
 def _tabled(step: SourceStep, plan: Plan, *, allow_outside: bool) -> Discovered:
-    """The files of a table, as its log has them now: a run looks again."""
+    """The files of a table as it has them now: a run looks again."""
     if not all(map(location.is_readable, step.match.named)):
         return Discovered(is_network=True)
     try:
@@ -108,7 +109,7 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
             help = None if code in (codes.E911, codes.E912) else "check the path"
             found.append(code.at(place, str(source.problem), help=help))
     for name, step in plan.outputs.items():
-        if not step.has_path:
+        if step.is_in_database:
             try:
                 connections.writable(step.options.connection, plan.connections, Path(plan.base_dir))
             except FormatError as error:

@@ -17,7 +17,7 @@ from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes.model import Config, Flag, Name, Number, Size, Text, choice
 from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
-from spark_jobs.scan import connections
+from spark_jobs.scan import catalogs, connections
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
 from spark_jobs.stores import location
@@ -140,6 +140,7 @@ class _File(Config):
     storage: StorageConfig = StorageConfig()
     channels: ChannelsConfig = ChannelsConfig()
     connections: dict[str, ConnectionConfig] = Field(default_factory=dict)
+    catalogs: dict[str, dict[str, Any]] = Field(default_factory=dict)
     bookmarks: BookmarksConfig = BookmarksConfig()
     behavior: BehaviorConfig = BehaviorConfig()
     local: LocalConfig = LocalConfig()
@@ -157,6 +158,7 @@ class Storage:
         staging: how sources are staged; None when that is not enabled.
         stores: how object stores are reached.
         connections: where databases are, by the names of their connections.
+        catalogs: the properties of catalogues of tables, by their names; paths are absolute.
         bookmark_dir: the folder of bookmarks, absolute or a URI; None: they are beside outputs.
         places: where each setting stands, by its name below `storage`; of a setting that is left out, its table.
     """
@@ -168,6 +170,7 @@ class Storage:
     staging: Settings | None = None
     stores: StoreSettings = field(default_factory=StoreSettings)
     connections: dict[str, str] = field(default_factory=dict)
+    catalogs: dict[str, dict[str, str]] = field(default_factory=dict)
     bookmark_dir: str | None = None
     places: dict[str, Span] = field(default_factory=dict, compare=False, repr=False)
 
@@ -208,6 +211,7 @@ def load(base_dir: Path, found: Diagnostics) -> Workspace:
     storage = replace(
         _storage(read.storage, path.parent, file, found),
         connections=_connections(read.connections, file, found),
+        catalogs=_catalogs(read.catalogs, path.parent, file, found),
         bookmark_dir=_folder(path.parent, read.bookmarks.dir),
     )
     folders = (path.parent, path.parent / read.channels.dir)
@@ -306,6 +310,19 @@ def _connections(tables: Mapping[str, ConnectionConfig], file: SourceFile, found
         if (problem := connections.problem(table.uri)) is not None:
             found.add(codes.E340.at(_place(file, ("connections", name, "uri")), f"connections.{name}.uri {problem}"))
     return {name: table.uri for name, table in tables.items()}
+
+
+def _catalogs(
+    tables: Mapping[str, Mapping[str, Any]], folder: Path, file: SourceFile, found: Diagnostics
+) -> dict[str, dict[str, str]]:
+    """The properties of catalogues, none of which is a secret."""
+    written = {name: dict(catalogs.flat(table)) for name, table in tables.items()}
+    for name, properties in written.items():
+        for key, value in properties.items():
+            if (problem := catalogs.problem(name, key, value)) is not None:
+                place = _place(file, ("catalogs", name, *key.split(".")))
+                found.add(codes.E340.at(place, f"catalogs.{name}.{key} {problem}"))
+    return {name: catalogs.settled(properties, folder) for name, properties in written.items()}
 
 
 def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics, path: str = "") -> str | None:

@@ -7,8 +7,8 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from spark_jobs.formats.delta.write import cast
 from spark_jobs.formats.format import Unfit
+from spark_jobs.formats.tables.write import cast
 
 LARGE = 2**63 - 1
 

@@ -1,9 +1,4 @@
-"""A Delta table as one of the places that a run publishes into: its files are there before, and one commit names them.
-
-Tasks write the files into the table's folder, where nobody sees them until the log has them. The commit has an id of
-its own as that of an application, so that it is done once, whoever does it. The run's id would not do: a scheduler may
-give it to a second run. A run that publishes elsewhere as well leaves beside the log what has to be committed, and
-where that is decided.
+"""The commit of a Delta table (see `tables/commit.py`): its id is that of an application, which the log knows.
 
 A commit that replaces files counts on the version that the run has looked at when it began: should somebody else have
 committed meanwhile, the run ends. Appended files do not mind.
@@ -11,30 +6,27 @@ committed meanwhile, the run ends. Appended files do not mind.
 
 from __future__ import annotations
 
-import errno
 import json
-import os
 import time
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from spark_jobs import ownership
 from spark_jobs.contract import ExitCode
-from spark_jobs.disk import durable
-from spark_jobs.execute import logs
-from spark_jobs.execute.delivery import joint
-from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank
+from spark_jobs.execute.delivery.participant import Address
+from spark_jobs.execute.delivery.tables import commit as tables
+from spark_jobs.execute.delivery.tables.folder import TableFolder
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.delta import log
 from spark_jobs.formats.delta.options import Mode
-from spark_jobs.formats.delta.write import Added, text_of
+from spark_jobs.formats.delta.write import Added
+from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.tables.write import text_of
 from spark_jobs.scan.files import FormatError
-from spark_jobs.stores import location, opening
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,11 +36,9 @@ if TYPE_CHECKING:
     from deltalake.transaction import RemoveAction
 
     from spark_jobs.execute.delivery.participant import Reach
-    from spark_jobs.stores.settings import StoreSettings
 
 #: The kind of its addresses.
 KIND = "delta-table"
-_NOTE = ".clinker-{}.json"
 _APPLICATION = "clinker-{}"
 
 
@@ -131,22 +121,10 @@ class Commit:
 
 
 @dataclass
-class Place:
-    """The folder of a table, local or in a store, beside what `deltalake` does there.
+class Place(TableFolder):
+    """The folder of a Delta table."""
 
-    Args:
-        root: absolute, or a URI.
-        name: how messages call it.
-        stores: resolved settings.
-    """
-
-    root: str
-    name: str
-    stores: StoreSettings
-
-    @property
-    def _is_local(self) -> bool:
-        return not location.is_uri(self.root)
+    inner: ClassVar[str] = "_delta_log"
 
     def table(self) -> DeltaTable | None:
         """The table in its newest version; None where there is none.
@@ -159,92 +137,18 @@ class Place:
         except FormatError as error:
             raise OSError(None, error.message, self.root) from error
 
-    def write(self, name: str, data: bytes) -> None:
-        """A file in the folder of the log, there as a whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        if self._is_local:
-            path = self._log / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            durable.write_down(path, data)
-        else:
-            opening.writable(self.stores).put(self._in_log / name, data)
-
-    def read(self, name: str) -> bytes | None:
-        """A file in the folder of the log; None where there is none.
-
-        Raises:
-            OSError: it cannot be read.
-        """
-        if self._is_local:
-            try:
-                return (self._log / name).read_bytes()
-            except FileNotFoundError:
-                return None
-        store = opening.writable(self.stores)
-        found = store.look(self._in_log / name)
-        return None if found is None else store.fetch(self._in_log / name, 0, found.size, found.version)
-
-    def notes(self) -> list[str]:
-        """The names of what runs have left beside the log.
-
-        Raises:
-            OSError: nobody can tell.
-        """
-        start, end = _NOTE.split("{}")
-        if self._is_local:
-            names = [path.name for path in self._log.glob(f"{start}*{end}")]
-        else:
-            pages = opening.writable(self.stores).pages(self._in_log / start, deep=False)
-            names = [each.location.name for page in pages for each in page.objects]
-        return sorted(name for name in names if name.startswith(start) and name.endswith(end))
-
-    def remove(self, inside: Iterable[str]) -> None:
-        """Remove files from the table's folder; those that are gone are fine, and those behind links stay.
-
-        Raises:
-            OSError: one cannot be removed.
-        """
-        for path in inside:
-            if ".." in path.split("/") or path.startswith("/"):
-                raise OSError(None, "leads out of the table", f"{self.root}/{path}")
-            if self._is_local:
-                _unlink(self.root, path)
-            else:
-                opening.writable(self.stores).delete(location.parse(f"{self.root}/{path}"))
-
-    def forget_partial(self, inside: str) -> None:
-        """Remove half of a file that `write` was writing; a store has no halves.
-
-        Raises:
-            OSError: it cannot be removed.
-        """
-        if self._is_local:
-            self.remove([f"{inside}.partial"])
-
-    @property
-    def _log(self) -> Path:
-        return Path(self.root, "_delta_log")
-
-    @property
-    def _in_log(self) -> Any:
-        return location.parse(f"{self.root}/_delta_log")
-
 
 @dataclass
-class TableCommit:
+class TableCommit(tables.TableCommit):
     """See `Participant`."""
 
     place: Place
     commit: Commit
-    _note: str = field(default="", init=False)
 
     @property
-    def rank(self) -> Rank:
-        """See `Participant`."""
-        return Rank.TABLE
+    def run(self) -> str:
+        """The execution id."""
+        return self.commit.run
 
     @property
     def address(self) -> Address:
@@ -252,86 +156,41 @@ class TableCommit:
         return Address(KIND, self.place.root, self.commit.run)
 
     @property
-    def label(self) -> str:
-        """See `Participant`."""
-        return f"table {self.place.name}"
+    def paths(self) -> Iterable[str]:
+        """The files of the run in the table's folder."""
+        return (each.path for each in self.commit.files)
 
-    def prepare(self, home: Address | None) -> None:
-        """See `Participant`: the files are there, and the log is looked at again."""
+    def told(self, home: Address) -> bytes:
+        """The commit with its home, as a note has it."""
+        return self.commit.told(home)
+
+    def look(self) -> None:
+        """See `tables.TableCommit`."""
         _refuse_changed(self.place, self.commit, self.place.table())
-        if home is not None:
-            self._note = _NOTE.format(self.commit.run)
-            self.place.write(self._note, self.commit.told(home))
 
-    def complete(self) -> None:
-        """See `Participant`."""
-        try:
-            _commit(self.place, self.commit)
-        except RunFailed as refused:
-            raise NotCompleted(refused, is_visible=False, can_be_later=False) from refused
-        if self._note:
-            self.place.remove([f"_delta_log/{self._note}"])
+    def publish(self) -> None:
+        """See `tables.TableCommit`."""
+        _commit(self.place, self.commit)
 
     def is_completed(self) -> bool:
         """See `Participant`."""
         return _is_done(self.commit, self.place.table())
 
-    def give_up(self) -> None:
-        """See `Participant`."""
-        if not self.is_completed():
-            _remove(self.place, self.commit)
-        if self._note:
-            self.place.remove([f"_delta_log/{self._note}"])
-            self.place.forget_partial(f"_delta_log/{self._note}")
+
+def _read(place: Place, data: bytes) -> tuple[Address, TableCommit]:
+    """The home and the commit of a note.
+
+    Raises:
+        ValueError: it has none.
+    """
+    home, commit = Commit.of(data)
+    return home, TableCommit(place, commit)
 
 
-@dataclass(frozen=True)
-class LeftCommit:
-    """See `Left`."""
-
-    place: Place
-    home: Address
-
-    def complete(self) -> None:
-        """See `Left`."""
-        commit = self._commit()
-        if commit is not None:
-            try:
-                _commit(self.place, commit)
-            except RunFailed as refused:
-                text = "%s: what the run %s had written is left out: %s"
-                logs.LOG.warning(text, self.place.name, commit.run, refused)
-                _remove(self.place, commit)
-        self._forget(commit)
-
-    def remove(self) -> None:
-        """See `Left`."""
-        commit = self._commit()
-        if commit is not None and not _is_done(commit, self.place.table()):
-            _remove(self.place, commit)
-        self._forget(commit)
-
-    def _forget(self, commit: Commit | None) -> None:
-        """Remove what was noted, and what a death in the middle of noting has left."""
-        note = f"_delta_log/{_NOTE.format(self.home.run)}"
-        self.place.remove([note] if commit is not None else [])
-        self.place.forget_partial(note)
-
-    def _commit(self) -> Commit | None:
-        """What is left; None where nothing is, or another home decides about it."""
-        data = self.place.read(_NOTE.format(self.home.run))
-        if data is None:
-            return None
-        try:
-            home, commit = Commit.of(data)
-        except ValueError:
-            return None
-        return commit if home == self.home and commit.run == self.home.run else None
-
-
-def left(address: Address, home: Address, reach: Reach) -> LeftCommit:
+def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
     """See `joint.py:KINDS`."""
-    return LeftCommit(Place(address.place, address.place, reach.stores.resolved()), home)
+    place = Place(address.place, address.place, reach.stores.resolved())
+    return tables.LeftCommit(place, home, partial(_read, place))
 
 
 def recover(place: Place, reach: Reach) -> None:
@@ -340,27 +199,7 @@ def recover(place: Place, reach: Reach) -> None:
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.
     """
-    for name in place.notes():
-        data = place.read(name)
-        if data is None:
-            continue
-        try:
-            home, commit = Commit.of(data)
-        except ValueError:
-            logs.LOG.warning("%s/_delta_log/%s is nothing that a run has written", place.root, name)
-            continue
-        try:
-            answer = joint.resolve(home, reach)
-        except OSError as error:
-            if place.read(name) is None:  # its run has ended meanwhile, and its home is gone
-                continue
-            if not _is_done(commit, place.table()):
-                raise
-            logs.LOG.warning("%s: %s; what the run had for this table is committed", place.name, error)
-            place.remove([f"_delta_log/{name}"])
-            continue
-        if answer is Answer.SETTLED:
-            LeftCommit(place, home).remove()
+    tables.recover(place, reach, partial(_read, place))
 
 
 def _is_done(commit: Commit, table: DeltaTable | None) -> bool:
@@ -372,25 +211,6 @@ def _seen(commit: Commit, table: DeltaTable | None) -> int | None:
     if table is None or commit.version is None or table.transaction_version(commit.of_columns) is None:
         return commit.version
     return commit.version + 1
-
-
-def _unlink(root: str, path: str) -> None:
-    """Remove a file below a folder. Links are not followed: whoever can write a table may have put one there."""
-    *folders, name = path.split("/")
-    with ExitStack() as held:
-        try:
-            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            held.callback(os.close, folder)
-            for each in folders:
-                folder = ownership.open_folder(each, folder)
-                held.callback(os.close, folder)
-            os.unlink(name, dir_fd=folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-                raise
-            logs.LOG.warning("%s/%s is left as it is, for a link leads there", root, path)
 
 
 def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> None:
@@ -413,7 +233,7 @@ def _refuse_changed(place: Place, commit: Commit, table: DeltaTable | None) -> N
         if [name for name in wanted if name not in known and name not in commit.new_columns]:
             text = f"somebody else has changed the columns of the table in version {now}"
     if text:
-        raise RunFailed(ExitCode.IO, log.FAILED, f"{place.name}: {text}; nothing is committed; run again")
+        raise RunFailed(ExitCode.IO, FAILED, f"{place.name}: {text}; nothing is committed; run again")
 
 
 def _commit(place: Place, commit: Commit) -> None:
@@ -474,7 +294,7 @@ def _commit(place: Place, commit: Commit) -> None:
         text = " ".join(str(error).split())
         if isinstance(error, CommitFailedError):
             said = f"{place.name}: somebody else was faster: {text}; run again"
-            raise RunFailed(ExitCode.IO, log.FAILED, said) from error
+            raise RunFailed(ExitCode.IO, FAILED, said) from error
         raise OSError(None, f"the commit fails: {text}", place.root) from error
 
 
@@ -515,7 +335,3 @@ def _replaced(commit: Commit, table: DeltaTable) -> list[RemoveAction]:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _remove(place: Place, commit: Commit) -> None:
-    place.remove(each.path for each in commit.files)

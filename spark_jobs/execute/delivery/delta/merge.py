@@ -28,9 +28,10 @@ from spark_jobs.execute.delivery import converting, destination
 from spark_jobs.execute.delivery.delta.commit import Removed
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format
-from spark_jobs.formats.delta import log, read
-from spark_jobs.formats.delta.write import Added, DeltaWriter, Layout, text_of
-from spark_jobs.formats.delta.write import cast as as_in_table
+from spark_jobs.formats.delta import read
+from spark_jobs.formats.tables.files import numbers
+from spark_jobs.formats.tables.write import Layout, text_of
+from spark_jobs.formats.tables.write import cast as as_in_table
 from spark_jobs.nodes import partition
 from spark_jobs.scan.files import FormatError
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.formats.delta.write import Added, DeltaWriter
     from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
@@ -280,7 +282,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     if pa.types.is_boolean(column.type) or pa.types.is_decimal(column.type):
         return None
     found = pc.min_max(column)
-    ends = log.numbers(pa.array([found["min"].as_py(), found["max"].as_py()], column.type))
+    ends = numbers(pa.array([found["min"].as_py(), found["max"].as_py()], column.type))
     return None if ends is None else (ends[0], ends[1])
 
 

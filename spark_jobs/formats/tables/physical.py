@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 _NAME = b"delta.columnMapping.physicalName"
-_NUMBER = b"delta.columnMapping.id"
-_NUMBER_IN_FILE = b"PARQUET:field_id"
+_MAPPED_NUMBER = b"delta.columnMapping.id"
+#: The number of a column in a file, and of a column of an Iceberg table.
+NUMBER = b"PARQUET:field_id"
 
 
 def name_of(column: pa.Field) -> str:
@@ -26,24 +27,43 @@ def name_of(column: pa.Field) -> str:
     return column.name if named is None else named.decode()
 
 
-def names(fields: Collection[pa.Field], before: str = "", before_in_files: str = "") -> Iterator[tuple[str, str]]:
-    """The dotted names of columns and of their members, each with that in the files."""
+def names(
+    fields: Collection[pa.Field], own: Collection[pa.Field], before: str = "", before_in_file: str = ""
+) -> Iterator[tuple[str, str]]:
+    """The dotted names of columns and of their members, each with the one in a file that has it.
+
+    Args:
+        fields: the columns of the table.
+        own: those of the file.
+        before: what stands before each name.
+        before_in_file: what stands before each name in the file.
+    """
     for column in fields:
-        name, in_files = before + column.name, before_in_files + name_of(column)
-        yield name, in_files
-        if pa.types.is_struct(column.type):
-            yield from names(list(column.type), name + ".", in_files + ".")
+        found = found_in(column, own)
+        if found is None:
+            continue
+        name, in_file = before + column.name, before_in_file + found.name
+        yield name, in_file
+        if pa.types.is_struct(column.type) and pa.types.is_struct(found.type):
+            yield from names(list(column.type), list(found.type), name + ".", in_file + ".")
 
 
 def found_in(column: pa.Field, fields: Collection[pa.Field]) -> pa.Field | None:
     """The column of a file that has the values of a table's column; None where the file lacks it."""
-    number = (column.metadata or {}).get(_NUMBER)
-    if number is not None:
-        for each in fields:
-            if (each.metadata or {}).get(_NUMBER_IN_FILE) == number:
-                return each
+    known = column.metadata or {}
+    number = known.get(NUMBER)
+    if number is not None and any(NUMBER in (each.metadata or {}) for each in fields):
+        # Another column may have had the name before.
+        return _numbered(number, fields)
+    mapped = known.get(_MAPPED_NUMBER)
+    if mapped is not None and (found := _numbered(mapped, fields)) is not None:
+        return found
     name = name_of(column)
     return next((each for each in fields if each.name == name), None)
+
+
+def _numbered(number: bytes, fields: Collection[pa.Field]) -> pa.Field | None:
+    return next((each for each in fields if (each.metadata or {}).get(NUMBER) == number), None)
 
 
 def shaped(array: pa.Array, own: pa.Field, column: pa.Field, file: str) -> pa.Array:
@@ -101,9 +121,12 @@ def _mask(array: pa.Array) -> pa.BooleanArray | None:
 
 
 def _has_other_names(kind: pa.DataType) -> bool:
-    """Whether members inside a type are called otherwise in files."""
+    """Whether members inside a type may be called otherwise in files."""
     if pa.types.is_struct(kind):
-        return any(name_of(each) != each.name or _has_other_names(each.type) for each in kind)
+        return any(
+            name_of(each) != each.name or NUMBER in (each.metadata or {}) or _has_other_names(each.type)
+            for each in kind
+        )
     if pa.types.is_map(kind):
         return _has_other_names(kind.item_type)
     return _has_other_names(kind.value_type) if pa.types.is_list(kind) else False

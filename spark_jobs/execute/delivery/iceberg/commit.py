@@ -1,0 +1,391 @@
+"""The commit of an Iceberg table (see `tables/commit.py`): its id is in the summary of the snapshot that it makes.
+
+New tables, new columns and files become visible by one change of the catalogue. A commit that replaces files counts on
+the snapshot that the run has looked at when it began: should somebody else have committed meanwhile, the run ends.
+Appended files do not mind.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.execute.delivery.participant import Address
+from spark_jobs.execute.delivery.tables import commit as tables
+from spark_jobs.execute.delivery.tables.folder import TableFolder
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats.iceberg import catalog as catalogs
+from spark_jobs.formats.iceberg.options import Mode
+from spark_jobs.formats.iceberg.write import Added
+from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.scan.files import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table, Transaction
+
+    from spark_jobs.execute.delivery.participant import Reach
+
+#: The kind of its addresses.
+KIND = "iceberg-table"
+#: The property of a snapshot that has the id of its commit.
+_COMMIT = "clinker.commit"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What is to be committed.
+
+    Args:
+        run: the execution id.
+        token: tells the commit from all others, those of runs with the same execution id included.
+        mode: what becomes of the records that are there.
+        catalog: the name of the catalogue.
+        table: the table with its namespace.
+        location: where the table is, as the catalogue says.
+        uuid: tells the table from others that had its name; empty where there was no table.
+        snapshot: the snapshot that the run has looked at; None where there was none.
+        columns: the number of the columns that the run has looked at.
+        schema: the columns that the table has then, as its specification writes them.
+        new_columns: those among them that are added.
+        spec: the number of the partitions that the run has looked at.
+        partition_by: the columns by which the table is partitioned.
+        files: the files.
+    """
+
+    run: str
+    token: str
+    mode: Mode
+    catalog: str
+    table: str
+    location: str
+    uuid: str
+    snapshot: int | None
+    columns: int
+    schema: str
+    new_columns: tuple[str, ...]
+    spec: int
+    partition_by: tuple[str, ...]
+    files: tuple[Added, ...]
+
+    @property
+    def id(self) -> str:
+        """The id under which a snapshot says that it is done."""
+        return f"{self.run}-{self.token}"
+
+    @property
+    def replaces(self) -> bool:
+        """Whether files that are there go."""
+        return self.mode is not Mode.APPEND
+
+    def told(self, home: Address) -> bytes:
+        """The commit with its home, as a file has it."""
+        return json.dumps({"home": home.told(), **asdict(self)}).encode()
+
+    @classmethod
+    def of(cls, data: bytes) -> tuple[Address, Commit]:
+        """The home and the commit that a file has.
+
+        Raises:
+            ValueError: it has none.
+        """
+        try:
+            found = json.loads(data)
+            home = Address.of(found.pop("home"))
+            lists = {key: tuple(found.pop(key)) for key in ("new_columns", "partition_by")}
+            files = tuple(
+                Added(**{**each, "partition": tuple(each["partition"]), "plain": tuple(each["plain"])})
+                for each in found.pop("files")
+            )
+            return home, cls(**{**found, "mode": Mode(found["mode"]), **lists, "files": files})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(data) from error
+
+
+@dataclass
+class Place(TableFolder):
+    """The folder of an Iceberg table, and how its catalogue knows it.
+
+    Args:
+        catalog: the name of the catalogue.
+        table: the table with its namespace.
+        reach: how the catalogue is reached.
+    """
+
+    catalog: str
+    table: str
+    reach: Reach
+
+    inner: ClassVar[str] = "metadata"
+
+    def opened(self) -> Catalog:
+        """The catalogue.
+
+        Raises:
+            OSError: it cannot be asked.
+        """
+        try:
+            return catalogs.opened(self.catalog, self.reach.catalogs, self.stores)
+        except FormatError as error:
+            raise OSError(None, error.message, self.name) from error
+
+    def found(self, catalog: Catalog) -> Table | None:
+        """The table in its newest state; None where there is none.
+
+        Raises:
+            OSError: nobody can tell.
+        """
+        try:
+            return catalogs.table(catalog, self.table)
+        except FormatError as error:
+            raise OSError(None, error.message, self.name) from error
+
+
+@dataclass
+class TableCommit(tables.TableCommit):
+    """See `Participant`."""
+
+    place: Place
+    commit: Commit
+
+    @property
+    def run(self) -> str:
+        """The execution id."""
+        return self.commit.run
+
+    @property
+    def address(self) -> Address:
+        """See `Participant`: with the name of the table, so that no note in its folder can name another one."""
+        return Address(KIND, f"{self.place.catalog}:{self.place.table}@{self.place.root}", self.commit.run)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The files of the run in the table's folder."""
+        return (each.path for each in self.commit.files)
+
+    def told(self, home: Address) -> bytes:
+        """The commit with its home, as a note has it."""
+        return self.commit.told(home)
+
+    def look(self) -> None:
+        """See `tables.TableCommit`."""
+        self._refuse_changed(self.place.found(self.place.opened()))
+
+    def publish(self) -> None:
+        """See `tables.TableCommit`."""
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
+
+        catalog = self.place.opened()
+        table = self.place.found(catalog)
+        if _is_done(self.commit, table):
+            return
+        self._refuse_changed(table)
+        try:
+            changes = self._begun(catalog, table)
+            _add_files(self.commit, changes, table)
+            changes.commit_transaction()
+        except Exception as error:
+            if not catalogs.is_of_library(error):
+                raise
+            now = self.place.found(catalog)
+            if _is_done(self.commit, now):  # the answer was lost
+                return
+            text = catalogs.said(error, catalog.properties)
+            if isinstance(error, (CommitFailedException, TableAlreadyExistsError, ValidationException)):
+                said = f"{self.place.name}: somebody else was faster: {text}; run again"
+                raise RunFailed(ExitCode.IO, FAILED, said) from error
+            raise OSError(None, f"the commit fails: {text}", self.place.name) from error
+
+    def is_completed(self) -> bool:
+        """See `Participant`."""
+        return _is_done(self.commit, self.place.found(self.place.opened()))
+
+    def _begun(self, catalog: Catalog, table: Table | None) -> Transaction:
+        """A transaction that makes the table or its new columns, where there are any."""
+        commit = self.commit
+        columns = schema_of(commit)
+        if table is None:
+            spec = partitions(columns, commit.partition_by)
+            changes: Transaction = catalog.create_table_transaction(commit.table, columns, commit.location, spec)
+        else:
+            changes = table.transaction()
+            if commit.new_columns:
+                with changes.update_schema() as change:
+                    for name in commit.new_columns:
+                        change.add_column(name, columns.find_field(name).field_type)
+        now = changes.table_metadata.schema()
+        if now.as_struct() != columns.as_struct():
+            text = "the columns would get other numbers than those in the files; run again"
+            raise RunFailed(ExitCode.IO, FAILED, f"{self.place.name}: {text}")
+        return changes
+
+    def _refuse_changed(self, table: Table | None) -> None:
+        """Refuse to commit to a table that is another one by now.
+
+        Raises:
+            RunFailed: it is (E912).
+        """
+        commit, text = self.commit, ""
+        if table is None:
+            text = "the table is gone" if commit.uuid else ""
+        elif not commit.uuid:
+            text = "somebody else has made the table, while the run was writing it"
+        elif str(table.metadata.table_uuid) != commit.uuid or place_of(table, self.place.name) != self.place.root:
+            text = "somebody else has made the table anew"
+        elif table.spec().spec_id != commit.spec:
+            text = "somebody else has changed the partitions of the table"
+        elif commit.new_columns and table.schema().schema_id != commit.columns:
+            text = "somebody else has changed the columns of the table"
+        elif commit.replaces and snapshot_of(table) != commit.snapshot:
+            text = f"somebody else has written snapshot {snapshot_of(table)}, and the run replaces what it saw before"
+        if text:
+            raise RunFailed(ExitCode.IO, FAILED, f"{self.place.name}: {text}; run again")
+
+
+def snapshot_of(table: Table) -> int | None:
+    """The id of the newest snapshot."""
+    newest = table.current_snapshot()
+    return None if newest is None else newest.snapshot_id
+
+
+def place_of(table: Table, name: str) -> str:
+    """Where a table is, absolute or a URI.
+
+    Raises:
+        RunFailed: it is where nothing is written (E912).
+    """
+    try:
+        return catalogs.place_of(table.location().rstrip("/"), name)
+    except FormatError as error:
+        raise RunFailed(ExitCode.IO, FAILED, str(error)) from error
+
+
+def schema_of(commit: Commit) -> Schema:
+    """The columns that a table has then."""
+    from pyiceberg.schema import Schema
+
+    return Schema.model_validate_json(commit.schema)
+
+
+def partitions(columns: Schema, names: Iterable[str]) -> Any:
+    """The partitions of a new table: the values of some columns."""
+    from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+    from pyiceberg.transforms import IdentityTransform
+
+    return PartitionSpec(
+        *(
+            PartitionField(columns.find_field(name).field_id, PARTITION_FIELD_ID_START + at, IdentityTransform(), name)
+            for at, name in enumerate(names)
+        )
+    )
+
+
+def _is_done(commit: Commit, table: Table | None) -> bool:
+    return table is not None and any(
+        kept.summary is not None and kept.summary.additional_properties.get(_COMMIT) == commit.id
+        for kept in table.snapshots()
+    )
+
+
+def _add_files(commit: Commit, changes: Transaction, table: Table | None) -> None:
+    """The snapshot with the files of the run, without those that they replace."""
+    update = changes.update_snapshot(snapshot_properties={_COMMIT: commit.id, "clinker.execution_id": commit.run})
+    added = [*_data_files(commit, changes)]
+    # An empty table has nothing to replace.
+    if commit.replaces and table is not None and table.current_snapshot() is not None:
+        with update.overwrite() as replacing:
+            for each in _replaced(commit, table, {each.partition for each in added}):
+                replacing.delete_data_file(each)
+            for each in added:
+                replacing.append_data_file(each)
+        return
+    with update.fast_append() as appending:
+        for each in added:
+            appending.append_data_file(each)
+
+
+def _data_files(commit: Commit, changes: Transaction) -> Iterator[DataFile]:
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+    from pyiceberg.types import DecimalType
+
+    spec, columns = changes.table_metadata.spec(), changes.table_metadata.schema()
+    kinds = [columns.find_type(field.source_id) for field in spec.fields]
+    location = commit.location.rstrip("/")
+    for each in commit.files:
+        values = (
+            Decimal(value) if isinstance(kind, DecimalType) and value is not None else value
+            for kind, value in zip(kinds, each.partition, strict=True)
+        )
+        found = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=f"{location}/{each.path}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(*values),
+            record_count=each.records,
+            file_size_in_bytes=each.size,
+            column_sizes={},
+            value_counts={int(number): each.records for number in each.nulls},
+            null_value_counts={int(number): count for number, count in each.nulls.items()},
+            nan_value_counts={int(number): 0 for number in each.plain},
+            lower_bounds={int(number): bytes.fromhex(bound) for number, bound in each.lowest.items()},
+            upper_bounds={int(number): bytes.fromhex(bound) for number, bound in each.highest.items()},
+        )
+        found.spec_id = spec.spec_id
+        yield found
+
+
+def _replaced(commit: Commit, table: Table, partitions: set[Any]) -> Iterator[DataFile]:
+    """The files that are replaced: all, or those of some partitions."""
+    from pyiceberg.manifest import DataFileContent
+
+    newest = table.current_snapshot()
+    assert newest is not None
+    for manifest in newest.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io):
+            each = entry.data_file
+            if each.content != DataFileContent.DATA:
+                continue
+            if commit.mode is Mode.OVERWRITE or each.partition in partitions:
+                yield each
+
+
+def _read(place: Place, data: bytes) -> tuple[Address, TableCommit]:
+    """The home and the commit of a note.
+
+    Raises:
+        ValueError: it has none, or it is of another table.
+    """
+    home, commit = Commit.of(data)
+    try:
+        root = catalogs.place_of(commit.location.rstrip("/"), place.name)
+    except FormatError as error:
+        raise ValueError(data) from error
+    if (commit.catalog, commit.table, root) != (place.catalog, place.table, place.root):
+        raise ValueError(data)
+    return home, TableCommit(place, commit)
+
+
+def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
+    """See `joint.py:KINDS`."""
+    name, _, root = address.place.partition("@")
+    catalog, _, table = name.partition(":")
+    place = Place(root, name, reach.stores.resolved(), catalog, table, reach)
+    return tables.LeftCommit(place, home, partial(_read, place))
+
+
+def recover(place: Place, reach: Reach) -> None:
+    """Have completed or removed what dead runs had prepared for a table.
+
+    Raises:
+        OSError: a home cannot be reached, or something cannot be completed.
+    """
+    tables.recover(place, reach, partial(_read, place))

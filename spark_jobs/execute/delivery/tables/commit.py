@@ -1,0 +1,193 @@
+"""A table as one of the places that a run publishes into: its files are there before, and one commit names them.
+
+Tasks write the files into the table's folder, where nobody sees them until the table names them. The commit has an id
+of its own, so that it is done once, whoever does it. The run's id would not do: a scheduler may give it to a second
+run. A run that publishes elsewhere as well notes in the table's folder what has to be committed, and where that is
+decided.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_jobs.execute import logs
+from spark_jobs.execute.delivery import joint
+from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank
+from spark_jobs.execute.delivery.tables.folder import NOTE
+from spark_jobs.execute.verdict import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from spark_jobs.execute.delivery.participant import Reach
+    from spark_jobs.execute.delivery.tables.folder import TableFolder
+
+
+class TableCommit(ABC):
+    """See `Participant`. What it needs of a format of tables is abstract."""
+
+    place: TableFolder
+    _note: str = ""
+
+    @property
+    @abstractmethod
+    def run(self) -> str:
+        """The execution id."""
+
+    @property
+    @abstractmethod
+    def address(self) -> Address:
+        """See `Participant`."""
+
+    @property
+    @abstractmethod
+    def paths(self) -> Iterable[str]:
+        """The files of the run in the table's folder."""
+
+    @abstractmethod
+    def told(self, home: Address) -> bytes:
+        """The commit with its home, as a note has it."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Look at the table again.
+
+        Raises:
+            RunFailed: it is another one by now, so that the commit would lose something (E912).
+            OSError: nobody can tell.
+        """
+
+    @abstractmethod
+    def publish(self) -> None:
+        """Commit; nothing is to be done where it is done already.
+
+        Raises:
+            RunFailed: somebody else was faster (E912).
+            OSError: it does not work, or nobody can tell.
+        """
+
+    @abstractmethod
+    def is_completed(self) -> bool:
+        """See `Participant`."""
+
+    @property
+    def rank(self) -> Rank:
+        """See `Participant`."""
+        return Rank.TABLE
+
+    @property
+    def label(self) -> str:
+        """See `Participant`."""
+        return f"table {self.place.name}"
+
+    def prepare(self, home: Address | None) -> None:
+        """See `Participant`: the files are there, and the table is looked at again."""
+        self.look()
+        if home is not None:
+            self._note = NOTE.format(self.run)
+            self.place.write(self._note, self.told(home))
+
+    def complete(self) -> None:
+        """See `Participant`."""
+        try:
+            self.publish()
+        except RunFailed as refused:
+            raise NotCompleted(refused, is_visible=False, can_be_later=False) from refused
+        if self._note:
+            self.place.remove([self.place.inside(self._note)])
+
+    def give_up(self) -> None:
+        """See `Participant`."""
+        if not self.is_completed():
+            self.place.remove(self.paths)
+        if self._note:
+            note = self.place.inside(self._note)
+            self.place.remove([note])
+            self.place.forget_partial(note)
+
+
+@dataclass(frozen=True)
+class LeftCommit:
+    """See `Left`.
+
+    Args:
+        place: the folder of the table.
+        home: where the run decides.
+        read: gives the home and the commit of a note, or raises ValueError.
+    """
+
+    place: TableFolder
+    home: Address
+    read: Callable[[bytes], tuple[Address, TableCommit]]
+
+    def complete(self) -> None:
+        """See `Left`."""
+        commit = self._commit()
+        if commit is not None:
+            try:
+                commit.publish()
+            except RunFailed as refused:
+                text = "%s: what the run %s had written is left out: %s"
+                logs.LOG.warning(text, self.place.name, commit.run, refused)
+                self.place.remove(commit.paths)
+        self._forget(commit)
+
+    def remove(self) -> None:
+        """See `Left`."""
+        commit = self._commit()
+        if commit is not None and not commit.is_completed():
+            self.place.remove(commit.paths)
+        self._forget(commit)
+
+    def _forget(self, commit: TableCommit | None) -> None:
+        """Remove what was noted, and what a death in the middle of noting has left."""
+        note = self.place.inside(NOTE.format(self.home.run))
+        self.place.remove([note] if commit is not None else [])
+        self.place.forget_partial(note)
+
+    def _commit(self) -> TableCommit | None:
+        """What is left; None where nothing is, or another home decides about it."""
+        data = self.place.read(NOTE.format(self.home.run))
+        if data is None:
+            return None
+        try:
+            home, commit = self.read(data)
+        except ValueError:
+            return None
+        return commit if home == self.home and commit.run == self.home.run else None
+
+
+def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Address, TableCommit]]) -> None:
+    """Have completed or removed what dead runs had prepared for a table.
+
+    Args:
+        place: the folder of the table.
+        reach: how the homes of these runs are reached.
+        read: see `LeftCommit`.
+
+    Raises:
+        OSError: a home cannot be reached, or something cannot be completed.
+    """
+    for name in place.notes():
+        data = place.read(name)
+        if data is None:
+            continue
+        try:
+            home, commit = read(data)
+        except ValueError:
+            logs.LOG.warning("%s/%s is nothing that a run has written", place.root, place.inside(name))
+            continue
+        try:
+            answer = joint.resolve(home, reach)
+        except OSError as error:
+            if place.read(name) is None:  # its run has ended meanwhile, and its home is gone
+                continue
+            if not commit.is_completed():
+                raise
+            logs.LOG.warning("%s: %s; what the run had for this table is committed", place.name, error)
+            place.remove([place.inside(name)])
+            continue
+        if answer is Answer.SETTLED:
+            LeftCommit(place, home, read).remove()

@@ -1,0 +1,255 @@
+"""Outputs that are tables: whether records fit the table, and the files that tasks write of them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
+
+import pyarrow as pa
+
+from spark_jobs.contract import ExitCode
+from spark_jobs.disk import durable
+from spark_jobs.execute.delivery import converting, destination
+from spark_jobs.execute.spark import spread
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import format
+from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.typed import counterparts
+from spark_jobs.nodes.records.guarded import OPEN, Guard
+from spark_jobs.stores import location
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.tables.commit import TableCommit
+    from spark_jobs.formats.format import ColumnWriter
+    from spark_jobs.formats.tables.write import Layout, TableWriter
+    from spark_jobs.tuning import Tuning
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the files of a table may use on their way.
+
+    Args:
+        folder: where in the part store tasks hand things to one another.
+        most_bytes: so many bytes a task holds at once.
+        guard: which columns nobody may see.
+    """
+
+    folder: str
+    most_bytes: int
+    guard: Guard = OPEN
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of an output, on their way to a table.
+
+    Args:
+        part_store: where parts lie.
+        writer: reads parts, and writes the files of the table.
+        schema: the columns as they are written.
+        pieces: the parts.
+        moved: whether records are bytes of their own (`converting.py`).
+        room: what may be used on the way.
+        run: the execution id.
+        tuning: how much the driver does by itself.
+    """
+
+    part_store: PartStore
+    writer: Any
+    schema: Schema
+    pieces: Sequence[Piece]
+    moved: bool
+    room: Room
+    run: str
+    tuning: Tuning
+
+
+@dataclass
+class Target:
+    """The table of an output, as the run has found it when it began.
+
+    Args:
+        output: the name of the output.
+        name: how messages call the table.
+        schema: its columns; None where there is none yet.
+        partition_by: the columns by which it is partitioned.
+        commit: what makes the records visible, once their files are written.
+    """
+
+    output: str
+    name: str
+    schema: pa.Schema | None = None
+    partition_by: tuple[str, ...] = ()
+    commit: TableCommit | None = None
+
+    def write(self, spark: SparkSession, records: Records) -> TableCommit:
+        """Write the files of the records into the folder of the table; gives what makes them visible.
+
+        Raises:
+            RunFailed: the records do not fit the table (E912).
+            OSError: a file cannot be written.
+            Unfit: a value does not fit.
+        """
+        raise NotImplementedError
+
+    def refuse(self, text: str) -> NoReturn:
+        """End the run because of the table.
+
+        Raises:
+            RunFailed: always (E912).
+        """
+        raise RunFailed(ExitCode.IO, FAILED, f"output '{self.output}': {self.name}: {text}")
+
+    def refuse_other_partitions(self, wanted: tuple[str, ...], known: tuple[str, ...]) -> None:
+        """Refuse partitions that a table does not have."""
+        if wanted and wanted != known:
+            shown = ", ".join(known) or "nothing"
+            self.refuse(f"`partition_by` is {', '.join(wanted)}, and the table has {shown}")
+
+    def matched(
+        self, wanted: Sequence[pa.Field], written: Schema, *, evolve: bool
+    ) -> tuple[list[pa.Field], list[pa.Field]]:
+        """The columns of records with the types of the table, and those among them that it lacks.
+
+        Args:
+            wanted: the columns of the records, as new columns have them.
+            written: the same, as they are written.
+            evolve: whether the table gets columns that it lacks.
+
+        Raises:
+            RunFailed: a column does not fit the table (E912).
+        """
+        for name in self.partition_by:
+            if name not in written.names:
+                self.refuse(f"the records have no column '{name}', by which the table is partitioned")
+        if self.schema is None:
+            return [*wanted], []
+        fields, new = [], []
+        cases = {name.casefold(): name for name in self.schema.names}
+        for column in wanted:
+            if column.name in self.schema.names:
+                fields.append(self._as_there(column))
+            elif column.name.casefold() in cases:
+                self.refuse(f"column '{column.name}' is '{cases[column.name.casefold()]}' in the table; rename it")
+            elif not evolve:
+                self.refuse(f"the table has no column '{column.name}'; leave it out, or add it by `evolve: true`")
+            else:
+                fields.append(column)
+                new.append(column)
+        names = {column.name for column in fields}
+        for column in self.schema:
+            if column.name not in names and not column.nullable:
+                self.refuse(f"column '{column.name}' of the table must not be null, and the records do not have it")
+        return fields, new
+
+    def _as_there(self, column: pa.Field) -> pa.Field:
+        assert self.schema is not None
+        there = self.schema.field(column.name)
+        if not _fits(column.type, there.type):
+            self.refuse(f"column '{column.name}' is {column.type} here, and {there.type} in the table; convert it")
+        return pa.field(column.name, there.type)
+
+    def refuse_nulls(self, having: Collection[str]) -> None:
+        """Refuse nulls where the table has none.
+
+        Args:
+            having: the columns that have some.
+
+        Raises:
+            RunFailed: there are some (E912).
+        """
+        for column in self.schema or ():
+            if column.name in having and not column.nullable:
+                self.refuse(f"column '{column.name}' of the table must not be null, and some records have no value")
+
+
+def wanted(written: Schema) -> Iterator[pa.Field]:
+    """The columns of records as new columns of a table have them."""
+    return (pa.field(column.name, _fresh(counterparts.of(column.type))) for column in written.columns)
+
+
+def _fresh(kind: pa.DataType) -> pa.DataType:
+    """A type as new columns have it: moments are in UTC."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    return pa.list_(_fresh(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _fits(ours: pa.DataType, theirs: pa.DataType) -> bool:
+    """Whether values of a type may be in a column of the table; ints, digits and Decimals are looked at one by one."""
+    if ours == theirs:
+        return True
+    if pa.types.is_list(ours) and pa.types.is_list(theirs):
+        return _fits(ours.value_type, theirs.value_type)
+    if pa.types.is_decimal(ours):
+        return pa.types.is_decimal(theirs)
+    if ours == pa.int64():
+        return theirs in (pa.int8(), pa.int16(), pa.int32()) or pa.types.is_decimal(theirs)
+    if pa.types.is_string(ours):
+        return pa.types.is_large_string(theirs) or pa.types.is_decimal(theirs)
+    return pa.types.is_timestamp(ours) and pa.types.is_timestamp(theirs)
+
+
+def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> tuple[Any, ...]:
+    """Write records into files in the folder of a table, in this process where that is quicker than a job.
+
+    Raises:
+        OSError: a file cannot be written.
+        Unfit: a value does not fit.
+    """
+    work = partial(_files, records.part_store, records.writer, layout, root, records.moved)
+    if sum(piece.size for piece in records.pieces) <= records.tuning.driver_output_bytes:
+        made = [work(piece) for piece in records.pieces]
+    else:
+        made = spread.spread(spark, work, [*records.pieces], reraised=(OSError, format.Unfit))
+    return tuple(each for some in made for each in some)
+
+
+def _files(
+    part_store: PartStore, writer: TableWriter[Any], layout: Layout, root: str, moved: bool, piece: Piece
+) -> list[Any]:
+    """The files of a part; a task does that."""
+    destination.check(part_store, piece)
+    stream = converting.joined(part_store, cast("ColumnWriter", writer), [piece], moved=moved)
+    return writer.files(stream, layout, partial(create, part_store, root), moved=moved)
+
+
+def create(part_store: PartStore, root: str, path: str) -> IO[bytes]:
+    """Begin a file in the folder of a table, which lasts once it is closed."""
+    if location.is_uri(root):
+        return part_store.create(f"{root}/{path}")
+    where = Path(root, path)
+    where.parent.mkdir(parents=True, exist_ok=True)
+    return cast("IO[bytes]", _Lasting(where))
+
+
+class _Lasting:
+    """A local file that is on the disk once it is closed."""
+
+    closed = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def close(self) -> None:
+        """Wait until the bytes and the name are on the disk."""
+        if not self.closed:
+            self.closed = True
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            durable.sync_folder(self._path.parent)

@@ -1,0 +1,1 @@
+"""Iceberg tables: Parquet files that snapshots of a table choose, which a catalogue knows by its name."""

@@ -1,0 +1,151 @@
+"""Catalogues of Iceberg tables, and the tables in them; the driver alone asks, through `pyiceberg`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from spark_jobs import credentials
+from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.scan import catalogs
+from spark_jobs.scan.files import FormatError
+from spark_jobs.stores import location as locations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+    from spark_jobs.stores.settings import S3Settings, StoreSettings
+
+
+def opened(name: str, known: Mapping[str, Mapping[str, str]], stores: StoreSettings) -> Catalog:
+    """A catalogue by its name; the environment and the files of the library go before `clinker.toml`.
+
+    Args:
+        name: the name.
+        known: the properties of catalogues in `clinker.toml`, by their names.
+        stores: resolved settings; a catalogue that says nothing of a store is reached by these.
+
+    Raises:
+        FormatError: there is none, or it cannot be asked (E912).
+    """
+    if importlib.util.find_spec("pyiceberg") is None:
+        raise FormatError("Iceberg tables need a package: pip install 'clinker-spark[iceberg]'", name, FAILED)
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.utils.config import Config
+
+    with translated_errors(f"catalogue '{name}'"):
+        of_library: Any = Config().get_catalog_config(name) or {}
+        written = {**known.get(name, {}), **of_library}
+    if not written:
+        listed = ", ".join(sorted(known)) or "none"
+        text = (
+            f"there is no such catalogue: add [catalogs.{name}] with `uri` to clinker.toml, which has {listed}, or set "
+            f"{catalogs.variable(name, 'uri')}"
+        )
+        raise FormatError(text, f"catalogue '{name}'", FAILED)
+    with translated_errors(f"catalogue '{name}'", written):
+        return load_catalog(name, **{**_of_store(stores.s3), **written})
+
+
+def _of_store(settings: S3Settings) -> dict[str, str]:
+    """What the library has to know of a store, credentials included: to hand over and never to keep or show."""
+    from botocore import session
+
+    found = {}
+    if settings.endpoint:
+        found["s3.endpoint"] = settings.endpoint
+    if settings.region:
+        found["s3.region"] = settings.region
+    is_in_path = settings.path_style if settings.path_style is not None else bool(settings.endpoint)
+    found["s3.force-virtual-addressing"] = str(not is_in_path).lower()
+    if settings.anonymous:
+        return {**found, "s3.anonymous": "true"}
+    credentials_found = session.get_session().get_credentials()
+    if credentials_found is not None:
+        frozen = credentials_found.get_frozen_credentials()
+        found["s3.access-key-id"], found["s3.secret-access-key"] = frozen.access_key, frozen.secret_key
+        if frozen.token:
+            found["s3.session-token"] = frozen.token
+    return found
+
+
+def table(catalog: Catalog, name: str) -> Table | None:
+    """A table in its newest state; None where there is none.
+
+    Raises:
+        FormatError: it cannot be read (E912).
+    """
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    with translated_errors(name, catalog.properties):
+        try:
+            return catalog.load_table(name)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+
+class translated_errors:
+    """Within, what the library says of a table becomes an error with the table's name, and without secrets.
+
+    Args:
+        name: what is read or written.
+        properties: those of the catalogue.
+        what: what fails.
+
+    Raises:
+        FormatError: it cannot be read (E912).
+    """
+
+    def __init__(
+        self, name: str, properties: Mapping[str, Any] | None = None, what: str = "the table cannot be read"
+    ) -> None:
+        self._name = name
+        self._properties = properties or {}
+        self._what = what
+
+    def __enter__(self) -> None:
+        """Nothing is needed."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, FormatError) or not is_of_library(error):
+            return
+        raise FormatError(f"{self._what}: {said(error, self._properties)}", self._name, FAILED) from error
+
+
+def is_of_library(error: BaseException) -> bool:
+    """Whether an error is what the library, or what it asks, says of a table; and no error of ours."""
+    if isinstance(error, (OSError, ValueError, pa.ArrowException, ImportError, NotImplementedError)):
+        return True
+    # Exceptions of the library have no base class, and those of databases and of the network come as they are.
+    modules = {each.__module__.partition(".")[0] for each in type(error).__mro__}
+    return bool(modules & {"pyiceberg", "sqlalchemy", "requests", "pydantic_core", "botocore", "boto3", "thrift"})
+
+
+def said(error: BaseException, properties: Mapping[str, Any]) -> str:
+    """The words of an error, without the secrets of a catalogue."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    for secret in sorted(catalogs.secrets_of(properties), key=len, reverse=True):
+        text = text.replace(secret, credentials.HIDDEN)
+    return text
+
+
+def place_of(location: str, name: str) -> str:
+    """Where a file or folder of a table is: an absolute path, or a URI of a store.
+
+    Raises:
+        FormatError: it is in no folder and no store that is known here (E912).
+    """
+    scheme = locations.scheme_of(location)
+    if scheme in ("", "file"):
+        path = urlsplit(location).path if scheme else location
+        return os.path.abspath(path)
+    if scheme != "s3":
+        raise FormatError(f"Iceberg tables are in local folders and on S3 here, and not in {scheme}", name, FAILED)
+    return "s3://" + location.partition("://")[2]

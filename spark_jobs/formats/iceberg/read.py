@@ -1,0 +1,47 @@
+"""The Iceberg tables of a source: see `formats/tables/read.py`, which reads their files, and `snapshots.py`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from spark_jobs.formats.iceberg import snapshots
+from spark_jobs.formats.tables.read import TableReader
+
+if TYPE_CHECKING:
+    from spark_jobs.formats.format import ArrayPath
+    from spark_jobs.formats.reader import Place
+    from spark_jobs.scan.files import FormatError, InputFile
+
+
+@dataclass(frozen=True)
+class IcebergReader(TableReader):
+    """Reads Iceberg tables."""
+
+    title: ClassVar[str] = "Iceberg"
+
+    def found(self, place: Place) -> tuple[InputFile, ...]:
+        """The files of the snapshot that is read.
+
+        Raises:
+            FormatError: see `snapshots.files`; or a local file is gone (E912).
+        """
+        files = snapshots.files(self.options, place, self.declared)
+        for file in files:
+            if not file.is_object and not os.path.exists(file.path):
+                raise self.is_gone(file)
+        return files
+
+    def facts(self, file: InputFile) -> dict[str, str]:
+        """The snapshot."""
+        return {"snapshot": str(file.table.snapshot.version)}
+
+    def is_gone(self, file: InputFile) -> FormatError:
+        """The snapshot has expired."""
+        return snapshots.expired(file)
+
+
+def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> IcebergReader:
+    """The reader of a source's tables."""
+    return IcebergReader(options, arrays, layout)

@@ -1,0 +1,315 @@
+"""What the manifests of an Iceberg table say of one of its snapshots: the columns, and the files with what is known.
+
+Manifests are read once, by the driver, through `pyiceberg`. What tasks need of them travels with each file.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.formats.iceberg import catalog as catalogs
+from spark_jobs.formats.parquet.footer import Chunk
+from spark_jobs.formats.tables.files import FAILED, DataFile, Snapshot, numbers, packed
+from spark_jobs.scan.files import FormatError, InputFile
+from spark_jobs.stores import location as locations
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from pyiceberg.manifest import DataFile as Listed
+    from pyiceberg.manifest import ManifestEntry
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot as Kept
+
+    from spark_jobs.formats.iceberg.options import IcebergRead
+    from spark_jobs.formats.reader import Place
+
+_PARQUET = "PARQUET"
+
+
+def files(options: IcebergRead, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+    """The files of a snapshot of a table, in the order in which they were added, then by name.
+
+    Args:
+        options: which table, and which snapshot.
+        place: where files may be, and the catalogues.
+        declared: the columns of which something has to be known.
+
+    Raises:
+        FormatError: there is no table or no such snapshot, or it cannot be read (E912), or a file is neither in the
+            table's folder nor allowed elsewhere (E-SEC-001).
+    """
+    catalog = catalogs.opened(options.catalog, place.catalogs, place.stores)
+    table = catalogs.table(catalog, options.table)
+    if table is None:
+        text = f"there is no such table in catalogue '{options.catalog}'; check `catalog` and `table`"
+        raise FormatError(text, options.table, FAILED)
+    with catalogs.translated_errors(options.table, catalog.properties):
+        kept, schema = _chosen(table, options)
+        if kept is None:
+            return ()
+        return _listed(_Found(table, kept, schema, options.table, place), declared)
+
+
+def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
+    """The snapshot that is asked for, and its columns; None where the table has none yet.
+
+    Raises:
+        FormatError: there is no such snapshot (E912).
+    """
+    moment, text = options.moment, ""
+    if options.snapshot is not None:
+        kept = table.snapshot_by_id(options.snapshot)
+        text = f"there is no snapshot {options.snapshot}"
+    elif moment is not None:
+        kept = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+        text = f"there was no snapshot at {options.timestamp}, or it has expired"
+    elif options.ref:
+        kept = table.snapshot_by_name(options.ref)
+        text = f"there is no branch or tag '{options.ref}'"
+    else:
+        return table.current_snapshot(), table.schema()
+    if kept is None:
+        newest = table.current_snapshot()
+        text += f"; the newest one is {newest.snapshot_id if newest else 'none'}"
+        raise FormatError(text, options.table, FAILED)
+    schemas = table.schemas()
+    return kept, table.schema() if kept.schema_id is None else schemas[kept.schema_id]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A snapshot of a table, on its way to files."""
+
+    table: Table
+    kept: Kept
+    schema: Schema
+    name: str
+    place: Place
+
+
+def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
+    columns = arrow_of(found.schema)
+    specs = found.table.specs()
+    own: dict[int, dict[int, pa.Field]] = {key: _identities(spec, found.schema, columns) for key, spec in specs.items()}
+    parted = dict.fromkeys(field.name for one in own.values() for field in one.values())
+    root = catalogs.place_of(found.table.location().rstrip("/"), found.name)
+    snapshot = Snapshot(root, found.kept.snapshot_id, columns, tuple(parted))
+    entries, deletes = _entries(found)
+    numbered = {field.field_id: columns.field(field.name) for field in found.schema.fields if field.name in declared}
+    kinds = {field.field_id: field.field_type for field in found.schema.fields}
+    made = []
+    for entry in entries:
+        listed = entry.data_file
+        if str(getattr(listed.file_format, "value", listed.file_format)).upper() != _PARQUET:
+            text = f"a file is {listed.file_format}, and Parquet is read; rewrite the table's files as Parquet"
+            raise FormatError(text, found.name, FAILED)
+        partition = {
+            field.name: _scalar(listed.partition[at], field.type) for at, field in own[listed.spec_id or 0].items()
+        }
+        chunks = {
+            field.name: _chunk(listed, number, kinds[number], field.type)
+            for number, field in numbered.items()
+            if field.name not in partition
+        }
+        chunks |= {name: _constant(value, listed.record_count) for name, value in partition.items() if name in declared}
+        known = {name: chunk for name, chunk in chunks.items() if chunk is not None}
+        gone = deletes.get(listed.file_path)
+        about = DataFile(snapshot, listed.record_count, partition, known, b"" if gone is None else packed(gone))
+        made.append(_file(found, listed, about))
+    return tuple(made)
+
+
+def arrow_of(schema: Schema) -> pa.Schema:
+    """The columns of a table as Arrow has them, with their numbers among their metadata."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    return pa.schema([_small(field) for field in schema_to_pyarrow(schema)])
+
+
+def _small(field: pa.Field) -> pa.Field:
+    """A column whose texts and lists have short offsets, as files have them."""
+    kind: Any = field.type
+    arrow: Any = pa
+    if pa.types.is_large_string(kind):
+        kind = pa.string()
+    elif pa.types.is_large_binary(kind):
+        kind = pa.binary()
+    elif pa.types.is_struct(kind):
+        kind = pa.struct([_small(each) for each in kind])
+    elif pa.types.is_map(kind):
+        kind = arrow.map_(_small(kind.key_field), _small(kind.item_field))
+    elif pa.types.is_list(kind) or arrow.types.is_large_list(kind):
+        kind = pa.list_(_small(kind.value_field))
+    return field.with_type(kind)
+
+
+def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict[int, pa.Field]:
+    """The columns whose own values are those of partitions, by their places among these."""
+    from pyiceberg.transforms import IdentityTransform
+
+    tops = {field.field_id: field.name for field in schema.fields}
+    return {
+        at: columns.field(tops[field.source_id])
+        for at, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform) and field.source_id in tops
+    }
+
+
+def _scalar(value: Any, kind: pa.DataType) -> Any:
+    """The value of a partition as a column has it; manifests have days and microseconds."""
+    if value is not None and isinstance(value, int) and pa.types.is_temporal(kind):
+        narrow = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+        return pa.scalar(value, narrow).cast(kind)
+    return pa.scalar(value, kind)
+
+
+def _constant(value: Any, records: int) -> Chunk | None:
+    if not value.is_valid:
+        return Chunk(records, None, None)
+    own = numbers(pa.array([value.as_py()], value.type))
+    return None if own is None else Chunk(0, own[0], own[0])
+
+
+def _chunk(listed: Listed, number: int, kind: Any, arrow: pa.DataType) -> Chunk | None:
+    """What a manifest says of a column in a file."""
+    nulls = (listed.null_value_counts or {}).get(number)
+    if nulls is None:
+        return None
+    lowest, highest = (listed.lower_bounds or {}).get(number), (listed.upper_bounds or {}).get(number)
+    # What is not said to have no NaN may have some, which bounds leave out.
+    is_odd = pa.types.is_floating(arrow) and (listed.nan_value_counts or {}).get(number) != 0
+    if lowest is None or highest is None or is_odd:
+        return Chunk(nulls, None, None)
+    bounds = _value(lowest, kind, arrow), _value(highest, kind, arrow)
+    return Chunk(nulls, None, None) if None in bounds else Chunk(nulls, *bounds)
+
+
+def _value(data: bytes, kind: Any, arrow: pa.DataType) -> Any:
+    """A bound as footers have it; None where it says nothing here. Columns may have become wider since."""
+    if pa.types.is_string(arrow):
+        return data
+    if pa.types.is_boolean(arrow):
+        return data != b"\0"
+    if pa.types.is_floating(arrow):
+        return struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+    is_whole = pa.types.is_integer(arrow) or pa.types.is_date32(arrow)
+    is_moment = pa.types.is_timestamp(arrow) and arrow.unit == "us" and str(kind).startswith("timestamp")
+    if is_whole or is_moment:
+        return int.from_bytes(data, "little", signed=True)
+    return None
+
+
+def _entries(found: _Found) -> tuple[list[ManifestEntry], dict[str, Any]]:
+    """The data files of a snapshot in their order, and which rows of them are deleted, by their paths.
+
+    Raises:
+        FormatError: rows are deleted by their values (E912).
+    """
+    from pyiceberg.manifest import DataFileContent
+    from pyiceberg.table.delete_file_index import DeleteFileIndex
+    from pyiceberg.utils.concurrent import ExecutorFactory
+
+    io = found.table.io
+    workers = ExecutorFactory.get_or_create()
+    manifests = found.kept.manifests(io)
+    entries: list[ManifestEntry] = []
+    index = DeleteFileIndex()
+    for entry in chain.from_iterable(workers.map(lambda each: each.fetch_manifest_entry(io), manifests)):
+        content = entry.data_file.content
+        if content == DataFileContent.DATA:
+            entries.append(entry)
+        elif content == DataFileContent.POSITION_DELETES:
+            index.add_delete_file(entry, partition_key=entry.data_file.partition)
+        else:
+            text = (
+                "rows of the table are deleted by their values (equality deletes), which are not applied here; have "
+                "the table's own engine apply them first: `CALL system.rewrite_data_files(table => '…', options => "
+                "map('delete-file-threshold', '1'))` in Spark"
+            )
+            raise FormatError(text, found.name, FAILED)
+    entries.sort(key=lambda each: (each.sequence_number or 0, each.data_file.file_path))
+    return entries, {} if index.is_empty() else _deleted(found, entries, index)
+
+
+def _deleted(found: _Found, entries: Sequence[ManifestEntry], index: Any) -> dict[str, Any]:
+    """Which rows of files are deleted by their positions."""
+    from pyiceberg.io.pyarrow import _read_deletes
+    from pyiceberg.utils.concurrent import ExecutorFactory
+
+    of_file = {
+        entry.data_file.file_path: index.for_data_file(
+            entry.sequence_number or 0, entry.data_file, partition_key=entry.data_file.partition
+        )
+        for entry in entries
+    }
+    wanted = list({each.file_path: each for some in of_file.values() for each in some}.values())
+    workers = ExecutorFactory.get_or_create()
+    read: Mapping[str, Mapping[str, pa.ChunkedArray]] = dict(
+        zip(
+            (each.file_path for each in wanted),
+            workers.map(lambda each: _read_deletes(found.table.io, each), wanted),
+            strict=True,
+        )
+    )
+    gone = {}
+    for entry in entries:
+        path, count = entry.data_file.file_path, entry.data_file.record_count
+        rows = np.zeros(count, bool)
+        for each in of_file[path]:
+            positions = read[each.file_path].get(path)
+            if positions is not None:
+                rows[positions.to_numpy()] = True
+        if rows.any():
+            gone[path] = rows
+    return gone
+
+
+def _file(found: _Found, listed: Listed, about: DataFile) -> InputFile:
+    """A file of the table.
+
+    Raises:
+        FormatError: it is outside of the table's folder (E-SEC-001).
+    """
+    root = about.snapshot.root
+    path = catalogs.place_of(listed.file_path, found.name)
+    inner = path.removeprefix(f"{root}/")
+    is_inside = inner != path and ".." not in inner.split("/") and _leads_inside(path, root)
+    if not is_inside and not found.place.allow_outside:
+        text = (
+            f'a file of the table is outside of its folder {root}: "{path}"; read it with --allow-absolute-paths if '
+            "you trust whoever writes the table"
+        )
+        raise FormatError(text, found.name, "E-SEC-001")
+    is_object = locations.is_uri(path)
+    return InputFile(
+        path,
+        f"{found.name}/{inner}" if is_inside else path,
+        listed.file_size_in_bytes,
+        stores=found.place.stores if is_object else None,
+        table=about,
+        is_immutable=True,
+    )
+
+
+def _leads_inside(path: str, root: str) -> bool:
+    """Whether no link leads out of the folder of a table; stores have none."""
+    if locations.is_uri(path):
+        return True
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), ""))
+
+
+def expired(file: InputFile) -> FormatError:
+    """What to say of a file that the table names, and that is not there."""
+    version = file.table.snapshot.version
+    text = f"snapshot {version} of the table has this file, and it is gone: the snapshot has expired; read a newer one"
+    return FormatError(text, file.name, FAILED)

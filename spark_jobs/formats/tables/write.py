@@ -1,0 +1,327 @@
+"""Batches to the Parquet files of a table, one for each value of its partitions, and what the table has to know.
+
+What tasks write first are messages of Arrow, as for all files that hold columns. Files are made of them once the table
+is known: its columns may be narrower than those of records, and its partitions are folders.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import IO, TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from spark_jobs.formats.format import Unfit
+from spark_jobs.formats.typed import write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+#: So many files are open at a time; where records have more partitions, some partitions get several files.
+_MOST_OPEN = 64
+#: So many columns have bounds, of texts as many characters.
+_MOST_COLUMNS, _MOST_CHARACTERS = 32, 32
+#: Every Int has so many digits at most, and every decimal of a table.
+_INT_DIGITS, _MOST_DIGITS = 19, 38
+_TOO_MANY_DIGITS = f"^[+-]?0*[1-9][0-9]{{{_MOST_DIGITS}}}"
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+#: A file that was written, as the table has it.
+_Added = TypeVar("_Added")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the files of a table are written.
+
+    Args:
+        schema: the columns of the records, with the types that the table has for them.
+        partition_by: those among them by which the table is partitioned.
+        inside: the columns that are in the files; None for all but those of partitions.
+        folder: what stands before the paths of files in the table's folder.
+    """
+
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+    inside: pa.Schema | None = None
+    folder: str = ""
+
+    @property
+    def in_files(self) -> pa.Schema:
+        """The columns that are in the files."""
+        if self.inside is not None:
+            return self.inside
+        return pa.schema([column for column in self.schema if column.name not in self.partition_by])
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was written.
+
+    Args:
+        path: where it is in the table's folder.
+        size: its bytes.
+        partition: the values of the columns by which the table is partitioned.
+        records: how many rows it has.
+        schema: its columns.
+        nulls: how many rows have no value in each column.
+        bounds: the lowest and the highest value of columns, of those that have any.
+    """
+
+    path: str
+    size: int
+    partition: Mapping[str, Any]
+    records: int
+    schema: pa.Schema
+    nulls: Mapping[str, int]
+    bounds: Mapping[str, tuple[Any, Any]]
+
+
+class TableWriter(write.TypedWriter, Generic[_Added]):
+    """Writes the files of tables. Its options have `compression`."""
+
+    @abstractmethod
+    def added(self, written: Written) -> _Added:
+        """A file as the table has it."""
+
+    def opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
+        """What takes tables for a file."""
+        return self._opened(sink, schema)
+
+    def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
+        options: Any = self._options
+        return parquet.ParquetWriter(sink, schema, compression=str(options.compression))
+
+    def files(
+        self,
+        source: IO[bytes],
+        layout: Layout,
+        create: Callable[[str], IO[bytes]],
+        *,
+        moved: bool = False,
+        change: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> list[_Added]:
+        """Write the files of the records in a stream.
+
+        Args:
+            source: the stream.
+            layout: the table.
+            create: begins a file at a path in the table's folder.
+            moved: see `convert`.
+            change: what becomes of each group of records first; it gives the columns of the layout.
+
+        Raises:
+            Unfit: a value does not fit the table's type.
+        """
+        files = _Files(self, layout, create)
+        for group in write.groups(self.batches(source, moved=moved)):
+            rows = cast(group, layout.schema) if change is None else change(group)
+            for values, own in _by_partition(rows, layout.partition_by):
+                files.add(values, own)
+        return [self.added(each) for each in files.close()]
+
+    def rewritten(
+        self,
+        batches: Iterator[pa.RecordBatch],
+        schema: pa.Schema,
+        partition: Mapping[str, Any],
+        create: Callable[[str], IO[bytes]],
+    ) -> _Added | None:
+        """Write a file of rows of a partition; none where there are no rows.
+
+        Args:
+            batches: the rows.
+            schema: their columns, without those of partitions.
+            partition: the values of these.
+            create: begins a file at a path in the table's folder.
+        """
+        found: _File | None = None
+        for group in write.groups(batches):
+            if found is None:
+                path = _path(partition)
+                sink = create(path)
+                found = _File(path, partition, sink, self._opened(sink, schema), schema)
+            found.add(group)
+        return self.added(found.close()) if found is not None else None
+
+
+def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Some columns of records with the types of a table.
+
+    Raises:
+        Unfit: a value does not fit.
+    """
+    columns = []
+    for column in schema:
+        try:
+            columns.append(_exact(group.column(column.name), column.type).cast(column.type))
+        except pa.ArrowException as error:
+            text = f"column '{column.name}' has a value that is no {column.type} of the table: {error}"
+            raise Unfit(text) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _exact(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """Values on their way to a decimal, with room for all digits: without it Arrow gives wrong numbers unnoticed."""
+    if not pa.types.is_decimal(wanted):
+        return values
+    if pa.types.is_integer(values.type):
+        return values.cast(_wide(_INT_DIGITS, 0))
+    if pa.types.is_decimal(values.type):
+        return values.cast(_wide(_MOST_DIGITS, values.type.scale))
+    if pc.any(pc.match_substring_regex(values, "[eE]")).as_py():
+        texts = [None if each is None else _plain(each) for each in values.to_pylist()]
+        values = pa.chunked_array([pa.array(texts, pa.string())])
+    if pc.any(pc.match_substring_regex(values, _TOO_MANY_DIGITS)).as_py():
+        raise pa.ArrowInvalid(f"a text has more than {_MOST_DIGITS} digits before the point")
+    return values.cast(_wide(2 * _MOST_DIGITS, wanted.scale))
+
+
+def _wide(precision: int, scale: int) -> pa.DataType:
+    """A decimal in which no product of a decimal of a table and a power of ten for its places is too large."""
+    arrow: Any = pa
+    found: pa.DataType = arrow.decimal256(precision, scale)
+    return found
+
+
+def _plain(text: str) -> str:
+    """A number without an exponent; anything else as it is."""
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        return text
+    return f"{found:f}" if found.is_finite() and abs(found.adjusted()) <= 2 * _MOST_DIGITS else text
+
+
+def _by_partition(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+    """The rows of each partition, in their order, with its values."""
+    if not names:
+        yield (), rows
+        return
+    codes = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        column: Any = rows.column(name).combine_chunks().dictionary_encode()
+        own: Any = column.chunks[0] if isinstance(column, pa.ChunkedArray) else column
+        codes = codes * (len(own.dictionary) + 1) + (pc.fill_null(own.indices, -1).to_numpy() + 1)
+    order = np.argsort(codes, kind="stable")
+    ordered, borders = rows.take(pa.array(order)), np.flatnonzero(np.diff(codes[order])) + 1
+    for start, end in zip([0, *borders.tolist()], [*borders.tolist(), rows.num_rows], strict=True):
+        if end > start:
+            yield tuple(ordered.column(name)[start].as_py() for name in names), ordered.slice(start, end - start)
+
+
+class _Files:
+    """The files that are being written, one for each partition."""
+
+    def __init__(self, writer: TableWriter[Any], layout: Layout, create: Callable[[str], IO[bytes]]) -> None:
+        self._writer = writer
+        self._layout = layout
+        self._create = create
+        self._open: dict[tuple[Any, ...], _File] = {}
+        self._done: list[Written] = []
+        self._schema = layout.in_files
+
+    def add(self, values: tuple[Any, ...], rows: pa.Table) -> None:
+        """Write rows of a partition."""
+        if values not in self._open:
+            if len(self._open) >= _MOST_OPEN:
+                self._done.append(self._open.pop(next(iter(self._open))).close())
+            partition = dict(zip(self._layout.partition_by, values, strict=True))
+            path = _path(partition, self._layout.folder)
+            sink = self._create(path)
+            self._open[values] = _File(path, partition, sink, self._writer.opened(sink, self._schema), self._schema)
+        self._open[values].add(rows.select(self._schema.names))
+
+    def close(self) -> list[Written]:
+        """The files that were written."""
+        self._done += [each.close() for each in self._open.values()]
+        self._open = {}
+        return self._done
+
+
+def _path(partition: Mapping[str, Any], folder: str = "") -> str:
+    """Where a new file of a partition is in the table's folder."""
+    inner = "".join(f"{_folder(name, text_of(value))}/" for name, value in partition.items())
+    return f"{folder}{inner}part-{uuid.uuid4()}.parquet"
+
+
+def text_of(value: Any) -> str | None:
+    """The value of a partition as a text."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(" ", "microseconds")
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def _folder(name: str, value: str | None) -> str:
+    return f"{quote(name, safe=' ')}={_NULL if value is None else quote(value, safe=' ')}"
+
+
+@dataclass
+class _File:
+    """A file that is being written, with what is known of its columns."""
+
+    path: str
+    partition: Mapping[str, Any]
+    sink: IO[bytes]
+    writer: Any
+    schema: pa.Schema
+    records: int = 0
+    nulls: dict[str, int] = field(default_factory=dict)
+    #: None: nothing can be said.
+    bounds: dict[str, tuple[Any, Any] | None] = field(default_factory=dict)
+
+    def add(self, rows: pa.Table) -> None:
+        self.writer.write_table(rows)
+        self.records += rows.num_rows
+        for column in rows.schema:
+            values = rows.column(column.name)
+            self.nulls[column.name] = self.nulls.get(column.name, 0) + values.null_count
+        for column in [*rows.schema][:_MOST_COLUMNS]:
+            self._bound(column, rows.column(column.name))
+
+    def _bound(self, column: pa.Field, values: pa.ChunkedArray) -> None:
+        known = self.bounds.get(column.name, ())
+        if known is None or values.null_count == len(values):
+            return
+        found = _bounds(column.type, values)
+        if found is None or not known:
+            self.bounds[column.name] = found
+        else:
+            self.bounds[column.name] = min(known[0], found[0]), max(known[1], found[1])
+
+    def close(self) -> Written:
+        self.writer.close()
+        size = self.sink.tell()
+        self.sink.close()
+        known = {name: bounds for name, bounds in self.bounds.items() if bounds}
+        return Written(self.path, size, self.partition, self.records, self.schema, self.nulls, known)
+
+
+def _bounds(kind: pa.DataType, values: pa.ChunkedArray) -> tuple[Any, Any] | None:
+    """The lowest and the highest value of some; None where nothing can be said."""
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if not (is_number or pa.types.is_string(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return None
+    if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values)).as_py():
+        return None
+    found = pc.min_max(values)
+    return found["min"].as_py(), found["max"].as_py()
+
+
+def shortened(value: str, *, is_low: bool) -> str | None:
+    """A text that bounds from below or above what a long one bounds; None where there is none."""
+    if len(value) <= _MOST_CHARACTERS:
+        return value
+    return value[:_MOST_CHARACTERS] if is_low else None

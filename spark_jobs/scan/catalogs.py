@@ -1,0 +1,89 @@
+"""Catalogues of tables by name: what `clinker.toml` and the environment say of them, and what of that may be shown.
+
+A secret of a catalogue stands in the environment or in the files of its own library, and never in `clinker.toml`. The
+driver alone asks catalogues. Nothing is loaded here: plans look at the settings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs import credentials
+from spark_jobs.stores import location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_VARIABLE = "PYICEBERG_CATALOG__"
+#: Secrets whose names do not say so, in the words of the library.
+_SECRETS = frozenset({"credential", "token"})
+_SQLITE = re.compile(r"^sqlite:///(?!/)(.*)$")
+#: What names a class, which would be loaded.
+_CODE = ("py-catalog-impl", "py-io-impl", "py-location-provider-impl")
+#: What is a folder where it has no scheme.
+_FOLDERS = ("warehouse",)
+
+
+def variable(name: str, key: str) -> str:
+    """The variable of a property of a catalogue."""
+    return f"{_VARIABLE}{name}__{key.replace('.', '__')}".upper().replace("-", "_")
+
+
+def secrets(environ: Mapping[str, str]) -> list[str]:
+    """The secrets of all catalogues of an environment."""
+    return [
+        secret
+        for key, value in environ.items()
+        if key.startswith(_VARIABLE)
+        for secret in secrets_of({key.removeprefix(_VARIABLE).partition("__")[2].lower(): value})
+    ]
+
+
+def secrets_of(properties: Mapping[str, Any]) -> list[str]:
+    """The secrets among the properties of a catalogue."""
+    found: list[str] = []
+    for key, value in properties.items():
+        text = str(value)
+        found += [text] if _is_secret(key) else credentials.within(text)
+    return [each for each in found if each]
+
+
+def _is_secret(key: str) -> bool:
+    return key.lower() in _SECRETS or credentials.is_secret(key)
+
+
+def flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """The properties of a table of TOML, where `s3.endpoint` is a table in a table."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield before + key, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def problem(name: str, key: str, value: str) -> str | None:
+    """What is wrong with a property in `clinker.toml`; None when nothing is."""
+    if secrets_of({key: value}):
+        return f"is a secret: files are copied and shown; set the variable {variable(name, key)}"
+    if key in _CODE:
+        return f"names code to load, which no file of a workspace may; set the variable {variable(name, key)}"
+    return None
+
+
+def settled(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Properties whose paths are absolute.
+
+    Args:
+        properties: as they are written.
+        folder: where relative paths start.
+    """
+    found = dict(properties)
+    for key in _FOLDERS:
+        written = found.get(key)
+        if written and location.scheme_of(written) == "" and ("/" in written or "." in written):
+            found[key] = f"file://{(folder / written).absolute()}"
+    if matched := _SQLITE.match(found.get("uri", "")):
+        found["uri"] = f"sqlite:///{(folder / matched[1]).absolute()}"
+    return found

@@ -330,7 +330,7 @@ def test_keys_that_do_not_fit_are_refused(
         ('token = "x-secret-x"', "set the variable PYICEBERG_CATALOG__LAKE__TOKEN"),
         ('s3.secret-access-key = "x-secret-x"', "set the variable PYICEBERG_CATALOG__LAKE__S3__SECRET_ACCESS_KEY"),
         ('uri = "postgresql://me:x-secret-x@host/db"', "is a secret"),
-        ('py-catalog-impl = "mine.Catalog"', "names code that would be loaded"),
+        ('py-catalog-impl = "mine.Catalog"', "names code to load"),
     ],
 )
 def test_a_workspace_has_neither_secrets_nor_code(

@@ -112,3 +112,8 @@ class RunOptions(PlanOptions):
     def local_work_dir(self) -> Path | None:
         """The folder for the run's local files, where one was given."""
         return self.work_dir if isinstance(self.work_dir, os.PathLike) else None
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether the run tells how far it is: not where its standard error is one document for programs."""
+        return not self.quiet and self.diagnostics not in ("json", "sarif")

@@ -15,6 +15,7 @@ from spark_jobs import plan as planning
 from spark_jobs import result
 from spark_jobs.cli import clinker, run
 from spark_jobs.disk import volumes
+from spark_jobs.execute.run import progress
 from spark_jobs.plan import planner
 from spark_jobs.plan.options import RunOptions
 from tests.execute import without_spark
@@ -273,6 +274,8 @@ def test_run_tells_programs_everything_in_one_document(
     capsys: Captured,
 ) -> None:
     without_spark.install(monkeypatch)
+    monkeypatch.setattr(progress, "_FIRST_LINE_S", 0.0)
+    monkeypatch.setattr(progress, "_LINE_EVERY_S", 0.001)
     (here / "warned.yaml").write_text(WARNED)
     if not is_there:
         (here / "orders.csv").unlink()

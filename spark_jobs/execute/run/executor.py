@@ -178,7 +178,7 @@ def execute(
     run = _Run(plan, options, identity)
     error: result.RunError | None = None
     try:
-        with progress.shown(run.clock, wanted=not options.quiet) as run.progress:
+        with progress.shown(run.clock, wanted=options.shows_progress) as run.progress:
             if options.preview is None:
                 exit_code = _publishing(run)
             else:

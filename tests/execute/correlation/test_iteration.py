@@ -28,13 +28,14 @@ def found(folder: Path, *rows: int) -> Any:
     with pa.ipc.new_file(path, FACTS) as file:
         file.write_table(facts)
     inputs = SimpleNamespace(one_of_several=frozenset())
-    return SimpleNamespace(fact_files=[str(path)], rows_before={}, dlq=[], shares=1, inputs=inputs)
+    tally = SimpleNamespace(measured={})
+    return SimpleNamespace(fact_files=[str(path)], rows_before={}, dlq=[], shares=1, inputs=inputs, tally=tally)
 
 
 @pytest.fixture
 def iteration(tmp_path: Path) -> Iteration:
     run, plan = (
-        SimpleNamespace(scratch=Scratch(str(tmp_path))),
+        SimpleNamespace(scratch=Scratch(str(tmp_path)), steps={}),
         SimpleNamespace(policies={"o": "any"}, limit=0, rows_meet=False, nodes={}),
     )
     return Iteration(run, plan)  # type: ignore[arg-type]

@@ -154,7 +154,7 @@ def products(folder: Path, rows: Sequence[dict[str, Any]]) -> Any:
         with pa.ipc.new_file(paths[-1], FACTS) as file:
             file.write_table(pa.Table.from_pylist(rows[at : at + 37], schema=FACTS), max_chunksize=5)
     inputs = SimpleNamespace(one_of_several=lambda split: f"f{split}" if split % 2 else "")
-    tally = SimpleNamespace(logs=[])
+    tally = SimpleNamespace(logs=[], measured={})
     return SimpleNamespace(
         fact_files=[str(path) for path in paths], rows_before={1: 7}, dlq=[], shares=1, inputs=inputs, tally=tally
     )

@@ -116,4 +116,4 @@ class RunOptions(PlanOptions):
     @property
     def shows_progress(self) -> bool:
         """Whether the run tells how far it is: not where its standard error is one document for programs."""
-        return not self.quiet and self.diagnostics not in ("json", "sarif")
+        return not self.quiet and self.diagnostics in ("full", "concise")

@@ -6,6 +6,7 @@ state of the moment at which the task begins. Rows of a table come in the order 
 
 from __future__ import annotations
 
+import configparser
 import decimal
 import importlib
 import json
@@ -63,6 +64,8 @@ _RANGED = frozenset(["int", "decimal", "double", "float", "year", "date", "datet
 _NUMBERS = frozenset(["int", "decimal", "year"])
 _MOMENTS = frozenset(["date", "datetime", "timestamp"])
 _GROWING = _NUMBERS | _MOMENTS | {"text"}
+#: Types whose values may have any length.
+_WIDE = frozenset(["text", "json", "geometry"])
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 #: Moments that a calendar has, from the year 1 on.
 _REAL = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
@@ -141,14 +144,20 @@ def connected(connection: Connection) -> Any:
         given["read_default_file"] = str(defaults)
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
         given |= _parameter(connection, key, value, dict(parse_qsl(parts.query)).get("ssl-ca"))
-    return importlib.import_module("pymysql").connect(**given)
+    try:
+        return importlib.import_module("pymysql").connect(**given)
+    except configparser.Error:
+        # Its words quote lines, which may be passwords.
+        raise connection.failed(f"{defaults} is no file of options: each must stand below a [group], once") from None
+    except ValueError as problem:
+        raise connection.failed(problem) from None  # a host that has no form of one
 
 
 def _parameter(connection: Connection, key: str, value: str, authority: str | None) -> dict[str, Any]:
     match key:
         case "socket":
             return {"unix_socket": value}
-        case "connect-timeout" if value.isdecimal():
+        case "connect-timeout" if value.isdecimal() and int(value):
             return {"connect_timeout": int(value)}
         case "ssl-ca":
             return {}
@@ -283,7 +292,8 @@ def _in_ranges(opened: Any, whole: Part, columns: Sequence[Column], options: Dat
     if low is None:
         return [whole]
     if chosen.kind in ("double", "float"):
-        borders = [repr(low + (high - low) * at / count) for at in range(1, count)]
+        # Shares are added: the width of all values may be more than a float holds.
+        borders = [repr(low * (1 - at / count) + high * (at / count)) for at in range(1, count)]
     else:
         first, last = decimal.Decimal(_text(low)), decimal.Decimal(_text(high))
         with decimal.localcontext(decimal.Context(prec=80)):
@@ -317,6 +327,8 @@ def _grown(opened: Any, part: Part, columns: Sequence[Column], growing: Growing)
     ((found,),) = rows(opened, f"SELECT max({name}) FROM {part.relation} WHERE {where}")
     if found is None:
         return replace(part, size=0), None
+    if isinstance(found, bytes) and kind == "text":
+        raise Unfit(f"`incremental.column: {growing.column}` has bytes: name a column of numbers, moments or texts")
     greatest = _text(found)
     if kind == "text" and not greatest.isprintable():
         raise boundless(growing.column, repr(greatest))
@@ -400,11 +412,30 @@ def batches(
     text += f" ORDER BY {part.order}" if part.order else ""
     most = max(1, min(_MOST_ROWS, most_bytes // (_VALUE_BYTES * max(1, len(columns)))))
     cursors = importlib.import_module("pymysql.cursors")
+    wide = [at for at, column in enumerate(columns) if column.kind in _WIDE]
     with _opened(connection, part.name) as opened, opened.cursor(cursors.SSCursor) as cursor:
         cursor.execute(text)
-        while found := cursor.fetchmany(most):
+        while found := _fetched(cursor, most, most_bytes, wide):
             pairs = zip(zip(*found, strict=True), columns, strict=False)
             yield len(found), [_array(each, column, part) for each, column in pairs]
+
+
+def _fetched(cursor: Any, most: int, most_bytes: int, wide: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The next rows of a cursor; none at its end.
+
+    Args:
+        cursor: where they come from.
+        most: so many at most.
+        most_bytes: none after those whose wide values have so many characters and bytes.
+        wide: the places of values of any length.
+    """
+    found: list[tuple[Any, ...]] = []
+    size = 0
+    while len(found) < most and size < most_bytes and (row := cursor.fetchone()) is not None:
+        found.append(row)
+        for at in wide:
+            size += len(row[at] or "")
+    return found
 
 
 def _array(found: Sequence[Any], column: Column, part: Part) -> FoundArray:
@@ -454,8 +485,11 @@ def _moment(text: str, *, is_date: bool) -> Any:
 
 
 def _parsed(text: Any) -> Any:
-    """A value of JSON; numbers that no int or float holds stay texts."""
-    return json.loads(text, parse_int=numbers.of_int, parse_float=numbers.of_float)
+    """A value of JSON; numbers that no int or float holds stay texts, and so does what MariaDB kept unchecked."""
+    try:
+        return json.loads(text, parse_int=numbers.of_int, parse_float=numbers.of_float)
+    except json.JSONDecodeError:
+        return text
 
 
 def count(connection: Connection, part: Part, start: int, end: int, *, is_last: bool) -> int:

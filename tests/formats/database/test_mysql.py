@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.formats.database import mysql
+from spark_jobs.formats.database.options import DatabaseRead
 from spark_jobs.formats.database.tables import Unfit
+from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
 from tests.formats.database.test_incremental_tables import Growing
 from tests.formats.database.test_sqlite import PIPELINE
@@ -176,6 +178,8 @@ def test_bytes_are_refused_unless_they_are_texts(warehouse: Warehouse) -> None:
         ((PASSWORD, "wr0ng-pass"), "Access denied for user"),
         (("127.0.0.1:", "127.0.0.1:1/x#"), "Can't connect to MySQL server"),
         (("/t", "/t?ssl-mode=strict&x="), "ssl-mode"),
+        (("/t", "/t?connect-timeout=0#"), "connect-timeout"),
+        (("127.0.0.1:", "a..b:"), "idna"),
         (("mysql://", "mysql+pymysql://"), "is no URI that is known"),
         (("mysql://", "mssql://"), "leads to SQL Server, which is not supported"),
     ],
@@ -192,6 +196,43 @@ def test_connections_that_fail_are_told_without_the_password(
     assert PASSWORD not in error.message
 
 
+def test_a_file_of_options_that_is_none_is_told_without_its_lines(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".my.cnf").write_text("password=of-the-file\n[client]\n")
+    error = warehouse.read("table: t").result.error
+    assert error is not None
+    assert error.code == "E911"
+    assert ".my.cnf is no file of options" in error.message
+    assert "of-the-file" not in error.message
+
+
+def test_ranges_of_floats_may_be_as_wide_as_all_of_them(warehouse: Warehouse) -> None:
+    warehouse.database.run(
+        "CREATE TABLE t (id int, k double);\nINSERT INTO t VALUES (1, -1.7e308), (2, 0), (3, 1.7e308)"
+    )
+    records = warehouse.records("table: t, partition_by: k, partitions: 4")
+    assert sorted(record["id"] for record in records) == [1, 2, 3]
+
+
+def test_json_that_nobody_checked_stays_a_text(warehouse: Warehouse) -> None:
+    warehouse.database.run(
+        "SET check_constraint_checks = 0;\nCREATE TABLE t (id int, j json);\n"
+        "INSERT INTO t VALUES (1, '{no json'), (2, '{\"a\": 1}')"
+    )
+    assert [record["j"] for record in warehouse.records("table: t")] == ["{no json", {"a": 1}]
+
+
+def test_rows_with_long_texts_come_a_few_at_a_time(mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    mariadb.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v text);\nINSERT INTO t SELECT seq, repeat('x', 40000) FROM seq_1_to_50"
+    )
+    (table,) = mysql.look(Connection("warehouse", mariadb.uri), DatabaseRead("warehouse", table="t")).tables
+    read = mysql.batches(table.connection, table.part, table.columns, 0, 1, is_last=True, most_bytes=400_000)
+    assert [count for count, _ in read] == [10] * 5
+
+
 def test_rows_are_read_once(tmp_path: Path, mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     without_spark.install(monkeypatch)
     run = Growing(tmp_path, "warehouse").run
@@ -204,6 +245,16 @@ def test_rows_are_read_once(tmp_path: Path, mariadb: MariaDatabase, monkeypatch:
     assert run("{ column: at, delay: 1h }") == [51]
     assert run("{ column: at }") == [52]
     assert run("{ column: at }", since=("2024-01-01T02:00:00",), until=("2024-01-01T04:00:00",)) == [2, 3]
+
+
+def test_bytes_do_not_say_how_far_a_run_went(
+    tmp_path: Path, mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    growing = Growing(tmp_path, "warehouse")
+    mariadb.run("CREATE TABLE t (id bigint, v varbinary(9));\nINSERT INTO t VALUES (1, x'ff')")
+    growing.run("{ column: v }", code=4)
+    assert "`incremental.column: v` has bytes" in growing.error.message
 
 
 def test_names_of_tables() -> None:

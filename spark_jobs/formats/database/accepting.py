@@ -27,7 +27,7 @@ class TargetColumn:
         needs_value: whether it takes no null.
         has_default: whether it has a value where none is given.
         is_written: whether values can be given; the database computes all others.
-        length: the most characters of a text.
+        length: the most characters of a text, or bits.
         precision: the digits of a number, `scale` of them after the point.
         scale: see there.
     """
@@ -208,4 +208,8 @@ def converted(name: str, column: TargetColumn, found: pa.DataType) -> str:
         return f"{name}::bpchar"  # compared without blanks at the end, and not cut either
     if kind == "text" and column.kind in ("text", "varchar"):
         return name  # a cast would cut it
+    if kind == "text" and column.kind in ("_varchar", "_bpchar", "_varbit"):
+        return f"{name}::{column.kind[1:]}[]"  # a cast with a length would cut the elements
+    if kind == "text" and column.kind == "_bit":
+        return f"{name}::varbit[]"
     return f"{name}::{column.type}"

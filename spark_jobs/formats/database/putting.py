@@ -60,8 +60,16 @@ _FULL_NAMES = "SET LOCAL search_path = pg_catalog"
 _COLUMNS = """
 SELECT a.attname::text, t.typname::text, format_type(a.atttypid, a.atttypmod),
     a.attnotnull OR t.typnotnull, a.atthasdef OR a.attidentity <> '' OR t.typdefault IS NOT NULL,
-    a.attgenerated = '' AND a.attidentity <> 'a', a.atttypmod::int8
+    a.attgenerated = '' AND a.attidentity <> 'a', a.atttypmod::int8, d.kind, d.modifier
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN LATERAL (
+    WITH RECURSIVE base AS (
+        SELECT b.typname, b.typtype, b.typbasetype, b.typtypmod FROM pg_type b
+        WHERE b.oid = CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END AND b.typtype = 'd'
+        UNION ALL
+        SELECT n.typname, n.typtype, n.typbasetype, n.typtypmod FROM base JOIN pg_type n ON n.oid = base.typbasetype)
+    SELECT max(typname::text) FILTER (WHERE typtype <> 'd') AS kind, max(typtypmod)::int8 AS modifier FROM base
+) d ON true
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _UNIQUE = """
 SELECT array_to_json(array_agg(a.attname::text))::text, i.indexrelid::regclass::text, i.indimmediate FROM pg_index i
@@ -243,10 +251,22 @@ def _refuse_without_rights(options: DatabaseWrite, name: str, has: dict[str, boo
 
 
 def _column(
-    name: str, kind: str, type: str, needs_value: bool, has_default: bool, is_written: bool, modifier: int
+    name: str,
+    kind: str,
+    type: str,
+    needs_value: bool,
+    has_default: bool,
+    is_written: bool,
+    modifier: int,
+    base: str | None,
+    base_modifier: int | None,
 ) -> TargetColumn:
     one = kind.removeprefix("_")  # lengths and digits of arrays are those of their elements
+    if base in ("varchar", "bpchar") and base_modifier is not None:
+        one, modifier = base, base_modifier  # a cast to a domain cuts as one to its type does
     length = modifier - 4 if one in ("varchar", "bpchar") and modifier >= 4 else None
+    if one in ("bit", "varbit") and modifier > 0:
+        length = modifier
     precision = scale = None
     if one == "numeric" and modifier >= 4:
         precision, scale = ((modifier - 4) >> 16) & 0xFFFF, ((modifier - 4) & 0x7FF ^ 1024) - 1024

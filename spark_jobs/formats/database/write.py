@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.accepting import TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
+_UUID = re.compile(r"(\{)?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?(1)\})")
+_BITS = re.compile(r"[bB]?([01]*)|[xX]([0-9a-fA-F]*)")
+#: The bytes of the database's own short texts, and a byte of one as an escape.
+_NAME_BYTES, _ESCAPED_BYTE = 63, re.compile(r"\\[0-3][0-7]{2}")
 #: The greatest finite number that has 4 bytes, and what rounds to it.
 _FLOAT4 = 3.4028235677973364e38
 #: The digits that a numeric has before the point, and after it.
@@ -62,7 +65,10 @@ _PLAIN = {
     "float8": _FLOAT,
 }
 #: The types whose texts are looked at here, to the last case.
-_SURE = frozenset(["text", "varchar", "bpchar", "bytea", "int2", "int4", "int8", "numeric", "json", "jsonb", "uuid"])
+_SURE = frozenset(
+    ["text", "varchar", "bpchar", "bytea", "int2", "int4", "int8", "numeric", "json", "jsonb", "uuid", "bit", "varbit"]
+)
+_BIT_KINDS = ("bit", "varbit")
 _INTS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
 
 
@@ -174,7 +180,7 @@ def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tupl
     zeros = pc.fill_null(pc.match_substring(array, "\0"), False)
     for row in pc.indices_nonzero(zeros).to_pylist():
         yield row, "a text cannot have the character U+0000"
-    if column.length is not None:
+    if column.length is not None and column.kind not in _BIT_KINDS and not column.kind.startswith("_"):
         # What is too long by blanks alone is cut, as the database does.
         lengths = pc.utf8_length(pc.utf8_rtrim(array, " "))
         for row in pc.indices_nonzero(pc.fill_null(pc.greater(lengths, column.length), False)).to_pylist():
@@ -220,7 +226,7 @@ def _json(text: str, column: TargetColumn) -> str | None:
     is_binary = column.kind == "jsonb"
     try:
         # Numbers are looked at as texts: those of JSON have no bounds.
-        json.loads(text, parse_constant=refuse, parse_int=str, parse_float=_checked if is_binary else str)
+        json.loads(text, parse_constant=refuse, **_NUMBERS_OF[column.kind])
     except (ValueError, RecursionError):
         return "the text is no JSON"
     except OverflowError:
@@ -231,10 +237,25 @@ def _json(text: str, column: TargetColumn) -> str | None:
 
 
 def _checked(number: str) -> str:
-    found = decimal.Decimal(number)
+    try:
+        found = decimal.Decimal(number)
+    except decimal.InvalidOperation:  # an exponent that nothing holds
+        raise OverflowError from None
     if found and (found.adjusted() >= _MOST_WHOLE or -int(found.as_tuple().exponent) > _MOST_PLACES):
         raise OverflowError
     return number
+
+
+def _checked_whole(number: str) -> str:
+    if len(number) > _MOST_WHOLE:
+        return _checked(number)
+    return number
+
+
+_NUMBERS_OF: dict[str, dict[str, Any]] = {
+    "json": {"parse_int": str, "parse_float": str},
+    "jsonb": {"parse_int": _checked_whole, "parse_float": _checked},
+}
 
 
 def _texts_in(value: Any) -> Iterator[str]:
@@ -251,7 +272,27 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _uuid(text: str, column: TargetColumn) -> str | None:
-    return None if _UUID.fullmatch(text.strip("{}")) else f"'{text}' is no UUID"
+    return None if _UUID.fullmatch(text) else f"'{text}' is no UUID"
+
+
+def _bits(text: str, column: TargetColumn) -> str | None:
+    found = _BITS.fullmatch(text)
+    if found is None:
+        return f"'{text}' is no string of bits"
+    count = len(found[1]) if found[1] is not None else 4 * len(found[2])
+    if column.length is None or count == column.length or (column.kind == "varbit" and count < column.length):
+        return None
+    return f"the text has {count} bits, and {column.type} takes {column.length}"
+
+
+def _name(text: str, column: TargetColumn) -> str | None:
+    count = len(text.encode())
+    return None if count <= _NAME_BYTES else f"the text has {count} bytes, and {_NAME_BYTES} is the most"
+
+
+def _byte(text: str, column: TargetColumn) -> str | None:
+    count = len(text.encode())
+    return None if count <= 1 or _ESCAPED_BYTE.fullmatch(text) else f"the text has {count} bytes, and 1 is the most"
 
 
 _FORMS = {
@@ -262,6 +303,10 @@ _FORMS = {
     "json": _json,
     "jsonb": _json,
     "uuid": _uuid,
+    "bit": _bits,
+    "varbit": _bits,
+    "name": _name,
+    "char": _byte,
 }
 
 

@@ -209,6 +209,41 @@ def test_records_that_the_columns_refuse_are_dead_letters(warehouse: Warehouse, 
         assert text in letter
 
 
+#: Types that cast texts by cutting them, texts that fit as they are kept, and texts that would be cut or refused.
+_CUTTING = [
+    ("short", ["abc", "abc  "], ["abc", "abc"], ["abcd"], "has 4 characters, and 3"),
+    ("shorter", ["abc"], ["abc"], ["äbcd"], "has 4 characters, and 3"),
+    ("bit(3)", ["101", "B011"], ["101", "011"], ["1", "1011", "xF", "2"], " bits"),
+    ("varbit(5)", ["1", "xF"], ["1", "1111"], ["101111", "xFF"], " bits"),
+    ('"char"', ["a", ""], ["a", ""], ["ab", "ä"], "bytes, and 1"),
+    ("name", ["a" * 63], ["a" * 63], ["ä" * 32], "has 64 bytes, and 63"),
+    ("varchar(3)[]", ["{ab,cd,efg}"], ["{ab,cd,efg}"], [], ""),
+    ("uuid", ["{6f1d1a34-6d2b-4b57-9a7e-111111111111}"], ["6f1d1a34-6d2b-4b57-9a7e-111111111111"],
+     ["{6f1d1a34-6d2b-4b57-9a7e-111111111111", "6f1d1a34-6d2b-4b57-9a7e-111111111111}}"], "is no UUID"),
+    ("jsonb", ["1e5"], ["100000"], ["[1e99999999999999999999]", "9" * 131_073], "more digits than numeric"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type", "fit", "kept", "unfit", "said"), _CUTTING, ids=[each[0] for each in _CUTTING])
+def test_no_text_is_cut_to_make_it_fit(
+    type: str, fit: list[str], kept: list[str], unfit: list[str], said: str, warehouse: Warehouse, postgres: Database
+) -> None:
+    postgres.run("CREATE DOMAIN short AS varchar(3)")
+    postgres.run("CREATE DOMAIN shorter AS short CHECK (value <> '')")
+    postgres.run(f"CREATE TABLE t (n serial, v {type})")
+    warehouse.write([{"v": text} for text in (*fit, *unfit)], "v: string", code=2 if unfit else 0)
+    assert [value for (value,) in postgres.run("SELECT v::text FROM t ORDER BY n")] == kept
+    assert len(warehouse.letters) == len(unfit)
+    assert all(said in letter or "is no string of bits" in letter for letter in warehouse.letters)
+
+
+def test_elements_of_a_text_are_not_cut_either(warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run("CREATE TABLE t (v varchar(3)[])")
+    warehouse.write([{"v": "{ab,cdef}"}], "v: string", code=4)
+    assert "value too long for type character varying(3)" in warehouse.error.message
+    assert postgres.run("SELECT * FROM t") == []
+
+
 #: Texts, with the types of columns that the database reads them as.
 EDGES = [
     ("1e5000", ""), ("1e200000", ""), ("1e5000", "numeric"), ("1e131071", "numeric"), ("1e131072", "numeric"),

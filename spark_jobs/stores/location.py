@@ -25,8 +25,11 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 #: A container and the host of its account. Other hosts than Azure's must never be sent a token.
 _CONTAINER = re.compile(
     r"(?P<container>\$?[A-Za-z0-9][A-Za-z0-9-]{1,62})@(?P<account>[A-Za-z0-9-]+)\.(?:dfs|blob)\."
-    r"(?P<suffix>core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)"
+    r"(?P<suffix>core\.windows\.net|core\.chinacloudapi\.cn|core\.usgovcloudapi\.net|fabric\.microsoft\.com)",
+    re.IGNORECASE,
 )
+#: A shared access signature, as consoles append it to addresses.
+_SIGNATURE = re.compile(r"([?&]sig=)[^&]*")
 MOST_KEY_BYTES = 1024
 
 
@@ -131,6 +134,12 @@ def parse(uri: str) -> Location:
         if _CONTAINER.fullmatch(bucket) is None:
             shown = "it names no container and account" if "@" not in bucket else "it names no host of Azure Storage"
             raise BadLocation(shown, "write abfss://container@account.dfs.core.windows.net/key")
+        if _SIGNATURE.search(key):
+            remedy = "leave it to the variable AZURE_STORAGE_SAS_TOKEN, and write the key alone"
+            raise BadLocation("a URI has no place for a signature: plans and logs show it", remedy)
+        name, _, host = bucket.partition("@")
+        # Both hosts of an account lead to the same blobs.
+        bucket = f"{name}@{host.lower().replace('.blob.', '.dfs.')}"
     elif "@" in bucket:
         remedy = "leave them to the environment, a profile or the machine's role, and write the bucket alone"
         raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
@@ -178,7 +187,11 @@ def container(bucket: str) -> tuple[str, str, str]:
 
 
 def without_credentials(uri: str) -> str:
-    """A URI as it may be shown: what stands before an `@` in its bucket is left out, unless it is a container."""
+    """A URI as it may be shown.
+
+    What stands before an `@` in its bucket is left out, unless it is a container; so is a signature of Azure.
+    """
+    uri = _SIGNATURE.sub(r"\1…", uri)
     if scheme_of(uri) == "abfss" and _CONTAINER.match(uri.partition("://")[2]):
         return uri
     return re.sub(r"(://)[^/]*@", r"\1…@", uri)

@@ -16,7 +16,7 @@ from spark_jobs.stores.location import Location
         ("s3://b1/in/a.csv", "b1", "in/a.csv"),
         ("S3A://b1/in/a.csv", "b1", "in/a.csv"),
         ("abfs://data@acme.dfs.core.windows.net/in/a b.csv", "data@acme.dfs.core.windows.net", "in/a b.csv"),
-        ("abfss://data@acme.blob.core.windows.net", "data@acme.blob.core.windows.net", ""),
+        ("abfss://data@Acme.blob.core.windows.net", "data@acme.dfs.core.windows.net", ""),
         ("s3n://my.bucket_1/", "my.bucket_1", ""),
         ("s3://b1", "b1", ""),
         ("s3://b1//in//a b%2Fc%20.csv", "b1", "/in//a b%2Fc%20.csv"),
@@ -34,6 +34,7 @@ def test_a_key_is_what_follows_the_bucket_to_the_letter(uri: str, bucket: str, k
         ("s3://b*/a.csv", "not a bucket name"),
         ("s3://AKIA:secret@b1/a.csv", "no place for credentials"),
         ("abfss://data/a.csv", "names no container and account"),
+        ("abfss://data@acme.dfs.core.windows.net/a.csv?sv=2024&sig=secret", "no place for a signature"),
         ("abfss://data@acme.example.com/a.csv", "no host of Azure Storage"),
         ("abfss://key:secret@acme.dfs.core.windows.net/a.csv", "no host of Azure Storage"),
         ("s3://b1/" + "ü" * 513, "more than 1024 bytes"),
@@ -58,6 +59,7 @@ def test_credentials_in_a_uri_are_not_shown() -> None:
     assert location.without_credentials("s3://AKIA:se@cret@b1/a@b.csv") == "s3://…@b1/a@b.csv"
     container = "abfss://data@acme.dfs.core.windows.net/a.csv"
     assert location.without_credentials(container) == container
+    assert "secret" not in location.without_credentials(f"{container}?sv=2024&sig=secret")
     assert "secret" not in location.without_credentials("abfss://key:secret@acme.dfs.core.windows.net/a.csv")
 
 

@@ -294,6 +294,56 @@ def test_update_writes_what_came(folder: Path, capsys: Captured) -> None:
     assert _test() == 0
 
 
+def test_update_keeps_braces_and_leaves_alone_what_aliases_name(folder: Path, capsys: Captured) -> None:
+    path = _cases(
+        folder,
+        """
+        - name: in braces
+          given: {s: [{id: 1, n: 6}, {id: 2, n: x}]}
+          expect: {big: [{id: 7},
+                         {id: 8}], small: {rows: [{id: 3}], ordered: false}}  # both
+        - {name: all in braces, given: {s: [{id: 1, n: 6}, {id: 2, n: x}]},
+           expect: {big: []},
+          }
+        - name: an alias
+          given:
+            s: &rows
+              - {id: 1, n: 6}
+          expect:
+            big: *rows
+        """,
+    )
+    assert _test("--update") == 0
+    assert "3 passed" in capsys.readouterr().out
+    text = path.read_text()
+    assert "expect: {big: [{id: 1, n: 6, twice: 12}], small: {rows: [], ordered: false}}  # both\n" in text
+    assert "expect: {big: [{id: 1, n: 6, twice: 12}]}, dead_letters: [{source: s, row: 2, " in text
+    assert "s: &rows\n" in text
+    assert "big: [{id: 1, n: 6, twice: 12}]\n" in text
+    assert _test() == 0
+
+
+def test_update_leaves_a_file_as_it_is_whose_anchors_are_in_the_way(folder: Path, capsys: Captured) -> None:
+    path = _cases(
+        folder,
+        """
+        - name: an anchor
+          given: {s: [{id: 1, n: 6}]}
+          expect:
+            big: &rows [{id: 1}]
+        - name: its alias
+          given: {s: *rows}
+          error: E350
+        """,
+    )
+    before = path.read_text()
+    assert _test("--update") == 1
+    captured = capsys.readouterr()
+    assert "is left as it is" in captured.err
+    assert "2 failed" in captured.out
+    assert path.read_text() == before
+
+
 def test_a_case_is_recorded_from_the_first_records(folder: Path, capsys: Captured) -> None:
     (folder / "in.csv").write_text("id,n,day\n" + "".join(f"{i},{i},0{i}.01.2026\n" for i in range(1, 10)))
     assert _test("--record", "the beginning", "--rows", "2", "p.yaml") == 0

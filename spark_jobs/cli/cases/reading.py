@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.cli.cases import model
 from spark_jobs.diagnostics import codes
+from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.plan.reading import document, reader, yaml_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_jobs.diagnostics.diagnostic import Diagnostics
-    from spark_jobs.diagnostics.source import SourceFile, Span
+    from spark_jobs.diagnostics.source import Span
 
 #: How the names of files of cases end.
 ENDING = ".test.yaml"
@@ -74,6 +75,12 @@ def files(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
         else:
             raise FileNotFoundError(2, "no such file or folder", str(path))
+
+
+def is_yaml(file: SourceFile, text: str) -> bool:
+    """Whether a file could have this text."""
+    found = Diagnostics()
+    return yaml_tree.read(SourceFile(file.name, text), dict(os.environ), found) is not None and not found.has_errors
 
 
 def read(path: Path, found: Diagnostics) -> list[Case]:

@@ -11,7 +11,7 @@ from spark_jobs.cxl import decimals
 from spark_jobs.plan.reading import reader, scalars, yaml_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from spark_jobs.cli.cases.reading import Case
     from spark_jobs.cli.cases.running import Ran
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 #: What stands in YAML without quotes, within braces too.
 _PLAIN = re.compile(r"[A-Za-z_$@][A-Za-z0-9_ .$@/-]*(?<! )")
+
+#: An alias that stands for the value of a key.
+_ALIAS = re.compile(r"""["']?\s*:\s+(\*[^\s,\[\]{}]+)""")
 
 
 def flow(value: Any) -> str:
@@ -62,7 +65,7 @@ def updated(text: str, cases: Sequence[tuple[Case, Ran]]) -> str:
                 keep = list(expected.rows[0]) if expected.partial and expected.rows else None
                 came = [dict(row) if keep is None else {key: row.get(key) for key in keep} for row in ran.rows[name]]
                 path = ("expect", name, "rows") if case.node("expect", name, "rows") is not None else ("expect", name)
-                edits.append(_edit(case, path, [_without_nulls(row) for row in came]))
+                edits += _edit(case, path, [_without_nulls(row) for row in came])
         edits += _letters(case, ran)
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
@@ -76,12 +79,17 @@ def _without_nulls(row: Row) -> Row:
 def _letters(case: Case, ran: Ran) -> list[tuple[int, int, str]]:
     found = [letter(entry) for entry in ran.dead]
     if case.node("dead_letters") is not None:
-        return [_edit(case, ("dead_letters",), found)]
+        return [*_edit(case, ("dead_letters",), found)]
     if not found:
         return []
     # It is put at the end of the case, under its other keys.
     _, key, _ = reader.locate(case.tree, ("name",))
     indent = key.column - 1
+    if _is_flow(case, ()):
+        brace = case.file.text.rindex("}", 0, case.tree.span.end)
+        end = _end(case.file.text, brace)
+        comma = "" if case.file.text[:end].endswith(",") else ","
+        return [(end, end, f"{comma} dead_letters: {flow(found)}")]
     end = _end(case.file.text, case.tree.span.end)
     shown = rows(found, indent + 2)
     return [(end, end, f"\n{' ' * indent}dead_letters:\n{' ' * (indent + 2)}{shown}")]
@@ -98,19 +106,43 @@ def letter(entry: Any) -> Row:
     return {name: value for name, value in known.items() if value}
 
 
-def _edit(case: Case, path: tuple[str, ...], found: Sequence[Row]) -> tuple[int, int, str]:
-    """Where the rows under some keys stand, and what is written there."""
+def _edit(case: Case, path: tuple[str, ...], found: Sequence[Row]) -> Iterator[tuple[int, int, str]]:
+    """Where the rows under some keys stand, and what is written there; nothing where these keys are an alias's."""
     node, key, _ = reader.locate(case.tree, path)
     text = case.file.text
+    if not all(_is_here(case, path[:depth]) for depth in range(1, len(path))) or not case.tree.span.start <= key.start:
+        return
     start, end = node.span.start, _end(text, node.span.end)
+    if not _is_here(case, path):
+        alias = _ALIAS.match(text, key.end)
+        if alias is None:
+            return
+        start, end = alias.span(1)
+        yield start, end, flow([dict(row) for row in found])
+        return
+    if any(_is_flow(case, path[:depth]) for depth in range(len(path))):
+        yield start, end, flow([dict(row) for row in found])
+        return
     is_block = isinstance(node, yaml_tree.Sequence) and text[start : start + 1] == "-"
     if is_block and found:
-        return start, end, rows(found, node.span.column - 1)
+        yield start, end, rows(found, node.span.column - 1)
+        return
     colon = text.index(":", key.end)
-    if not found:
-        return colon + 1, end, " []"
     indent = key.column + 1
-    return colon + 1, end, f"\n{' ' * indent}{rows(found, indent)}"
+    yield colon + 1, end, f"\n{' ' * indent}{rows(found, indent)}" if found else " []"
+
+
+def _is_here(case: Case, path: tuple[str, ...]) -> bool:
+    """Whether what stands under some keys is written there, and no alias of what is written elsewhere."""
+    node, key, depth = reader.locate(case.tree, path)
+    parent, _, _ = reader.locate(case.tree, path[:-1])
+    return depth == len(path) and parent.span.start <= key.start <= node.span.start <= node.span.end <= parent.span.end
+
+
+def _is_flow(case: Case, path: tuple[str, ...]) -> bool:
+    """Whether what stands under some keys is in braces or brackets, where nothing is written on lines of its own."""
+    node = case.node(*path) if path else case.tree
+    return node is not None and case.file.text[node.span.start : node.span.start + 1] in ("{", "[")
 
 
 def _end(text: str, end: int) -> int:

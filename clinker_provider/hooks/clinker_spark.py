@@ -271,8 +271,12 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         return launcher.spark_submit(self._process_environ(), sys.executable, installed=launcher.pyspark_home())
 
     def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
-        """The base class hides what is called a secret or a password; tokens and keys are no less."""
-        return self._without_secrets(str(super()._mask_cmd(connection_cmd)))
+        """The base class hides what is called a secret or a password; tokens and keys are no less.
+
+        It hides a value up to the end of its line, and the rest would not be known any more: so it comes last.
+        """
+        known = [connection_cmd] if isinstance(connection_cmd, str) else connection_cmd
+        return self._without_secrets(str(super()._mask_cmd([self._without_secrets(each) for each in known])))
 
     def _without_secrets(self, text: str) -> str:
         # Airflow hides what it knows (passwords of connections, secret variables) in the task's own log alone.
@@ -296,27 +300,30 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
             ClinkerConnectionError: the user's own file of settings cannot be read.
         """
         options = command[: command.index(application)]
-        hidden: dict[str, str] = {}
-        for at in reversed(range(len(options) - 1)):
-            if options[at] == "--conf" and self._has_secret(options[at + 1]):
-                name, _, value = options[at + 1].partition("=")
-                hidden.setdefault(name, value)  # the last one counts
-                del options[at : at + 2]
-        if not hidden:
+        places = [at for at in range(len(options) - 1) if options[at] == "--conf"]
+        settings = [options[at + 1].partition("=") for at in places]
+        names = {name for name, sign, value in settings if self._has_secret(f"{name}{sign}{value}")}
+        if not names:
             return command
-        text = "\n".join(launcher.as_property(name, value) for name, value in hidden.items())
+        # A setting may be given twice, and what is on the command line would win over the file.
+        hidden = {name: value for name, _, value in settings if name in names}
+        for at, (name, _, _) in reversed(list(zip(places, settings, strict=True))):
+            if name in names:
+                del options[at : at + 2]
+        content = "".join(f"{launcher.as_property(name, value)}\n" for name, value in hidden.items()).encode()
         file = folder / _SETTINGS
         if "--properties-file" in options:
             at = options.index("--properties-file") + 1
             try:
-                text = f"{Path(options[at]).read_text(encoding='utf-8')}\n{text}"
+                # The blank line ends a last line that goes on, as one with a backslash at its end does.
+                content = Path(options[at]).read_bytes() + b"\n\n" + content
             except OSError as error:
                 raise ClinkerConnectionError(f"properties_file cannot be read: {error}") from error
             options[at] = str(file)
         else:
             options += ["--properties-file", str(file), "--load-spark-defaults"]
         file.touch(mode=0o600)
-        file.write_text(f"{text}\n", encoding="utf-8")
+        file.write_bytes(content)
         return [*options, *command[command.index(application) :]]
 
     def _forget_settings(self) -> None:

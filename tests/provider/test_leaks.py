@@ -150,11 +150,58 @@ def test_the_file_of_settings_is_gone_as_soon_as_spark_has_read_it(
     task = operator(spark, {"exit": 0, "record": {}, "print": ["it is app-20260101000000-0001"]})
     left: list[list[str]] = []
 
-    def tell(task: Any, context: Any, values: dict[str, Any]) -> None:
+    def push(task: Any, context: Any, values: dict[str, Any]) -> None:
         if "application_id" in values:
             left.append([path.name for path in task._hook._private.iterdir()])
 
-    monkeypatch.setattr(type(task), "_tell_early", tell)
+    monkeypatch.setattr(type(task), "_push_early", push)
     task.execute(context)
     assert left == [[]]
     assert "LEAK" in spark.notes["properties"]
+
+
+def test_a_secret_of_several_lines_is_hidden_in_the_logged_command(
+    spark: Any, context: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    spark.operator({"exit": 0, "record": {}}, conf={"spark.my.password": "first\nLEAK=#!\\ x ü"}).execute(context)
+    log = "".join(capfd.readouterr())
+    assert "Spark-Submit cmd" in log
+    assert "LEAK" not in log
+    assert "spark.my.password = first\\nLEAK=\\#\\!\\\\ x ü\n" in spark.notes["properties"]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(b"spark.a = b\\", id="line that goes on"),
+        pytest.param(b"spark.a = \xff", id="bytes that are no UTF-8"),
+    ],
+)
+def test_the_users_file_of_settings_stays_as_it_is(spark: Any, context: Any, tmp_path: Path, last: bytes) -> None:
+    own = tmp_path / "own.conf"
+    own.write_bytes(last)
+    kept = tmp_path / "kept.conf"
+    # The fake decodes what it notes, so here the file is kept as it was given.
+    spark.binary.write_text(
+        "#!/bin/sh\n"
+        'while [ "$1" != --properties-file ]; do shift; done\n'
+        f'cp "$2" {kept}\n'
+    )  # fmt: skip
+    task = spark.operator({}, properties_file=str(own), conf={"spark.my.password": "LEAK-1"})
+    with pytest.raises(exceptions.ClinkerResultMissing):
+        task.execute(context)
+    assert kept.read_bytes() == last + b"\n\nspark.my.password = LEAK-1\n"
+
+
+def test_a_setting_that_is_given_twice_does_not_win_from_the_command_line(spark: Any, context: Any) -> None:
+    name = "spark.yarn.appMasterEnv.PLACE"
+    task = spark.operator(
+        {"exit": 0, "record": {}},
+        master="yarn",
+        deploy_mode="cluster",
+        conf={name: "plain"},
+        env_vars={"PLACE": "https://me:LEAK-2@h/"},
+    )
+    task.execute(context)
+    assert not [each for each in spark.notes["argv"] if each.startswith(name)]
+    assert f"{name} = https://me:LEAK-2@h/\n" in spark.notes["properties"]

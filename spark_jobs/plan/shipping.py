@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.disk import small_files
 from spark_jobs.nodes import registry
-from spark_jobs.plan.reading import workspace_file
+from spark_jobs.plan.reading import interpolation, workspace_file
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The folder that Spark unpacks the files into, below the working directory of a driver on a cluster.
 FOLDER = "clinker-definitions"
+#: The folder in it for a pipeline file that is not among the others.
+_ALONE = ".clinker-pipeline"
 
 
 class NotShippable(ValueError):
@@ -37,32 +39,35 @@ class Shipment:
         pipeline: the pipeline file.
         options: the options of planning, with the folders of the driver.
         stores: how the pipeline's object stores are reached.
+        variables: the names of the environment variables that its files refer to.
     """
 
     archive: str
     pipeline: Path
     options: PlanOptions
     stores: StoreSettings
+    variables: frozenset[str]
 
 
-def pack(pipeline: Path, options: PlanOptions, target: Path) -> Shipment:
+def pack(pipeline: Path, options: PlanOptions, target: Path, *, metrics_dir: str | None = None) -> Shipment:
     """Write the ZIP file of a pipeline: its file, and each file that planning it reads.
 
     Args:
         pipeline: the pipeline file.
         options: how it is planned here.
         target: the ZIP file to write.
+        metrics_dir: where the run leaves its metrics, if not where the pipeline says.
 
     Raises:
         DiagnosticError: the pipeline has errors.
-        NotShippable: it reads or writes local files by relative paths, or a file outside its base folder.
+        NotShippable: it reads or writes local files by relative paths, or needs a file outside its base folder.
         OSError: a file cannot be read, or the ZIP file cannot be written.
     """
     from spark_jobs import plan as planning
 
     with small_files.recorded() as files:
         plan = planning.load(pipeline, options)
-    if local := sorted(set(_relative(plan))):
+    if local := sorted(set(_relative(plan, metrics_dir))):
         raise NotShippable(
             f"the driver runs on another machine, where relative paths lead nowhere: {', '.join(local)}. "
             "Write URIs of a store, or absolute paths of a mount that all machines share"
@@ -70,9 +75,12 @@ def pack(pipeline: Path, options: PlanOptions, target: Path) -> Shipment:
     base = Path(os.path.abspath(options.base_dir or pipeline.parent))
     workspace = workspace_file.find(base)
     root = workspace.parent if workspace else base
+    written = Path(os.path.abspath(pipeline))
+    # Nothing is relative to a pipeline file outside its base folder, so it may be anywhere.
+    there = written.relative_to(root) if written.is_relative_to(root) else Path(_ALONE, written.name)
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for path in sorted(files):
-            archive.write(path, str(_below(root, path)))
+            archive.write(path, str(_below(root, path) if path != written else there))
         # The folders have to be there, even where no file in them is read.
         for folder in filter(None, [base, options.rules_path and Path(os.path.abspath(options.rules_path))]):
             if folder != root:
@@ -82,7 +90,7 @@ def pack(pipeline: Path, options: PlanOptions, target: Path) -> Shipment:
         channel = _there(root, Path(os.path.abspath(channel)))
     return Shipment(
         archive=f"{target}#{FOLDER}",
-        pipeline=Path(_there(root, Path(os.path.abspath(pipeline)))),
+        pipeline=Path(FOLDER) / there,
         options=replace(
             options,
             base_dir=Path(_there(root, base)),
@@ -90,13 +98,14 @@ def pack(pipeline: Path, options: PlanOptions, target: Path) -> Shipment:
             channel=channel,
         ),
         stores=plan.stores,
+        variables=frozenset(name for path in files for name in _variables(path)),
     )
 
 
-def _relative(plan: Plan) -> Iterator[str]:
+def _relative(plan: Plan, metrics_dir: str | None) -> Iterator[str]:
     """The relative paths of data that a plan reads or writes, with who names them."""
     named = [(target.path, label) for label, target in plan.errors.targets.items()]
-    named += [(plan.bookmark, "the bookmark"), (plan.metrics_dir, "the metrics")]
+    named += [(plan.bookmark, "the bookmark"), (metrics_dir or plan.metrics_dir, "the metrics")]
     for planned in plan.nodes:
         if planned.step is not None:
             files = registry.described(planned.kind).files(planned.step)
@@ -104,6 +113,10 @@ def _relative(plan: Plan) -> Iterator[str]:
     for path, label in named:
         if path and not location.is_uri(path) and not os.path.isabs(path):
             yield f"`{path}` ({label})"
+
+
+def _variables(path: Path) -> list[str]:
+    return interpolation.names(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _below(root: Path, path: Path) -> Path:

@@ -98,3 +98,26 @@ def test_files_outside_the_base_folder_are_refused(etl: Path, tmp_path: Path) ->
         shipping.NotShippable, match=r"prices\.cxl is outside .*/etl, and only what is below it travels"
     ):
         shipping.pack(etl / "a/orders.yaml", options, tmp_path / "d.zip")
+
+
+def test_a_pipeline_file_outside_its_base_folder_travels_in_a_folder_of_its_own(
+    etl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = tmp_path / "elsewhere/orders.yaml"
+    pipeline.parent.mkdir()
+    (etl / "a/orders.yaml").rename(pipeline)
+    options = PlanOptions(allow_absolute_paths=True, base_dir=etl / "a")
+    here = planning.load(pipeline, options)
+    shipment = shipping.pack(pipeline, options, tmp_path / "d.zip")
+    container = tmp_path / "container"
+    zipfile.ZipFile(tmp_path / "d.zip").extractall(container / "clinker-definitions")
+    monkeypatch.chdir(container)
+    there = planning.load(shipment.pipeline, shipment.options)
+    assert (there.source_hash, there.stores) == (here.source_hash, here.stores)
+    assert [node.outputs for node in there.nodes] == [node.outputs for node in here.nodes]
+
+
+def test_the_variables_of_all_files_are_known(etl: Path, tmp_path: Path) -> None:
+    (etl / "a/orders.yaml").write_text(PIPELINE.replace("all.csv", "${DAY:-x}.csv"))
+    shipment = shipping.pack(etl / "a/orders.yaml", PlanOptions(allow_absolute_paths=True), tmp_path / "d.zip")
+    assert shipment.variables == {"DAY"}

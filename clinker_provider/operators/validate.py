@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MOST_RECORDS = 100
 #: So many characters of records go to the XCom: all databases that Airflow knows, and its pages, take them.
 _MOST_CHARACTERS = 48_000
+#: What a template makes of values that name no node.
+_WORDS = {"": False, "none": False, "false": False, "true": True}
 #: A table that is wider is a list in the log.
 _WIDTH = 160
 
@@ -105,9 +107,12 @@ class ClinkerValidateOperator(PipelineOperator):
             self._hook.on_kill()
 
     def _nodes(self, subject: validation.Subject) -> list[str]:
-        if isinstance(self.preview, bool):
-            return validation.outputs_of(subject) if self.preview else []
-        return list(dict.fromkeys([self.preview] if isinstance(self.preview, str) else self.preview))
+        chosen = self.preview
+        if isinstance(chosen, str):  # a template makes texts of everything
+            chosen = _WORDS.get(chosen.strip().lower(), [chosen])
+        if isinstance(chosen, bool):
+            return validation.outputs_of(subject) if chosen else []
+        return [node for node in dict.fromkeys(chosen or ()) if node]
 
     def _previewed(self, subject: validation.Subject, nodes: list[str], execution_id: str) -> dict[str, list[Any]]:
         """Log the records of nodes; gives those that an XCom may have."""

@@ -101,6 +101,14 @@ def test_a_preview_is_of_all_outputs_where_no_node_is_named(with_data: Path, con
     assert set(context["ti"].pushed["preview"]) == {"large_orders", "regular_orders", "sales_by_region"}
 
 
+@pytest.mark.parametrize(("template", "nodes"), [("", 0), ("None", 0), ("False", 0), ("True", 3)])
+def test_a_preview_may_be_left_to_a_template(with_data: Path, context: Any, template: str, nodes: int) -> None:
+    operator = check(with_data, preview="{{ params.nodes }}")
+    operator.preview = template  # as it is rendered
+    operator.execute(context)
+    assert len(context["ti"].pushed.get("preview", ())) == nodes
+
+
 def test_a_preview_of_no_node_of_the_pipeline_fails_without_retry(pipeline: Path, context: Any) -> None:
     with pytest.raises(exceptions.ClinkerConfigError, match="no node 'nobody'"):
         check(pipeline, preview="nobody").execute(context)

@@ -96,9 +96,11 @@ def forget(context: Context) -> None:
 
 
 def folder_of(work_dir: str, execution_id: str) -> Path:
-    """The folder of an attempt that outlives its worker; made, and open to whoever shares `work_dir`."""
+    """The folder of an attempt that outlives its worker; made anew, and open to whoever shares `work_dir`."""
     folder = Path(work_dir) / f"clinker-{execution_id}"
-    folder.mkdir(parents=True, exist_ok=True)
+    # A DAG run that is deleted and made again has attempts of the same names: their records are not this one's.
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     folder.chmod(Path(work_dir).stat().st_mode & 0o7777)
     return folder
 

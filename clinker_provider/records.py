@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,8 +46,25 @@ class Records:
             return result.read(Path(self.folder), execution_id)
         from spark_jobs.stores import location, results
 
-        with self._credentials():
+        with seen(self.environ):
             return results.read(location.parse(self.folder), execution_id, self._settings())
+
+    def make_room(self, execution_id: str) -> None:
+        """Remove what stands where the record of an execution will be, as `remove` does.
+
+        Raises:
+            OSError: the store refuses, and would refuse to give the record.
+        """
+        try:
+            is_there = self.read(execution_id) is not None
+        except result.MalformedResult:
+            is_there = True
+        try:
+            self.remove(execution_id)
+        except OSError as error:
+            # Who may not remove anything leaves records behind, and can read them.
+            if is_there or error.errno != errno.EACCES:
+                raise
 
     def remove(self, execution_id: str) -> None:
         """Remove a record from its store; local folders are removed with all that is in them.
@@ -56,7 +74,7 @@ class Records:
         """
         from spark_jobs.stores import location, results
 
-        with self._credentials():
+        with seen(self.environ):
             results.remove(location.parse(self.folder), execution_id, self._settings())
 
     def try_writing(self) -> None:
@@ -68,7 +86,7 @@ class Records:
         """
         from spark_jobs.stores import location, results
 
-        with self._credentials():
+        with seen(self.environ):
             results.try_writing(location.parse(self.folder), "test", self._settings())
 
     def _settings(self) -> Any:
@@ -76,16 +94,17 @@ class Records:
 
         return self.settings or StoreSettings()
 
-    @contextmanager
-    def _credentials(self) -> Iterator[None]:
-        """Have the store's client find the task's variables, as the run itself does."""
-        before = {name: os.environ.get(name) for name in self.environ}
-        os.environ.update(self.environ)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
+
+@contextmanager
+def seen(environ: Mapping[str, str]) -> Iterator[None]:
+    """Have a store's client find the task's variables, as the run itself does."""
+    before = {name: os.environ.get(name) for name in environ}
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

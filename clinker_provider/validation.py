@@ -183,14 +183,12 @@ def outputs_of(subject: Subject) -> list[str]:
 
 
 def stores_of(subject: Subject) -> Any:
-    """How a pipeline's object stores are reached, as its workspace says; None of a pipeline that has errors."""
-    from spark_jobs import plan as planning
-    from spark_jobs.diagnostics.diagnostic import DiagnosticError
+    """How a pipeline's object stores are reached, as its workspace says, whatever else is wrong with the pipeline."""
+    from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.plan.reading import workspace
 
-    try:
-        return planning.load(subject.pipeline, subject.options()).stores
-    except DiagnosticError:
-        return None
+    base = Path(os.path.abspath(subject.base_dir or subject.pipeline.parent))
+    return workspace.load(base, Diagnostics()).storage.stores
 
 
 def shortened(text: str, limit: int) -> str:

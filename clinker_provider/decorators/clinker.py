@@ -88,6 +88,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
 
     def _folder_for_text(self) -> str | None:
         """Where a pipeline that is no file becomes one: where a driver elsewhere sees it, if there is such a place."""
+        self._settle_work_dir()
         if self.work_dir is None or validation.is_remote(self.work_dir):
             return None
         Path(self.work_dir).mkdir(parents=True, exist_ok=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from clinker_provider import dead_letters, execution, policy, validation
+from clinker_provider import dead_letters, execution, policy, records, validation
 from clinker_provider.exceptions import ClinkerDeadLettersError, ClinkerIOError, of_command
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
 from clinker_provider.operators.pipeline import PipelineOperator
 from spark_jobs import contract
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from airflow.providers.common.compat.sdk import Context
@@ -114,9 +116,30 @@ class ClinkerDlqReplayOperator(PipelineOperator):
 
     def _left(self) -> int:
         try:
-            return dead_letters.look(self.path).count
+            with self._here() as path:
+                return dead_letters.look(path).count
         except OSError as error:
             raise ClinkerIOError(f"dead letters cannot be read: {error}", exit_code=contract.ExitCode.IO) from error
+
+    @contextmanager
+    def _here(self) -> Iterator[str]:
+        """The dead-letter file as a local one; a store's is copied. One that is not there is left to the command.
+
+        Raises:
+            OSError: the store refuses.
+        """
+        from spark_jobs.stores import location, opening
+
+        if location.scheme_of(self.path) not in location.READABLE or location.problem(self.path):
+            yield location.local(self.path) if not location.problem(self.path) else self.path
+            return
+        with tempfile.NamedTemporaryFile(prefix="clinker-replay-") as copy:
+            with records.seen(self._variables()):
+                settings = validation.stores_of(self.subject())
+                content = opening.writable(settings.resolved()).get(location.parse(self.path))
+            copy.write(content or b"")
+            copy.flush()
+            yield copy.name
 
     def _arguments(self) -> list[str]:
         subject = self.subject()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -227,6 +228,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         execution_id = execution.of_context(context)
         try:
             self._take_defaults()
+            self._settle_work_dir()
             callback, chosen = self._callback(), self.chosen_policy()
             subject = self.subject()
             record = self._refused(subject, execution_id)
@@ -241,7 +243,12 @@ class ClinkerSparkOperator(SubmittingOperator):
         return self._finish(context, subject, ended, record, execution_id, callback, chosen)
 
     def execute_complete(
-        self, context: Context, event: Mapping[str, Any], waiting: Mapping[str, Any]
+        self,
+        context: Context,
+        event: Mapping[str, Any],
+        waiting: Mapping[str, Any],
+        pipeline: str | None = None,
+        base_dir: str | None = None,
     ) -> dict[str, Any] | None:
         """Go on after the trigger fired: the run has ended, or time is over.
 
@@ -252,6 +259,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.hide_secrets()
         self._keep_links({})
         self._waiting = deferral.Waiting.of_dict(waiting)
+        if pipeline is not None:  # a task that an older version has submitted tells none
+            self.pipeline, self.base_dir = pipeline, base_dir
         execution_id = self._waiting.execution_id
         try:
             self._take_defaults()
@@ -369,7 +378,8 @@ class ClinkerSparkOperator(SubmittingOperator):
                 deadline=time.time() + limit.total_seconds() if limit else None,
             ),
             method_name="execute_complete",
-            kwargs={"waiting": waiting.to_dict()},
+            # What is known of the pipeline by now, of which a template or a function may have been asked.
+            kwargs={"waiting": waiting.to_dict(), "pipeline": self.pipeline, "base_dir": self.base_dir},
         )
 
     def _finish(
@@ -456,6 +466,17 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.link_templates = {**settings.links, **(self.link_templates or {})}
         self.env_vars = {**stored, **(self.env_vars or {})}
         self.hide_secrets()
+
+    def _settle_work_dir(self) -> None:
+        """Take `work_dir` as it is meant: without blanks around it, a `file:` URI as the path.
+
+        Raises:
+            ClinkerConfigError: it leads nowhere.
+        """
+        if reason := _wrong_place(self.work_dir):
+            raise ClinkerConfigError(reason, exit_code=contract.ExitCode.CONFIG)
+        if self.work_dir is not None:
+            self.work_dir = _place_of(self.work_dir)
 
     def _payload(self, ended: outcome.Outcome, record: result.RunResult | None, execution_id: str) -> dict[str, Any]:
         pushed = xcoms.payload(
@@ -610,6 +631,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         if parent:
             parent.mkdir(parents=True, exist_ok=True)
         is_needed = False  # by a run that goes on without the worker
+        is_room_made = False
         if self.deferrable and parent:
             folder = deferral.folder_of(str(parent), execution_id)
         else:
@@ -638,6 +660,9 @@ class ClinkerSparkOperator(SubmittingOperator):
                 # The driver may be another user there: whoever may write in the folder that they share may write here.
                 folder.chmod(parent.stat().st_mode & 0o7777)
             self.leaves_event_log = self._hook.leaves_event_log
+            if is_stored:
+                self._make_room(place, execution_id)
+                is_room_made = True
             known = xcoms.known_before(
                 execution_id=execution_id, master=self._hook.shown_master, pipeline_path=str(subject.pipeline)
             )
@@ -667,7 +692,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         finally:
             if is_stored or not is_needed:
                 shutil.rmtree(folder, ignore_errors=True)
-            if is_stored and not is_needed:
+            if is_room_made and not is_needed:
                 self._clear(place, execution_id)
 
     def _ship(
@@ -686,12 +711,26 @@ class ClinkerSparkOperator(SubmittingOperator):
         """
         if validation.is_remote(str(self.pipeline)):
             return
+        from spark_jobs.diagnostics.diagnostic import DiagnosticError
         from spark_jobs.plan import shipping
 
         try:
-            shipment = shipping.pack(subject.pipeline, subject.options(), folder / "definitions.zip")
+            shipment = shipping.pack(
+                subject.pipeline, subject.options(), folder / "definitions.zip", metrics_dir=self.metrics_spool_dir
+            )
+        except DiagnosticError as error:  # `validate="off"` leaves it to the job, which would have no pipeline
+            raise ClinkerConfigError(
+                validation.message(error.diagnostics), exit_code=contract.ExitCode.CONFIG
+            ) from error
         except shipping.NotShippable as error:
             raise ClinkerConfigError(str(error), exit_code=contract.ExitCode.CONFIG) from error
+        own = sorted(name for name in shipment.variables if name in os.environ and name not in subject.variables)
+        if own:
+            self.log.warning(
+                "The driver does not see this worker's environment, from which the pipeline would take %s here: "
+                "name them in `env_vars`",
+                ", ".join(own),
+            )
         options = replace(
             self._options(),
             base_dir=str(shipment.options.base_dir),
@@ -787,6 +826,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         arguments = options.arguments("pipeline.yaml", execution_id="parsed", work_dir="work")
         if reason := validation.wrong_arguments(arguments):
             raise self.invalid(reason)
+        if validation.is_static(self.work_dir) and (reason := _wrong_place(self.work_dir)):
+            raise self.invalid(reason)
         if reason := callbacks.problem(self.on_dlq):
             raise self.invalid(f"on_dlq: {reason}")
         try:
@@ -831,6 +872,23 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._records(folder).remove(execution_id)
         except OSError as error:
             self.log.warning("The result record stays in %s: %s", folder, self.without_secrets(str(error)))
+
+    def _make_room(self, folder: str, execution_id: str) -> None:
+        """Remove a record under this run's name from its store, so that it is not taken for this run's.
+
+        A DAG run that is deleted and made again has attempts of the same names.
+
+        Raises:
+            ClinkerIOError: the store refuses, and would refuse when the run has ended.
+        """
+        try:
+            self._records(folder).make_room(execution_id)
+        except OSError as error:
+            raise ClinkerIOError(
+                f"nothing was submitted, because the result record could not be read from work_dir: "
+                f"{self.without_secrets(str(error))}",
+                exit_code=contract.ExitCode.IO,
+            ) from error
 
     def _read_record(self, folder: str, execution_id: str) -> result.RunResult | None:
         try:
@@ -904,6 +962,24 @@ def _outcome_of(error: BaseException) -> outcome.Outcome:
     if isinstance(error, Exception):
         return outcome.Outcome(outcome.Verdict.IO, contract.ExitCode.IO, str(error))
     return outcome.Outcome(outcome.Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, str(error))
+
+
+def _wrong_place(work_dir: str | None) -> str | None:
+    """Why a rendered `work_dir` leads nowhere; None where it leads somewhere."""
+    from spark_jobs.stores import location
+
+    try:
+        location.located((work_dir or "").strip())
+    except location.BadLocation as error:
+        return f"work_dir {location.without_credentials(str(work_dir))!r}: {error.message}: {error.remedy}"
+    return None
+
+
+def _place_of(work_dir: str) -> str | None:
+    from spark_jobs.stores import location
+
+    text = work_dir.strip()
+    return str(location.located(text)) if text else None
 
 
 def _no_list(run_args: str) -> str:

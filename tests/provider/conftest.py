@@ -34,7 +34,7 @@ class FakeSpark:
     def operator(self, job: dict[str, Any], **arguments: Any) -> Any:
         from clinker_provider.operators.spark import ClinkerSparkOperator
 
-        env_vars = {"FAKE_JOB": json.dumps({"notes": str(self.folder / "notes.json"), **job})}
+        env_vars = {"FAKE_JOB": self.job(job)}
         defaults = {
             "task_id": "run",
             "pipeline": str(self.pipeline),
@@ -45,6 +45,10 @@ class FakeSpark:
             "env_vars": {**env_vars, **arguments.pop("env_vars", {})},
         }
         return ClinkerSparkOperator(**{**defaults, **arguments})
+
+    def job(self, job: dict[str, Any]) -> str:
+        """What the fake is told to do, as it takes it."""
+        return json.dumps({"notes": str(self.folder / "notes.json"), **job})
 
     @property
     def notes(self) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.object_store import Bucket
+
 pytestmark = pytest.mark.airflow
 
 exceptions = LazyModule("clinker_provider.exceptions")
@@ -70,7 +72,7 @@ def test_a_folder_without_cases_is_a_mistake(folder: Path, context: Any) -> None
         cases(folder).execute(context)
 
 
-def dead(folder: Path) -> Path:
+def dead(folder: Path, *further: str) -> Path:
     """A dead-letter file that a run left, and its outputs."""
     from spark_jobs.cli import clinker
     from tests.execute import without_spark
@@ -78,7 +80,7 @@ def dead(folder: Path) -> Path:
     (folder / "in.csv").write_text("id,qty\n1,2\n2,x\n3,y\n")
     with pytest.MonkeyPatch.context() as patched:
         without_spark.install(patched)
-        assert clinker.main(["run", str(folder / "p.yaml"), "--quiet"]) == 2
+        assert clinker.main(["run", str(folder / "p.yaml"), "--quiet", *further]) == 2
     return folder / "dead.csv"
 
 
@@ -101,6 +103,19 @@ def test_mended_dead_letters_are_replayed(folder: Path, context: Any) -> None:
     assert context["ti"].pushed["return_value"]["left"] == 1
     path.write_text(path.read_text().replace(",y,", ",30,").replace(",y\n", ",30\n"))
     assert replay(folder, path).execute(context) == {"exit_code": 0, "replayed": 1, "left": 0, "dlq_path": None}
+
+
+def test_dead_letters_in_a_store_are_replayed_and_counted(folder: Path, context: Any, s3: Bucket) -> None:
+    pipeline = folder / "p.yaml"
+    pipeline.write_text(pipeline.read_text().replace("dead.csv", s3.uri("dead.csv")))
+    dead(folder, "--allow-absolute-paths")
+    text = s3.texts()["dead.csv"]
+    s3.put("dead.csv", text.replace(",x,", ",20,").replace(",x\n", ",20\n"))
+    task = replay(folder, s3.uri("dead.csv"), on_partial="fail", allow_absolute_paths=True)
+    with pytest.raises(exceptions.ClinkerDeadLettersError, match=r"1 dead letters are left in s3://.*dead\.csv"):
+        task.execute(context)
+    found = context["ti"].pushed["return_value"]
+    assert found == {"exit_code": 2, "replayed": 1, "left": 1, "dlq_path": s3.uri("dead.csv")}
 
 
 @pytest.mark.parametrize("path", ["", "None", None])

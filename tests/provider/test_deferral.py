@@ -374,3 +374,34 @@ def test_secrets_are_in_nothing_that_airflow_keeps(
     )
     kept = [left.kwargs, left.trigger.serialize(), dict(context["task_state_store"]), context["ti"].pushed]
     assert "LEAK" not in json.dumps(kept, default=str)
+
+
+def test_what_a_function_gave_is_known_when_the_run_has_ended(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clinker_provider.decorators.clinker import ClinkerDecoratedOperator
+
+    usual = standalone(spark, monkeypatch, rest[1])
+
+    def task() -> Any:
+        return ClinkerDecoratedOperator(
+            task_id="run",
+            python_callable=lambda: str(spark.pipeline),
+            validate="off",
+            **{name: getattr(usual, name) for name in ("conn_id", "deferrable", "work_dir", "env_vars")},
+        )
+
+    left = deferred(task(), context)
+    leave_record(left, 0, records_total=2)
+    complete(task(), context, left, {"status": "record"})
+    assert context["ti"].pushed["pipeline_path"] == str(spark.pipeline)
+
+
+def test_a_record_of_a_deleted_run_of_the_same_name_is_not_taken(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = deferred(standalone(spark, monkeypatch, rest[1]), context)
+    leave_record(left, 0)
+    context["task_state_store"].clear()
+    again = deferred(standalone(spark, monkeypatch, rest[1]), context)
+    assert again.kwargs["waiting"]["folder"] == left.kwargs["waiting"]["folder"]

@@ -95,3 +95,97 @@ def test_a_standalone_master_needs_a_folder(orders: Any, context: Any) -> None:
         exceptions.ClinkerConfigError, match="a standalone master starts drivers from files that its workers"
     ):
         task.execute(context)
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("hdfs://nn/work", r"work_dir 'hdfs://nn/work': no client is known for hdfs://: name a local path or one of"),
+        ("s3://", "it names no bucket: write s3://bucket/key"),
+        ("s3://me:LEAK-1@acme/work", r"work_dir 's3://…@acme/work': a URI has no place for credentials"),
+        ("abfss://acme/work", "it names no container and account: write abfss://container@account"),
+        ("file://elsewhere/work", "a file: URI names no machine"),
+    ],
+)
+def test_a_work_folder_that_leads_nowhere_is_refused(
+    orders: Any, spark: Any, context: Any, place: str, reason: str
+) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match=reason) as refused:
+        orders(work_dir=place).execute(context)
+    assert "LEAK" not in str(refused.value)
+    assert not (spark.folder / "notes.json").exists()
+    if "abfss" not in place:
+        with pytest.raises(exceptions.ClinkerPipelineInvalid, match=reason):
+            orders(work_dir=place, validate="parse")
+
+
+def test_blanks_around_a_work_folder_are_no_part_of_it(orders: Any, spark: Any, context: Any, s3: Bucket) -> None:
+    assert orders(work_dir=f" {s3.uri('work/')}\n").execute(context)["status"] == "success"
+    assert s3.uri("work/") in spark.notes["argv"]
+
+
+def test_a_file_uri_is_a_folder_of_a_mount(orders: Any, spark: Any, context: Any) -> None:
+    assert orders(work_dir=f"file://{spark.work}").execute(context)["status"] == "success"
+    assert str(spark.pipeline) in spark.notes["argv"], "both sides see the files"
+
+
+def test_a_record_of_a_deleted_run_of_the_same_name_is_not_taken(
+    orders: Any, spark: Any, context: Any, s3: Bucket
+) -> None:
+    orders(env_vars={"FAKE_JOB": spark.job({"exit": 0, "record": {}})}).execute(context)
+    argv = spark.notes["argv"]
+    name = argv[argv.index("--execution-id") + 1]
+    s3.put(f"work/{name}/result.json", '{"is": "not read"}')
+    with pytest.raises(exceptions.ClinkerResultMissing):
+        orders(env_vars={"FAKE_JOB": spark.job({"exit": 1})}).execute(context)
+    assert s3.keys() == []
+
+
+def test_a_store_that_refuses_is_told_before_anything_is_submitted(orders: Any, spark: Any, context: Any) -> None:
+    with pytest.raises(
+        exceptions.ClinkerIOError, match=r"nothing was submitted.*no bucket is named `no-such-bucket-1`"
+    ):
+        orders(work_dir="s3://no-such-bucket-1/work").execute(context)
+    assert not (spark.folder / "notes.json").exists()
+
+
+def test_a_pipeline_that_a_function_gives_travels_too(orders: Any, spark: Any, context: Any) -> None:
+    from clinker_provider.decorators.clinker import ClinkerDecoratedOperator
+
+    usual = orders()
+    given = {"master": "yarn", "deploy_mode": "cluster", "allow_absolute_paths": True, "task_id": "run"}
+    task = ClinkerDecoratedOperator(
+        python_callable=lambda: PIPELINE,
+        work_dir=usual.work_dir,
+        base_dir=str(spark.folder),
+        env_vars=usual.env_vars,
+        spark_binary=usual.spark_binary,
+        **given,
+    )
+    assert task.execute(context)["status"] == "success"
+    files = spark.notes["archives"]["clinker-definitions"]
+    assert sorted(files) == [".clinker-pipeline/run.yaml", "rules/prices.cxl"]
+    assert "clinker-definitions/.clinker-pipeline/run.yaml" in spark.notes["argv"]
+
+
+def test_a_relative_folder_for_metrics_is_refused(orders: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"relative paths lead nowhere: `spool` \(the metrics\)"):
+        orders(metrics_spool_dir="spool").execute(context)
+
+
+def test_a_pipeline_that_is_gone_fails_without_retry(orders: Any, spark: Any, context: Any) -> None:
+    task = orders(validate="off")
+    spark.pipeline.unlink()
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"E000 cannot read `.*p\.yaml`: no such file"):
+        task.execute(context)
+
+
+def test_variables_that_only_the_worker_has_are_told(
+    orders: Any, spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MY_DAY", "monday")
+    monkeypatch.setenv("MY_HOUR", "1")
+    spark.pipeline.write_text(PIPELINE.replace("all.csv", "${MY_DAY:-x}${MY_HOUR}${OTHER:-}.csv"))
+    orders(env_vars={"MY_HOUR": "2"}).execute(context)
+    log = "".join(capfd.readouterr())
+    assert "from which the pipeline would take MY_DAY here: name them in `env_vars`" in log

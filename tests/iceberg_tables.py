@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from pyiceberg.typedef import Record
 from tests import object_store
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -93,6 +95,15 @@ class _DeletesWriter(ManifestWriterV2):
     @property
     def _meta(self) -> dict[str, str]:
         return {**super()._meta, "content": "deletes"}
+
+
+def with_metadata_of_version_3(table: Table, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the newest metadata of a table, which the library reads in version 3 and does not write."""
+    path = Path(table.metadata_location.removeprefix("file://"))
+    found = json.loads(path.read_text())
+    found |= {"format-version": 3, "next-row-id": 100}
+    change(found)
+    path.write_text(json.dumps(found))
 
 
 def rows(catalog: Catalog, name: str, key: str = "id") -> list[dict[str, Any]]:

@@ -37,12 +37,8 @@ def opened(name: str, known: Mapping[str, Mapping[str, str]], stores: StoreSetti
     """
     if importlib.util.find_spec("pyiceberg") is None:
         raise FormatError("Iceberg tables need a package: pip install 'clinker-spark[iceberg]'", name, FAILED)
-    from pyiceberg.catalog import load_catalog
-    from pyiceberg.utils.config import Config
-
-    with translated_errors(f"catalogue '{name}'"):
-        of_library: Any = Config().get_catalog_config(name) or {}
-        written = {**known.get(name, {}), **of_library}
+    of_library = _of_library(name)
+    written = {**known.get(name, {}), **of_library}
     if not written:
         listed = ", ".join(sorted(known)) or "none"
         text = (
@@ -51,7 +47,31 @@ def opened(name: str, known: Mapping[str, Mapping[str, str]], stores: StoreSetti
         )
         raise FormatError(text, f"catalogue '{name}'", FAILED)
     with translated_errors(f"catalogue '{name}'", written):
+        from pyiceberg.catalog import load_catalog
+
         return load_catalog(name, **{**_of_store(stores.s3), **written})
+
+
+def _of_library(name: str) -> Mapping[str, Any]:
+    """What the environment and the files of the library say of a catalogue.
+
+    Raises:
+        FormatError: a file cannot be read (E912).
+    """
+    with translated_errors(f"catalogue '{name}'"):
+        # Other modules of the library read its files when they are loaded.
+        from pyiceberg.utils.config import Config
+        from strictyaml.ruamel.error import MarkedYAMLError  # type: ignore[import-untyped]
+
+        try:
+            found: Mapping[str, Any] = Config().get_catalog_config(name) or {}
+        except MarkedYAMLError as error:
+            # What it says has lines of the file, which may be secrets.
+            mark = error.problem_mark or error.context_mark
+            where = f"line {mark.line + 1} of .pyiceberg.yaml" if mark is not None else ".pyiceberg.yaml"
+            text = f"{where} cannot be read; correct it there: {error.problem or error.context}"
+            raise FormatError(text, f"catalogue '{name}'", FAILED) from None
+    return found
 
 
 def _of_store(settings: S3Settings) -> dict[str, str]:

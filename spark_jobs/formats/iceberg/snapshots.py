@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_jobs.formats.iceberg import catalog as catalogs
 from spark_jobs.formats.parquet.footer import Chunk
+from spark_jobs.formats.tables import physical
 from spark_jobs.formats.tables.files import FAILED, DataFile, Snapshot, numbers, packed
 from spark_jobs.scan.files import FormatError, InputFile
 from spark_jobs.stores import location as locations
@@ -98,7 +99,7 @@ class _Found:
 
 
 def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
-    columns = arrow_of(found.schema)
+    columns = arrow_of(found.schema, _Told.of(found.table, found.schema))
     specs = found.table.specs()
     own: dict[int, dict[int, pa.Field]] = {key: _identities(spec, found.schema, columns) for key, spec in specs.items()}
     parted = dict.fromkeys(field.name for one in own.values() for field in one.values())
@@ -129,14 +130,85 @@ def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
     return tuple(made)
 
 
-def arrow_of(schema: Schema) -> pa.Schema:
-    """The columns of a table as Arrow has them, with their numbers among their metadata."""
+@dataclass(frozen=True)
+class _Told:
+    """What a table says of columns for files that have other names or fewer columns, by the numbers of columns.
+
+    Args:
+        names: what columns are called in files without numbers, which other programs wrote; None where nothing is said.
+        defaults: the values of columns in files that are older than these.
+    """
+
+    names: Mapping[bytes, Sequence[str]] | None
+    defaults: Mapping[bytes, Any]
+
+    @classmethod
+    def of(cls, table: Table, schema: Schema) -> _Told:
+        """What a table says."""
+        return cls(_names_in_files(table), _defaults(schema))
+
+    def of_column(self, field: pa.Field) -> pa.Field:
+        """A column with what is said of it among its metadata."""
+        column: Any = field
+        known = dict(field.metadata or {})
+        number = known.get(physical.NUMBER, b"")
+        if self.names is not None:
+            known = physical.called(known, self.names.get(number, ()))
+        if number in self.defaults:
+            known = physical.defaulting(known, pa.scalar(self.defaults[number], field.type))
+        told: pa.Field = column.with_metadata(known)
+        return told
+
+
+def _names_in_files(table: Table) -> Mapping[bytes, Sequence[str]] | None:
+    mapping = table.name_mapping()
+    if mapping is None:
+        return None
+    found: dict[bytes, Sequence[str]] = {}
+    left = [*mapping.root]
+    while left:
+        each = left.pop()
+        left += each.fields
+        if each.field_id is not None:
+            found[str(each.field_id).encode()] = each.names
+    return found
+
+
+def _defaults(schema: Schema) -> Mapping[bytes, Any]:
+    """The values of columns in older files.
+
+    Raises:
+        FormatError: one cannot be read (E912).
+    """
+    from pyiceberg.conversions import from_json
+    from pyiceberg.schema import index_by_id
+
+    found = {}
+    for number, field in index_by_id(schema).items():
+        if field.initial_default is None:
+            continue
+        kind: Any = field.field_type
+        try:
+            found[str(number).encode()] = from_json(kind, field.initial_default)
+        except TypeError as error:
+            text = f"the default of a column of the type {kind} cannot be read; leave the column out"
+            raise FormatError(text, schema.find_column_name(number) or field.name, FAILED) from error
+    return found
+
+
+def arrow_of(schema: Schema, told: _Told | None = None) -> pa.Schema:
+    """The columns of a table as Arrow has them, with their numbers among their metadata.
+
+    Args:
+        schema: the columns.
+        told: what else is known of them; None where it does not matter.
+    """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    return pa.schema([_small(field) for field in schema_to_pyarrow(schema)])
+    return pa.schema([_small(field, told) for field in schema_to_pyarrow(schema)])
 
 
-def _small(field: pa.Field) -> pa.Field:
+def _small(field: pa.Field, told: _Told | None) -> pa.Field:
     """A column whose texts and lists have short offsets, as files have them."""
     kind: Any = field.type
     arrow: Any = pa
@@ -145,12 +217,13 @@ def _small(field: pa.Field) -> pa.Field:
     elif pa.types.is_large_binary(kind):
         kind = pa.binary()
     elif pa.types.is_struct(kind):
-        kind = pa.struct([_small(each) for each in kind])
+        kind = pa.struct([_small(each, told) for each in kind])
     elif pa.types.is_map(kind):
-        kind = arrow.map_(_small(kind.key_field), _small(kind.item_field))
+        kind = arrow.map_(_small(kind.key_field, told), _small(kind.item_field, told))
     elif pa.types.is_list(kind) or arrow.types.is_large_list(kind):
-        kind = pa.list_(_small(kind.value_field))
-    return field.with_type(kind)
+        kind = pa.list_(_small(kind.value_field, told))
+    found = field.with_type(kind)
+    return found if told is None else told.of_column(found)
 
 
 def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict[int, pa.Field]:

@@ -72,6 +72,8 @@ def numbers(array: pa.Array | None) -> list[Any] | None:
     if array is None:
         return None
     kind = array.type
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return None
     if pa.types.is_timestamp(kind):
         return pc.cast(array.cast(pa.timestamp("us", kind.tz)), pa.int64()).to_pylist()
     if pa.types.is_date32(kind):

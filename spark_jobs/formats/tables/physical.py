@@ -1,11 +1,12 @@
 """Columns of a table and columns of one of its files: other names, members and widths there, the same values here.
 
 A file has the columns that the table had when it was written, by the names or numbers that the table gives them for
-files. What it lacks is null.
+files. What it lacks is null, or what the table says.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,12 +14,37 @@ import pyarrow as pa
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 _NAME = b"delta.columnMapping.physicalName"
 _MAPPED_NUMBER = b"delta.columnMapping.id"
 #: The number of a column in a file, and of a column of an Iceberg table.
 NUMBER = b"PARQUET:field_id"
+#: What a column of an Iceberg table is called in files that have no numbers, as a list of JSON.
+_CALLED = b"clinker.names"
+#: The value in files that are older than the column, as a batch of Arrow.
+_DEFAULT = b"clinker.default"
+
+
+def called(known: Mapping[bytes, bytes], names: Sequence[str]) -> dict[bytes, bytes]:
+    """The metadata of a column that files without numbers call by some names; none: such files lack it."""
+    return {**known, _CALLED: json.dumps([*names]).encode()}
+
+
+def defaulting(known: Mapping[bytes, bytes], value: pa.Scalar) -> dict[bytes, bytes]:
+    """The metadata of a column that has a value where files lack it."""
+    batch = pa.RecordBatch.from_arrays([pa.array([value.as_py()], value.type)], [""])
+    return {**known, _DEFAULT: batch.serialize().to_pybytes()}
+
+
+def lacking(column: pa.Field, rows: int) -> pa.Array:
+    """The values of a column that a file lacks."""
+    default = (column.metadata or {}).get(_DEFAULT)
+    if default is None:
+        return pa.nulls(rows, column.type)
+    batch = pa.ipc.read_record_batch(pa.py_buffer(default), pa.schema([pa.field("", column.type)]))
+    repeated: pa.Array = pa.repeat(batch.column(0)[0], rows)
+    return repeated
 
 
 def name_of(column: pa.Field) -> str:
@@ -55,6 +81,9 @@ def found_in(column: pa.Field, fields: Collection[pa.Field]) -> pa.Field | None:
     if number is not None and any(NUMBER in (each.metadata or {}) for each in fields):
         # Another column may have had the name before.
         return _numbered(number, fields)
+    if _CALLED in known:
+        names_there = json.loads(known[_CALLED])
+        return next((each for each in fields if each.name in names_there), None)
     mapped = known.get(_MAPPED_NUMBER)
     if mapped is not None and (found := _numbered(mapped, fields)) is not None:
         return found
@@ -112,7 +141,7 @@ def _member(array: Any, own: pa.DataType, column: pa.Field) -> pa.Array:
     """A member of structures; one that is null there is covered by the mask of its structure."""
     inner = found_in(column, list(own))
     if inner is None:
-        return pa.nulls(len(array), column.type)
+        return lacking(column, len(array))
     return _shaped(array.field(own.get_field_index(inner.name)), inner.type, column.type)
 
 

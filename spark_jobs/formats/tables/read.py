@@ -118,7 +118,7 @@ class _TableFile:
             return repeated
         own = self._own[field.name]
         if own is None:
-            return pa.nulls(batch.num_rows, field.type)
+            return physical.lacking(field, batch.num_rows)
         return physical.shaped(batch.column(own.name), own, field, self._file.name)
 
     def _as_in_file(self, file_plan: FilePlan, wanted: Reading) -> tuple[FilePlan, Reading]:

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyiceberg.manifest import DataFileContent
-from pyiceberg.types import DoubleType, LongType, StringType
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampNanoType
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
+from spark_jobs.formats.iceberg import snapshots
 from spark_jobs.formats.parquet import read as parquet_read
 from spark_jobs.plan.explain import explain
 from tests import iceberg_tables
@@ -168,6 +170,61 @@ def test_columns_are_found_by_their_numbers(lake: Lake) -> None:
     assert lake.records("id: int, n: int, v: string", f"snapshot: {first}")[0]["v"] == "old"
 
 
+def test_files_of_other_programs_have_the_names_that_the_table_keeps_for_them(lake: Lake) -> None:
+    """They have no numbers for their columns: `add_files` notes the names of that moment."""
+    table = lake.append(ids(1, v=["own"], s=[{"a": 1}]))
+    path = lake.folder / "warehouse/shop/sales/data/of_others.parquet"
+    parquet.write_table(ids(2, v=["theirs"], s=[{"a": 2}]), path)
+    table.add_files([f"file://{path}"])
+    with table.update_schema() as change:
+        change.rename_column("v", "w")
+        change.rename_column(("s", "a"), "b")
+    schema = "id: int, w: string, s.b: int"
+    own = {"id": 1, "w": "own", "s.b": 1}
+    theirs = {"id": 2, "w": "theirs", "s.b": 2}
+    assert lake.records(schema) == [own, theirs]
+    assert lake.records(schema, cxl='filter w == "theirs"') == [theirs]
+    assert lake.records(schema, cxl="filter s.b == 2") == [theirs]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "declared", "value"),
+    [
+        ("long", 7, "int", 7),
+        ("string", "ä", "string", "ä"),
+        ("date", "2026-01-02", "date", "2026-01-02"),
+        ("timestamptz", "2026-01-02T03:04:05.678901+00:00", "date_time", "2026-01-02T03:04:05.678901"),
+        ("decimal(9, 2)", "1.50", "string", "1.50"),
+        ("float", 0.5, "float", 0.5),
+        ("boolean", True, "bool", True),
+    ],
+)
+def test_files_that_are_older_than_a_column_have_its_default(
+    kind: str, default: Any, declared: str, value: Any, lake: Lake
+) -> None:
+    """Version 3 of the format has defaults; the library reads its tables and makes none."""
+    lake.append(ids(1, s=[{"a": 1}]))
+
+    def change(metadata: dict[str, Any]) -> None:
+        columns = metadata["schemas"][0]["fields"]
+        about = {"required": True, "type": kind, "initial-default": default, "write-default": default}
+        columns.append({"id": 10, "name": "new", **about})
+        columns[1]["type"]["fields"].append({"id": 11, "name": "b", **about})
+        metadata["last-column-id"] = 11
+
+    iceberg_tables.with_metadata_of_version_3(lake.table, change)
+    assert lake.records(f"id: int, new: {declared}, s.a: int, s.b: {declared}", unmapped="drop") == [
+        {"id": 1, "new": value, "s.a": 1, "s.b": value}
+    ]
+    assert lake.records("id: int, new: any", cxl="filter new.is_null()", unmapped="drop") == []
+
+
+def test_of_partitions_of_nanoseconds_no_bounds_are_known() -> None:
+    """Footers have microseconds, which would not be exact."""
+    kind = snapshots.arrow_of(Schema(NestedField(1, "t", TimestampNanoType()))).field("t").type
+    assert snapshots._constant(snapshots._scalar(1772323200000000001, kind), 1) is None
+
+
 def test_a_snapshot_is_chosen_by_its_id_by_a_moment_or_by_a_name(lake: Lake) -> None:
     table = lake.append(ids(1))
     first = table.current_snapshot()
@@ -195,6 +252,17 @@ def test_what_is_no_table_is_refused(lake: Lake, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", "http://127.0.0.1:9/")
     monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TOKEN", "a-secret-of-mine")
     assert "a-secret-of-mine" not in lake.refusal().message
+
+
+def test_a_file_of_the_library_that_is_broken_is_named_without_its_lines(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipelines.write(lake.folder, {"home/.pyiceberg.yaml": "catalog:\n  lake:\n    token: {x: a-secret-of-mine}\n"})
+    monkeypatch.setenv("PYICEBERG_HOME", str(lake.folder / "home"))
+    error = lake.refusal()
+    assert "line 3 of .pyiceberg.yaml cannot be read" in error.message
+    assert "a-secret-of-mine" not in error.message
+    assert error.code == "E912"
 
 
 def test_an_empty_table_has_no_records(lake: Lake) -> None:

@@ -43,6 +43,8 @@ _LIMITS = Limits(least_sent=0, least_copied=1 << 20, most_copied=5 << 40, most_p
 _GOOGLE = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _FIELDS = "name,size,updated,generation,metadata"
+#: What the store says where there is no bucket; of objects it repeats the names, which may be of any words.
+_NO_BUCKET = "bucket does not exist"
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
 #: The right that a request needs.
@@ -296,7 +298,7 @@ def _refused(answer: _Answer, what: str, location: Location) -> StoreError:
         says = " ".join(answer.data[:200].decode("utf-8", "replace").split())
     if status in (409, 412):
         return writing.taken(location)
-    if status == 404 and (what == "list" or "bucket" in says.lower()):
+    if status == 404 and (what == "list" or _NO_BUCKET in says.lower()):
         return StoreError(Kind.MISSING, f"no bucket is named `{bucket}`: check its name", uri)
     if status == 404:
         return StoreError(Kind.MISSING, "file not found", uri)

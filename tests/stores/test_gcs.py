@@ -98,6 +98,13 @@ def test_refusals_say_what_to_do(
     assert error.value.kind is kind
 
 
+def test_a_missing_object_is_told_whatever_its_bucket_is_called(gcs: GcsBucket) -> None:
+    with between(gcs.endpoint) as proxy:
+        proxy.rule = lambda request: Fault(404, "No such object: my-bucket/a.csv")
+        with pytest.raises(StoreError, match="file not found"):
+            Gcs(GcsSettings(proxy.endpoint, anonymous=True)).fetch(location.parse("gs://my-bucket/a.csv"), 0, 1, "")
+
+
 def test_what_fails_for_the_moment_is_asked_again(gcs: GcsBucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.stores.s3._PAUSE_S", 0.001)
     with between(gcs.endpoint) as proxy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from spark_jobs.stores.writing import ABSENT
 if TYPE_CHECKING:
     from spark_jobs.stores.any_store import AnyStore
     from spark_jobs.stores.location import Location
-    from tests.object_store import AnyBucket
+    from tests.object_store import AnyBucket, AzureBucket
 
 MIB = 1 << 20
 
@@ -128,6 +129,26 @@ def test_a_bucket_that_is_not_there_is_told(bucket: AnyBucket, store: AnyStore) 
         store.put(there, b"data", "mark", ABSENT)
     with pytest.raises(StoreError, match=r"no (bucket|container) is named `no-such-bucket`"):
         next(store.pages(there, deep=True))
+
+
+def test_bytes_come_as_they_are_though_the_object_says_that_they_are_packed(azure: AzureBucket) -> None:
+    from azure.storage.blob import ContentSettings
+
+    data = gzip.compress(b"id\n1\n2\n")
+    azure.client.upload_blob("in.csv.gz", data, content_settings=ContentSettings(content_encoding="gzip"))
+    store, there = opening.writable(StoreSettings().resolved()), location.parse(azure.uri("in.csv.gz"))
+    assert store.get(there) == data
+    assert store.fetch(there, 5, 12, "") == data[5:12]
+
+
+@pytest.mark.parametrize("key", ["out/../a.csv", "out/./a.csv", ".."])
+def test_dots_between_slashes_lead_to_no_other_blob(key: str, azure: AzureBucket) -> None:
+    azure.put("a.csv", "other")
+    store, there = opening.writable(StoreSettings().resolved()), location.parse(azure.uri(key))
+    with pytest.raises(StoreError, match="no names with"):
+        store.put(there, b"data")
+    with pytest.raises(StoreError, match="no names with"):
+        store.get(there)
 
 
 def test_chunks_cover_a_range() -> None:

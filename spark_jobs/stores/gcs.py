@@ -260,7 +260,7 @@ class Gcs:
                 return answer
             if answer.status == 401 and not is_renewed and not self.settings.anonymous:
                 is_renewed = True
-                _credentials(os.getpid()).token = None
+                _credentials(os.getpid(), _identity()).token = None
                 continue
             failures += 1
             if answer.status not in _AGAIN or failures == ATTEMPTS:
@@ -331,7 +331,7 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
     headers: dict[str, str] = {}
     try:
         asked: Any = transport
-        _credentials(os.getpid()).before_request(asked.Request(_pool(os.getpid())), method, url, headers)
+        _credentials(os.getpid(), _identity()).before_request(asked.Request(_pool(os.getpid())), method, url, headers)
     except DefaultCredentialsError as error:
         text = (
             "no valid credentials are found on this machine: set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a "
@@ -347,8 +347,13 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
     return headers
 
 
-@lru_cache(maxsize=1)
-def _credentials(process: int) -> Any:
+def _identity() -> tuple[str | None, ...]:
+    """What the environment says of credentials: others are looked for where it says something else."""
+    return tuple(map(os.environ.get, ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "GOOGLE_CLOUD_PROJECT")))
+
+
+@lru_cache(maxsize=16)
+def _credentials(process: int, identity: tuple[str | None, ...]) -> Any:
     import google.auth
 
     return google.auth.default(scopes=[_SCOPE])[0]

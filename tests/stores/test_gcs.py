@@ -140,7 +140,7 @@ def test_requests_are_signed_and_a_token_that_is_refused_is_renewed(
             self.token = f"token-{self.count}"
 
     used = Renewed()
-    monkeypatch.setattr(gcs_store, "_credentials", lambda process: used)
+    monkeypatch.setattr(gcs_store, "_credentials", lambda process, identity: used)
     with between(gcs.endpoint) as proxy:
         proxy.rule = lambda request: Fault(401, "Unauthorized") if request.number == 0 else None
         store = Gcs(GcsSettings(proxy.endpoint))

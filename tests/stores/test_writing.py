@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from spark_jobs.stores import location, opening, writing
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import StoreSettings
 from spark_jobs.stores.writing import ABSENT
+from tests.object_store import ACCOUNT_KEY
 
 if TYPE_CHECKING:
     from spark_jobs.stores.any_store import AnyStore
@@ -139,6 +141,20 @@ def test_bytes_come_as_they_are_though_the_object_says_that_they_are_packed(azur
     store, there = opening.writable(StoreSettings().resolved()), location.parse(azure.uri("in.csv.gz"))
     assert store.get(there) == data
     assert store.fetch(there, 5, 12, "") == data[5:12]
+
+
+def test_other_credentials_of_the_environment_count_at_once(
+    azure: AzureBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    azure.put("a.csv", "id")
+    store, there = opening.writable(StoreSettings().resolved()), location.parse(azure.uri("a.csv"))
+    known = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", known.replace(ACCOUNT_KEY, "d3Jvbmc="))
+    with pytest.raises(StoreError) as error:
+        store.get(there)
+    assert error.value.kind is Kind.FORBIDDEN
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", known)
+    assert store.get(there) == b"id"
 
 
 @pytest.mark.parametrize("key", ["out/../a.csv", "out/./a.csv", ".."])

@@ -224,7 +224,7 @@ def test_json_that_nobody_checked_stays_a_text(warehouse: Warehouse) -> None:
     assert [record["j"] for record in warehouse.records("table: t")] == ["{no json", {"a": 1}]
 
 
-def test_rows_with_long_texts_come_a_few_at_a_time(mariadb: MariaDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_long_texts_come_a_few_at_a_time(mariadb: MariaDatabase) -> None:
     mariadb.run(
         "CREATE TABLE t (id int PRIMARY KEY, v text);\nINSERT INTO t SELECT seq, repeat('x', 40000) FROM seq_1_to_50"
     )

@@ -52,6 +52,8 @@ nodes:
         ("{sum: {column: idd, min: 1}}", "E351", "did you mean `id`?"),
         ("{sum: {column: id, min: x}}", "E351", "write a value like `100`"),
         ("{sum: {column: id, min: 3, max: 2.5}}", "E351", "no number is between them"),
+        ("{sum: {column: id, min: 0.2, max: 0.1}}", "E351", "no number is between them"),
+        ("{min: {column: day, min: 2030-01-02, max: 2030-01-01}}", "E351", "no value is between them"),
         ("{max: {column: day, max: 5}}", "E351", "write a value like `2026-01-31`"),
         ("{max: {column: day, max: 2026-02-30}}", "E351", "write a value like `2026-01-31`"),
         ("{completeness: {column: id, min: 95}}", "E351", "a share from 0 to 1"),

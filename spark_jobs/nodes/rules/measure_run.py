@@ -127,7 +127,10 @@ def totalled(column: pa.Array, static: types.Type) -> tuple[int, float]:
         int(np.sum(each.fill_null(0).to_numpy(zero_copy_only=False))) << FLOAT_BITS + _BITS * place
         for place, each in digits.items()
     )
-    return total, 0.0 if special is None else float(np.sum(special.fill_null(0.0).to_numpy(zero_copy_only=False)))
+    if special is None:
+        return total, 0.0
+    with np.errstate(invalid="ignore"):  # infinities of both signs add up to NaN
+        return total, float(np.sum(special.fill_null(0.0).to_numpy(zero_copy_only=False)))
 
 
 def bounds(column: pa.Array, static: types.Type) -> tuple[float | None, float | None]:

@@ -147,10 +147,8 @@ def age_s(latest: Value, started: datetime) -> float:
 
 
 def shown(found: Value | None) -> float | str | None:
-    """A value for people and metrics: a number, or the text of a day or moment; a share has four digits."""
+    """A value for people and metrics: a number, or the text of a day or moment."""
     match found:
-        case datetime():
-            return found.isoformat(timespec="seconds")
         case date():
             return found.isoformat()
         case Fraction():

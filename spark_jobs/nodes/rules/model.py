@@ -272,6 +272,9 @@ def _rule(
         elif isinstance(given, ValueBoundsConfig):
             for key, field in (("min", "least"), ("max", "most")):
                 facts[field] = _read(getattr(given, key), static, scope, (*path, kind, key))
+            if not _leave_room(facts["least"], facts["most"]):
+                message = f"`min` is {given.min} and `max` is {given.max}: no value is between them"
+                report(scope, codes.E351, message, *path, kind, help="swap them, or leave one out")
         else:
             facts |= {"least": given.min, "most": given.max}
         yield made(config.name or f"{kind}: {given.column}", severity, message, **facts)
@@ -327,6 +330,11 @@ def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope
     message = f"`{made.kind}` is about {words}, and column '{name}' is `{static.kind}`"
     report(scope, codes.E351, message, *path, help="name another column, or convert this one upstream")
     return False
+
+
+def _leave_room(least: int | Decimal | date | None, most: int | Decimal | date | None) -> bool:
+    """Whether a value can be within both bounds."""
+    return least is None or most is None or least <= most  # type: ignore[operator]  # both bound one column
 
 
 def _read(

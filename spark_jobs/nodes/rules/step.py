@@ -8,6 +8,7 @@ jobs are done; what it says of a column's values, tasks measure while records pa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -17,7 +18,6 @@ from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import date
     from decimal import Decimal
 
     from spark_jobs.cxl import types
@@ -222,11 +222,17 @@ def between(least: Bound | None, most: Bound | None) -> str:
     >>> between(1, None), between(None, 5), between(2, 2), between(1, 5)
     ('at least 1', 'at most 5', 'exactly 2', '1 to 5')
     """
+    from_, to = _in_words(least), _in_words(most)
     if least is not None and least == most:
-        return f"exactly {least}"
+        return f"exactly {from_}"
     if least is None:
-        return f"at most {most}"
-    return f"at least {least}" if most is None else f"{least} to {most}"
+        return f"at most {to}"
+    return f"at least {from_}" if most is None else f"{from_} to {to}"
+
+
+def _in_words(bound: Bound | None) -> str:
+    """A bound as people write it."""
+    return bound.isoformat() if isinstance(bound, date) else str(bound)
 
 
 @dataclass(frozen=True)

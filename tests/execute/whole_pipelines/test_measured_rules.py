@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from spark_jobs import plan
+from spark_jobs.cli import run
 from spark_jobs.execute import identity
 from spark_jobs.execute.run import executor
 from spark_jobs.plan.options import RunOptions
@@ -234,3 +235,63 @@ def test_bounds_are_kept_or_broken(
     pipelines.write(tmp_path, {"pipeline.yaml": pipeline, "in.csv": f"n,{column}\n{lines}"})
     (found,) = _ran(tmp_path, datetime(2026, 3, 2, 12, tzinfo=UTC))
     assert bool(found["broken"]) is is_broken, found
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "rule", "value", "said"),
+    [
+        (
+            "date_time", ["2026-01-01T00:00:00.500001"], "max: {column: c, max: '2026-01-01T00:00:00.5'}",
+            "2026-01-01T00:00:00.500001",
+            "the value is 2026-01-01T00:00:00.500001, at most 2026-01-01T00:00:00.500000 is wanted",
+        ),
+        ("float", ["inf", "-inf", "1"], "sum: {column: c, max: 1}", "nan", "the value is nan, at most 1 is wanted"),
+        ("string", ["", "a"], "completeness: {column: c, max: 0.5}", 1, "the value is 1, at most 0.5 is wanted"),
+        (
+            "{type: string, null_values: ['']}", ["", "a"], "completeness: {column: c, min: 0.6}", 0.5,
+            "the value is 0.5, at least 0.6 is wanted",
+        ),
+        ("date", [""], "freshness: {column: c, max_age: 1d}", None, "there is no value, at most 1d before the run"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_broken_rules_say_exactly_what_is_there(
+    column: str, values: list[str], rule: str, value: Any, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark.install(monkeypatch)
+    lines = "".join(f"{number},{each}\n" for number, each in enumerate(values))
+    pipelines.write(tmp_path, {"pipeline.yaml": _of_one_column(column, rule), "in.csv": f"n,c\n{lines}"})
+    outcome = pipelines.run(tmp_path)
+    assert outcome.result.error is not None
+    assert outcome.result.error.code == "E350"
+    assert said in outcome.result.error.message
+    (found,) = outcome.result.rules
+    assert found.get("value") == value
+    (shown,) = (text for text, facts in run._summary(outcome) if facts.get("event") == "rule")
+    assert shown.endswith("BROKEN (fail)")
+    assert " record" not in shown
+
+
+def test_records_that_do_not_convert_are_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    rules = "distinct_count: {column: c, max: 1}, severity: warn}, {row_count: {max: 1}, severity: warn"
+    pipelines.write(tmp_path, {"pipeline.yaml": _of_one_column("string", rules), "in.csv": "n,c\n1,a\nx,b\n2,c\n"})
+    outcome = pipelines.run(tmp_path)
+    assert outcome.result.error is None, outcome.result.error
+    assert [each["value"] for each in outcome.result.rules] == [2, 3]
+
+
+def _of_one_column(column: str, rule: str) -> str:
+    return f"""
+        pipeline: {{name: p}}
+        error_handling: {{strategy: best_effort}}
+        nodes:
+          - type: source
+            name: rows
+            config:
+              type: csv
+              path: in.csv
+              schema: {{n: int, c: {column}}}
+              validations: [{{{rule}}}]
+          - {{type: output, name: o, input: rows, config: {{type: csv, path: out/o.csv}}}}
+    """

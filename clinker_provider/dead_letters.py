@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from clinker_provider import local_files
+
 #: The first bytes of compressed files, and what opens them; the rest is left to Arrow, by its names.
 _OPENERS: tuple[tuple[bytes, Any], ...] = (
     (b"\x1f\x8b", gzip.open),
@@ -33,8 +35,9 @@ def look(pattern: str) -> Found:
     """The file of this path, or else those that match it as a glob pattern; and their entries without the headers.
 
     Raises:
-        OSError: when a file cannot be read.
+        OSError: when a file cannot be read, or is in a store.
     """
+    pattern = local_files.pattern(pattern)
     # A run's own path may hold characters that mean something in patterns.
     candidates = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
     paths = tuple(sorted(path for path in candidates if Path(path).is_file()))

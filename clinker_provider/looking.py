@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from clinker_provider import local_files
 from clinker_provider.records import Records
 
 
@@ -24,9 +25,9 @@ def for_metrics(spool_dir: str, pipeline: str | None, min_count: int) -> dict[st
     """The metrics files of a folder, of one pipeline or of all; None while there are too few. Others are passed over.
 
     Raises:
-        OSError: the folder or a file cannot be read.
+        OSError: the folder or a file cannot be read, or it is in a store.
     """
-    folder, paths, records, dead = Path(spool_dir), [], 0, 0
+    folder, paths, records, dead = Path(local_files.pattern(spool_dir)), [], 0, 0
     for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
         try:
             document = json.loads(path.read_bytes())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from clinker_provider import dead_letters, execution, policy, records, validation
-from clinker_provider.exceptions import ClinkerDeadLettersError, ClinkerIOError, of_command
+from clinker_provider.exceptions import ClinkerConfigError, ClinkerDeadLettersError, ClinkerIOError, of_command
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
 from clinker_provider.operators.pipeline import PipelineOperator
 from spark_jobs import contract
@@ -126,17 +126,25 @@ class ClinkerDlqReplayOperator(PipelineOperator):
         """The dead-letter file as a local one; a store's is copied. One that is not there is left to the command.
 
         Raises:
+            ClinkerConfigError: the path is a URI that leads nowhere.
             OSError: the store refuses.
         """
         from spark_jobs.stores import location, opening
 
-        if location.scheme_of(self.path) not in location.READABLE or location.problem(self.path):
-            yield location.local(self.path) if not location.problem(self.path) else self.path
+        try:
+            place = location.located(self.path)
+        except location.BadLocation as error:
+            raise ClinkerConfigError(
+                f"path {location.without_credentials(self.path)!r}: {error.message}: {error.remedy}",
+                exit_code=contract.ExitCode.CONFIG,
+            ) from error
+        if not isinstance(place, location.Location):
+            yield str(place)
             return
         with tempfile.NamedTemporaryFile(prefix="clinker-replay-") as copy:
             with records.seen(self._variables()):
                 settings = validation.stores_of(self.subject())
-                content = opening.writable(settings.resolved()).get(location.parse(self.path))
+                content = opening.writable(settings.resolved()).get(place)
             copy.write(content or b"")
             copy.flush()
             yield copy.name

@@ -131,3 +131,18 @@ def test_unreadable_dead_letters_are_an_error_not_a_wait(letters: Path, monkeypa
     assert event.payload == {"status": "error", "message": "x: denied"}
     with pytest.raises(ClinkerIOError, match="denied"):
         sensor(letters).execute_complete({}, event.payload)
+
+
+@pytest.mark.airflow
+def test_a_store_is_not_waited_for_in_vain() -> None:
+    from clinker_provider.exceptions import ClinkerIOError
+
+    with pytest.raises(
+        ClinkerIOError, match=r"only local files are looked for.*XComs `dlq_count`.*s3://acme/dead\.csv"
+    ):
+        sensor("s3://acme/dead.csv").poke({})
+
+
+def test_a_file_uri_is_its_path(tmp_path: Path) -> None:
+    (tmp_path / "dead.csv").write_text("id\n1\n")
+    assert dead_letters.look(f"file://{tmp_path}/dead.csv").count == 1

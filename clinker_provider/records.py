@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from spark_jobs import result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+#: A process has one environment, and a web server has many threads.
+_ENVIRONMENT = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -97,14 +101,15 @@ class Records:
 
 @contextmanager
 def seen(environ: Mapping[str, str]) -> Iterator[None]:
-    """Have a store's client find the task's variables, as the run itself does."""
-    before = {name: os.environ.get(name) for name in environ}
-    os.environ.update(environ)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    """Have a store's client find the task's variables, as the run itself does; one thread at a time."""
+    with _ENVIRONMENT:
+        before = {name: os.environ.get(name) for name in environ}
+        os.environ.update(environ)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

@@ -680,7 +680,7 @@ def test_a_session_that_ends_at_the_commit_leaves_all_old(
 def test_a_constraint_that_is_checked_at_the_commit_ends_the_run(warehouse: Warehouse, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);\nINSERT INTO t VALUES (1)")
     for files in ("", FILES):
-        warehouse.write([{"id": 1}], "id: int", code=4, files=files)
+        warehouse.write([{"id": 2}, {"id": 2}], "id: int", code=4, files=files)
         assert "duplicate key value violates unique constraint" in warehouse.error.message
         assert postgres.run("SELECT id FROM t") == [(1,)]
         assert not (warehouse.folder / "out/rows.csv").exists()

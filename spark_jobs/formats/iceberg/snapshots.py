@@ -107,10 +107,10 @@ def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
     snapshot = Snapshot(root, found.kept.snapshot_id, columns, tuple(parted))
     entries, deletes = _entries(found)
     numbered = {field.field_id: columns.field(field.name) for field in found.schema.fields if field.name in declared}
-    kinds = {field.field_id: field.field_type for field in found.schema.fields}
     made = []
     for entry in entries:
         listed = entry.data_file
+        _refuse_rounded(found, listed, specs[listed.spec_id or 0], numbered)
         if str(getattr(listed.file_format, "value", listed.file_format)).upper() != _PARQUET:
             text = f"a file is {listed.file_format}, and Parquet is read; rewrite the table's files as Parquet"
             raise FormatError(text, found.name, FAILED)
@@ -118,7 +118,7 @@ def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
             field.name: _scalar(listed.partition[at], field.type) for at, field in own[listed.spec_id or 0].items()
         }
         chunks = {
-            field.name: _chunk(listed, number, kinds[number], field.type)
+            field.name: _chunk(listed, number, field.type)
             for number, field in numbered.items()
             if field.name not in partition
         }
@@ -227,15 +227,41 @@ def _small(field: pa.Field, told: _Told | None) -> pa.Field:
 
 
 def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict[int, pa.Field]:
-    """The columns whose own values are those of partitions, by their places among these."""
-    from pyiceberg.transforms import IdentityTransform
+    """The columns whose own values are those of partitions, by their places among these; without doubles.
 
-    tops = {field.field_id: field.name for field in schema.fields}
+    The library reads doubles in manifests with the digits of floats, so they are read from the files, which have them.
+    """
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import DoubleType
+
+    tops = {field.field_id: field.name for field in schema.fields if not isinstance(field.field_type, DoubleType)}
     return {
         at: columns.field(tops[field.source_id])
         for at, field in enumerate(spec.fields)
         if isinstance(field.transform, IdentityTransform) and field.source_id in tops
     }
+
+
+def _refuse_rounded(found: _Found, listed: Listed, spec: PartitionSpec, numbered: Collection[int]) -> None:
+    """Refuse a file that lacks a column of doubles, whose value is that of its partition.
+
+    Raises:
+        FormatError: it is one (E912).
+    """
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.types import DoubleType
+
+    there = {*(listed.column_sizes or ()), *(listed.value_counts or ())}
+    for field in spec.fields:
+        number = field.source_id
+        if number not in numbered or number in there or not there or not isinstance(field.transform, IdentityTransform):
+            continue
+        if isinstance(found.schema.find_type(number), DoubleType):
+            text = (
+                f"a file lacks column '{found.schema.find_column_name(number)}', and partitions of doubles are not "
+                "exact in PyIceberg; have the table's own engine rewrite its files, or leave the column out"
+            )
+            raise FormatError(text, found.name, FAILED)
 
 
 def _scalar(value: Any, kind: pa.DataType) -> Any:
@@ -253,7 +279,7 @@ def _constant(value: Any, records: int) -> Chunk | None:
     return None if own is None else Chunk(0, own[0], own[0])
 
 
-def _chunk(listed: Listed, number: int, kind: Any, arrow: pa.DataType) -> Chunk | None:
+def _chunk(listed: Listed, number: int, arrow: pa.DataType) -> Chunk | None:
     """What a manifest says of a column in a file."""
     nulls = (listed.null_value_counts or {}).get(number)
     if nulls is None:
@@ -263,11 +289,11 @@ def _chunk(listed: Listed, number: int, kind: Any, arrow: pa.DataType) -> Chunk 
     is_odd = pa.types.is_floating(arrow) and (listed.nan_value_counts or {}).get(number) != 0
     if lowest is None or highest is None or is_odd:
         return Chunk(nulls, None, None)
-    bounds = _value(lowest, kind, arrow), _value(highest, kind, arrow)
+    bounds = _value(lowest, arrow), _value(highest, arrow)
     return Chunk(nulls, None, None) if None in bounds else Chunk(nulls, *bounds)
 
 
-def _value(data: bytes, kind: Any, arrow: pa.DataType) -> Any:
+def _value(data: bytes, arrow: pa.DataType) -> Any:
     """A bound as footers have it; None where it says nothing here. Columns may have become wider since."""
     if pa.types.is_string(arrow):
         return data
@@ -276,7 +302,8 @@ def _value(data: bytes, kind: Any, arrow: pa.DataType) -> Any:
     if pa.types.is_floating(arrow):
         return struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
     is_whole = pa.types.is_integer(arrow) or pa.types.is_date32(arrow)
-    is_moment = pa.types.is_timestamp(arrow) and arrow.unit == "us" and str(kind).startswith("timestamp")
+    # A bound of four bytes is a day: the column was one of dates before.
+    is_moment = pa.types.is_timestamp(arrow) and arrow.unit == "us" and len(data) == 8
     if is_whole or is_moment:
         return int.from_bytes(data, "little", signed=True)
     return None

@@ -6,6 +6,7 @@ is known: its columns may be narrower than those of records, and its partitions 
 
 from __future__ import annotations
 
+import re
 import uuid
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ _MOST_COLUMNS, _MOST_CHARACTERS = 32, 32
 #: Every Int has so many digits at most, and every decimal of a table.
 _INT_DIGITS, _MOST_DIGITS = 19, 38
 _TOO_MANY_DIGITS = f"^[+-]?0*[1-9][0-9]{{{_MOST_DIGITS}}}"
+#: The longest name of a folder; most file systems take some more.
+_MOST_OF_NAME = 200
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 #: A file that was written, as the table has it.
@@ -265,7 +268,9 @@ def text_of(value: Any) -> str | None:
 
 
 def _folder(name: str, value: str | None) -> str:
-    return f"{quote(name, safe=' ')}={_NULL if value is None else quote(value, safe=' ')}"
+    """The folder of a partition. The table has the value, so that a long one may be cut to what file systems take."""
+    found = f"{quote(name, safe=' ')}={_NULL if value is None else quote(value, safe=' ')}"
+    return re.sub("%[0-9A-F]?$", "", found[:_MOST_OF_NAME]) if len(found) > _MOST_OF_NAME else found
 
 
 @dataclass

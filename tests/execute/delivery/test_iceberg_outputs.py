@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.expressions import EqualTo
 from pyiceberg.transforms import DayTransform
 
 from spark_jobs.cli import clinker
@@ -27,6 +28,7 @@ from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.iceberg import commit as iceberg_commit
 from spark_jobs.execute.delivery.local import files
 from spark_jobs.execute.delivery.participant import Address, Reach
+from spark_jobs.execute.verdict import RunFailed
 from tests import iceberg_tables
 from tests.execute import pipelines, without_spark
 
@@ -179,6 +181,58 @@ def test_records_go_to_their_partitions(lake: Lake) -> None:
     )
     done(lake.write(row(6, "2026-01-01"), options="mode: overwrite"))
     assert lake.ids() == [6]
+    assert lake.left() == []
+
+
+@pytest.mark.parametrize("value", ["é" * 60, "a" * 300, "x" * 193 + "é" * 9, "a/" * 70])
+def test_values_of_partitions_may_be_longer_than_the_names_of_folders(value: str, lake: Lake) -> None:
+    done(lake.write(row(1, v=value), row(2, v=value + "b"), options="partition_by: v"))
+    assert [(each["id"], each["v"]) for each in lake.rows()] == [(1, value), (2, value + "b")]
+    assert len([*lake.table.scan(EqualTo("v", value)).plan_files()]) == 1
+    assert max(len(path.parent.name) for path in lake.path.rglob("*.parquet")) <= 200
+
+
+def test_partitions_of_floats_are_appended_to_and_not_replaced(lake: Lake) -> None:
+    """The library reads them in manifests with fewer digits: the old records would stay."""
+
+    def write(mode: str) -> Any:
+        options = f"partition_by: p, mode: {mode}"
+        text = PIPELINE.format(options=options, nodes="", source="", more="").replace("day: date", "p: float")
+        lines = '{"id": 1, "p": 0.1, "v": "x"}\n{"id": 2, "p": -99999.99, "v": "x"}\n'
+        pipelines.write(lake.folder, {"pipeline.yaml": text, "in.ndjson": lines})
+        return pipelines.run(lake.folder, force=True).result
+
+    for mode in ("overwrite", "overwrite_partitions"):
+        assert f"`mode: {mode}` cannot find partitions of the floats in 'p'" in write(mode).error.message
+    done(write("append"))
+    for mode in ("overwrite", "overwrite_partitions"):
+        assert f"`mode: {mode}` cannot find partitions of the floats in 'p'" in write(mode).error.message
+    assert [(each["id"], each["p"]) for each in lake.rows()] == [(1, 0.1), (2, -99999.99)]
+    assert lake.left() == []
+
+
+def test_columns_that_change_meanwhile_are_seen_before_anything_is_published(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done(lake.write(row(1)))
+    real = iceberg_commit.TableCommit.prepare
+    seen: list[str] = []
+
+    def prepared(self: Any, home: Any) -> None:
+        with lake.table.update_schema() as change:
+            change.delete_column("v")
+        try:
+            real(self, home)
+        except RunFailed as error:
+            seen.append(str(error))
+            raise
+
+    monkeypatch.setattr(iceberg_commit.TableCommit, "prepare", prepared)
+    result = lake.write(row(2), nodes=BESIDE)
+    assert "somebody else has changed the columns of the table" in result.error.message
+    assert len(seen) == 1
+    assert not (lake.folder / "out/lines.csv").exists()
+    assert lake.ids() == [1]
     assert lake.left() == []
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from pyiceberg.manifest import DataFileContent
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
+from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampNanoType
 
 from spark_jobs import plan
@@ -143,6 +144,31 @@ def test_partitions_are_columns_and_may_be_null(lake: Lake) -> None:
     ]  # fmt: skip
 
 
+def test_partitions_of_doubles_have_all_their_digits(lake: Lake) -> None:
+    """The library reads them in manifests with fewer, and the files have them."""
+    lake.append(ids(1, 2, 3, p=[0.1, -99999.99, 1e300]), partition_by="p")
+    there = [{"id": 1, "p": 0.1}, {"id": 2, "p": -99999.99}, {"id": 3, "p": 1e300}]
+    assert sorted(lake.records("id: int, p: float"), key=lambda row: row["id"]) == there
+    assert lake.records("id: int, p: float", cxl="filter p == 0.1") == there[:1]
+    assert lake.records("id: int, p: float", cxl="filter p > 5.0") == there[2:]
+
+
+def test_a_file_without_its_partition_of_doubles_is_refused(lake: Lake) -> None:
+    table = lake.append(ids(1, p=[0.5]), partition_by="p")
+    path = lake.folder / "warehouse/shop/sales/data/p=0.1/bare.parquet"
+    path.parent.mkdir(parents=True)
+    parquet.write_table(ids(2), path)
+    bare = DataFile.from_args(
+        content=DataFileContent.DATA, file_path=f"file://{path}", file_format=FileFormat.PARQUET, partition=Record(0.1),
+        record_count=1, file_size_in_bytes=path.stat().st_size, value_counts={1: 1}, null_value_counts={1: 0},
+    )  # fmt: skip
+    bare.spec_id = table.spec().spec_id
+    with table.transaction() as changes, changes.update_snapshot().fast_append() as adding:
+        adding.append_data_file(bare)
+    assert "a file lacks column 'p'" in lake.refusal("id: int, p: float").message
+    assert len(lake.records("id: int", unmapped="drop")) == 2
+
+
 def test_columns_are_found_by_their_numbers(lake: Lake) -> None:
     """A column that was dropped and made again is another one, and one that was renamed is the same."""
     table = lake.append(ids(1, n=pa.array([7], pa.int32()), s=[{"a": 1, "b": 2}], v=["old"]))
@@ -223,6 +249,12 @@ def test_of_partitions_of_nanoseconds_no_bounds_are_known() -> None:
     """Footers have microseconds, which would not be exact."""
     kind = snapshots.arrow_of(Schema(NestedField(1, "t", TimestampNanoType()))).field("t").type
     assert snapshots._constant(snapshots._scalar(1772323200000000001, kind), 1) is None
+
+
+def test_bounds_of_dates_say_nothing_of_moments() -> None:
+    """A column of dates may have become one of moments: days are not microseconds."""
+    assert snapshots._value((20000).to_bytes(4, "little"), pa.timestamp("us")) is None
+    assert snapshots._value((20000).to_bytes(8, "little"), pa.timestamp("us")) == 20000
 
 
 def test_a_snapshot_is_chosen_by_its_id_by_a_moment_or_by_a_name(lake: Lake) -> None:

@@ -242,7 +242,7 @@ class TableCommit(tables.TableCommit):
             text = "somebody else has made the table anew"
         elif table.spec().spec_id != commit.spec:
             text = "somebody else has changed the partitions of the table"
-        elif commit.new_columns and table.schema().schema_id != commit.columns:
+        elif table.schema().schema_id != commit.columns:
             text = "somebody else has changed the columns of the table"
         elif commit.replaces and snapshot_of(table) != commit.snapshot:
             text = f"somebody else has written snapshot {snapshot_of(table)}, and the run replaces what it saw before"

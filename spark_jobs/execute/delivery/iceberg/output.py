@@ -134,6 +134,8 @@ class TableOutput(Target):
         if self.table is None and self.options.mode is Mode.OVERWRITE_PARTITIONS and not self.partition_by:
             self.refuse("`overwrite_partitions` needs `partition_by`, where there is no table yet")
         fields, new = self.matched([*tables.wanted(records.schema)], records.schema, evolve=self.options.evolve)
+        if self.options.mode is not Mode.APPEND:
+            self._refuse_floats(fields)
         try:
             columns, where = self._columns(fields, new)
             place = self._place(where)
@@ -172,6 +174,15 @@ class TableOutput(Target):
             commit.give_up()
             raise
         return commit
+
+    def _refuse_floats(self, fields: list[pa.Field]) -> None:
+        """Refuse to replace files whose partitions the library does not find again."""
+        for column in fields:
+            if column.name in self.partition_by and pa.types.is_floating(column.type):
+                self.refuse(
+                    f"`mode: {self.options.mode}` cannot find partitions of the floats in '{column.name}', which "
+                    "PyIceberg reads with fewer digits; partition by another column, or append"
+                )
 
     def _columns(self, fields: list[pa.Field], new: list[pa.Field]) -> tuple[TableSchema, str]:
         """The columns that the table has then, with their numbers, and where it is.

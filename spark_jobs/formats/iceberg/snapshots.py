@@ -368,7 +368,8 @@ def _deleted(found: _Found, entries: Sequence[ManifestEntry], index: Any) -> dic
         for each in of_file[path]:
             positions = read[each.file_path].get(path)
             if positions is not None:
-                rows[positions.to_numpy()] = True
+                at = positions.to_numpy()
+                rows[at[at < count]] = True  # readers of Iceberg ignore rows that are not there
         if rows.any():
             gone[path] = rows
     return gone

@@ -318,6 +318,13 @@ def test_rows_that_were_deleted_are_left_out(split_bytes: int, lake: Lake, monke
     ]  # fmt: skip
 
 
+def test_deleted_rows_that_a_file_does_not_have_are_ignored(lake: Lake) -> None:
+    table = lake.append(ids(1, 2, 3))
+    path = table.inspect.files()["file_path"][0].as_py()
+    iceberg_tables.delete_positions(table, {path: [1, 1, 77]}, DataFileContent.POSITION_DELETES)
+    assert lake.records("id: int") == [{"id": 1}, {"id": 3}]
+
+
 def test_rows_that_were_deleted_by_their_values_are_refused(lake: Lake) -> None:
     table = lake.append(ids(1))
     iceberg_tables.delete_positions(table, {"x": [1]}, DataFileContent.EQUALITY_DELETES)

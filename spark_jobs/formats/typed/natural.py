@@ -203,11 +203,24 @@ def _times(array: pa.Array, static: Type) -> tuple[pa.Array, Type]:
     return array.cast(pa.date32(), safe=False) if static.kind is Kind.DATE else _moments(array), static
 
 
+#: The first whole microsecond that nanoseconds of 64 bits can have, with room for rounding.
+_FIRST_NANOSECONDS = -(1 << 63) + 1_000_000
+
+
 def _moments(array: pa.Array) -> pa.Array:
     """Moments in UTC; what is finer than a microsecond goes, toward the past."""
+    # Without its zone first: an hour that a place has twice could not be rounded there.
+    array = array.cast(pa.timestamp(array.type.unit))
     if array.type.unit == "ns":
-        array = pc.floor_temporal(array, unit="microsecond")
-    return array.cast(pa.timestamp("us", array.type.tz)).cast(pa.timestamp("us"))
+        lowest = pc.min(array.cast(pa.int64())).as_py()
+        if lowest is None or lowest >= _FIRST_NANOSECONDS:
+            array = pc.floor_temporal(array, unit="microsecond")
+        else:
+            # Arrow cannot round these; some writers have the least of all in place of nulls.
+            whole = array.cast(pa.timestamp("us"), safe=False)
+            is_later = pc.greater(whole.cast(array.type), array)
+            array = pc.subtract(whole.cast(pa.int64()), is_later.cast(pa.int64()))
+    return array.cast(pa.timestamp("us"))
 
 
 def _bare(kind: pa.DataType) -> pa.DataType:

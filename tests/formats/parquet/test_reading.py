@@ -75,6 +75,20 @@ def column(name: str, static: types.Type, **more: Any) -> SourceColumn:
         (pa.array([date(2024, 2, 29), None]), [date(2024, 2, 29), None]),
         (pa.array([datetime(2024, 2, 29, 1, 2, 3, 4)], pa.timestamp("us")), [datetime(2024, 2, 29, 1, 2, 3, 4)]),
         (pa.array([-1], pa.timestamp("ns")), [datetime(1969, 12, 31, 23, 59, 59, 999999)]),
+        (
+            # An hour that the place has twice.
+            pa.array([1_792_890_000_000_000_001], pa.timestamp("ns", "Europe/Berlin")),
+            [datetime(2026, 10, 25, 1)],
+        ),
+        (
+            pa.array([-(1 << 63), -1, None, 1999], pa.timestamp("ns")),
+            [
+                datetime(1677, 9, 21, 0, 12, 43, 145224),
+                datetime(1969, 12, 31, 23, 59, 59, 999999),
+                None,
+                datetime(1970, 1, 1, 0, 0, 0, 1),
+            ],
+        ),
         (pa.array([0], pa.timestamp("ms", "Europe/Berlin")), [datetime(1970, 1, 1)]),
         (pa.array([["a", None], [], None]), [["a", None], [], None]),
         (pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())), [{"k": 1}, {}, None]),

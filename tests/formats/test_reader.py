@@ -109,6 +109,7 @@ def test_every_format_is_found_by_its_place() -> None:
         "edi",
         "isolated",
         "rules",
+        "tables",
         "typed",
     }
     for name, one in found.items():

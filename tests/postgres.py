@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -88,7 +89,7 @@ def server(user: str, password: str) -> Iterator[int]:
         yield port
     finally:
         if process is not None:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # without waiting for clients
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -328,7 +328,13 @@ def _suits(made: type[Measured], name: str, static: types.Type, scope: BindScope
         return True
     words = "days or moments" if made is Freshness else "numbers" if wanted is _NUMBERS else "numbers, days or moments"
     message = f"`{made.kind}` is about {words}, and column '{name}' is `{static.kind}`"
-    report(scope, codes.E351, message, *path, help="name another column, or declare or convert this one so in its source or upstream")
+    report(
+        scope,
+        codes.E351,
+        message,
+        *path,
+        help="name another column, or declare or convert this one so in its source or upstream",
+    )
     return False
 
 

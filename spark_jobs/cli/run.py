@@ -223,6 +223,6 @@ def _found(rule: Mapping[str, Any]) -> str:
     if "value" in rule:
         value = rule["value"]
         return f"{printable(value) if isinstance(value, str) else format(value, ',')}, "
-    if not rule["broken"] or rule["kind"] != "unique":  # no record breaks any other
+    if not rule["broken"] or rule["kind"] not in ("unique", "references"):  # no record breaks any other
         return ""
     return "1 record, " if rule["broken"] == 1 else f"{rule['broken']:,} records, "

@@ -85,6 +85,9 @@ _FAILURES: dict[outcome.Verdict, type[ClinkerError]] = {
     outcome.Verdict.NO_RESULT: ClinkerResultMissing,
 }
 
+#: The options of `clinker run` that lead to the pipeline's files, and the operator's parameters for them.
+_OF_FILES = {"--base-dir": "base_dir", "--rules-path": "rules_path", "--channel": "channel"}
+
 
 class ClinkerSparkOperator(SubmittingOperator):
     """Check a pipeline, ship the engine, run it with `spark-submit`, and report what it did.
@@ -297,10 +300,24 @@ class ClinkerSparkOperator(SubmittingOperator):
             raise
 
     def _ended(self, event: Mapping[str, Any]) -> tuple[outcome.Outcome, result.RunResult | None]:
-        """How a deferred run ended; its result record decides, whatever the cluster says."""
+        """How a deferred run ended; its result record decides, whatever the cluster says.
+
+        Raises:
+            ClinkerIOError: the record cannot be read now; it stays, for the next attempt.
+        """
         waiting = self._waiting
         assert waiting is not None
-        record = self._read_record(waiting.folder, waiting.execution_id)
+        try:
+            record = self._records(waiting.folder).read(waiting.execution_id)
+        except result.MalformedResult as error:
+            self.log.error("The result record cannot be used: %s", error)
+            record = None
+        except OSError as error:
+            raise ClinkerIOError(
+                f"{waiting.execution_id} has ended, and what became of it is not known: its result record cannot be "
+                f"read: {self.without_secrets(str(error))}",
+                exit_code=contract.ExitCode.IO,
+            ) from error
         if record is not None:
             return outcome.decide(0, record, is_faithful=False), record
         name = (waiting.job or {}).get("id")
@@ -711,6 +728,13 @@ class ClinkerSparkOperator(SubmittingOperator):
         """
         if validation.is_remote(str(self.pipeline)):
             return
+        for given in map(str, self.run_args or ()):
+            if parameter := _OF_FILES.get(given.partition("=")[0]):
+                raise ClinkerConfigError(
+                    f"`{given}` of `run_args` leads to files of this machine, and the driver runs on another: give the "
+                    f"parameter `{parameter}` instead, whose files travel with the job",
+                    exit_code=contract.ExitCode.CONFIG,
+                )
         from spark_jobs.diagnostics.diagnostic import DiagnosticError
         from spark_jobs.plan import shipping
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs import result
 from tests.lazily import LazyModule
 
 if TYPE_CHECKING:
@@ -189,3 +190,31 @@ def test_variables_that_only_the_worker_has_are_told(
     orders(env_vars={"MY_HOUR": "2"}).execute(context)
     log = "".join(capfd.readouterr())
     assert "from which the pipeline would take MY_DAY here: name them in `env_vars`" in log
+
+
+@pytest.mark.parametrize("given", [["--channel", "eu"], ["--rules-path=rules"]])
+def test_files_that_only_arguments_name_are_refused(orders: Any, spark: Any, context: Any, given: list[str]) -> None:
+    parameter = given[0].removeprefix("--").partition("=")[0].replace("-", "_")
+    with pytest.raises(exceptions.ClinkerConfigError, match=f"give the parameter `{parameter}` instead"):
+        orders(run_args=given).execute(context)
+    assert not (spark.folder / "notes.json").exists()
+
+
+def test_a_record_that_cannot_be_read_after_the_run_stays_for_the_next_attempt(
+    orders: Any, context: Any, s3: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = result.RunResult("run-1", 0, "orders")
+    s3.put("work/run-1/result.json", result.encoded(record))
+    waiting = {
+        "execution_id": "run-1", "folder": s3.uri("work"), "master": "yarn", "kind": "YARN", "urls": ["http://rm"],
+        "mark": "m", "job": None,
+    }  # fmt: skip
+    event = {"status": "ended", "state": "FINISHED"}
+    with monkeypatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+        patched.setattr("spark_jobs.stores.s3.ATTEMPTS", 1)
+        with pytest.raises(exceptions.ClinkerIOError, match="run-1 has ended, and what became of it is not known"):
+            orders().execute_complete(context, event=event, waiting=waiting)
+    assert s3.keys() == ["work/run-1/result.json"]
+    assert orders().execute_complete(context, event=event, waiting=waiting)["status"] == "success"
+    assert s3.keys() == []

@@ -174,7 +174,7 @@ def test_secrets_are_drawn_once_and_nobody_else_reads_what_the_stack_writes(stac
 
 
 def test_passwords_of_connections_are_encrypted(stack: Stack, airflow: str) -> None:
-    add = ["connections", "add", "kept", "--conn-type", "generic", "--conn-password", "LEAK-connection-01"]
+    add = ["connections", "add", "kept", "--conn-type", "generic", "--conn-password", "KEPT-connection-01"]
     stack.run("airflow-scheduler", "airflow", *add)
     uri = (stack.folder / "secrets" / "database_url").read_text().replace("+psycopg2", "")
     ((kept,),) = postgres.Database(uri, "").run("SELECT password FROM connection WHERE conn_id = 'kept'")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,18 +88,24 @@ class Pace:
         self._left = 0
 
 
-_METERS: dict[str, Meter] = {}
+class _Held(threading.local):
+    """The meter of a thread: runs in several threads of a process have nothing to do with one another."""
+
+    key = ""
+    meter: Meter | None = None
+
+
+_HELD = _Held()
 
 
 def of(folder: str) -> Meter:
-    """The meter of this process for the job with a folder; meters of earlier jobs are closed."""
+    """The meter of this process for the job with a folder; the one of the job before is closed."""
     key = f"{os.getpid()} {folder}"  # a forked process counts in a file of its own
-    if key not in _METERS:
-        for earlier in _METERS.values():
-            earlier.close()
-        _METERS.clear()
-        _METERS[key] = Meter(folder)
-    return _METERS[key]
+    if _HELD.meter is None or _HELD.key != key:
+        if _HELD.meter is not None:
+            _HELD.meter.close()
+        _HELD.key, _HELD.meter = key, Meter(folder)
+    return _HELD.meter
 
 
 def read(folder: str) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -109,6 +110,18 @@ def test_a_pace_never_tells_more_than_there_is(tmp_path: Path, monkeypatch: pyte
     pace.go_on()
     pace.finish()
     assert meter.read(str(tmp_path)).bytes == 100
+
+
+def test_runs_in_several_threads_count_each_for_itself(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    mine = meter.of(str(folders[0]))
+    with ThreadPoolExecutor(1) as other:
+        other.submit(lambda: meter.of(str(folders[1])).add(7)).result()
+    mine.add(5)
+    assert meter.of(str(folders[0])) is mine
+    assert [meter.read(str(folder)).bytes for folder in folders] == [5, 7]
 
 
 def test_a_line_of_the_log_gets_room_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

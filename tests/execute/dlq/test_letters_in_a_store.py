@@ -122,6 +122,6 @@ def test_what_is_not_there_is_told(
     assert "secret" not in err
 
 
-def test_stores_that_are_only_read_are_not_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stores_that_nothing_reads_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["dlq", "discard", "hdfs://bucket/x.csv", "--all", "--reason", "r"]) == 1
-    assert "is in a store that is only read" in capsys.readouterr().err
+    assert "hdfs://bucket/x.csv is in a store that is not read from: copy it first" in capsys.readouterr().err

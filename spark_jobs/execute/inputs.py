@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs.contract import MERGED, ExitCode
 from spark_jobs.cxl import types
 from spark_jobs.execute import verdict
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import columns, splits
+from spark_jobs.formats.format import MOST_RECORD_BYTES
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes.source.split_origin import SplitInput
 from spark_jobs.plan.physical import upstream
@@ -182,18 +183,20 @@ def find(
     allow_outside: bool = False,
     search: Search = search_here,
     news: Mapping[str, bookmarks.News] | None = None,
+    record_bytes: int = MOST_RECORD_BYTES,
 ) -> Inputs:
     """The inputs of a plan, as far as they are files: what `with_pages` adds is on a network.
 
     Files are opened when all are found, and staged where there are `copies`; `search` looks for undeclared names.
-    `news` says what to read of incremental sources; those that it does not name are read whole.
+    `news` says what to read of incremental sources; those that it does not name are read whole. A record, header or
+    footer of more than `record_bytes` ends the run here, too (E310).
 
     Raises:
         RunFailed: a file is missing or unreadable, cannot be staged, or its columns are refused.
     """
     sources = [planned for planned in plan.nodes if planned.name in plan.sources]
     sources.sort(key=lambda planned: planned.span.start if planned.span else 0)
-    steps: dict[str, Any] = {planned.name: planned.step for planned in sources}
+    steps = {each.name: replace(plan.sources[each.name], record_bytes=record_bytes) for each in sources}
     found: dict[str, matching.Matched] = {}
     asked_of = news or {}
     for name, step in steps.items():

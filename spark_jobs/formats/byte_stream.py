@@ -18,6 +18,10 @@ class TooLong(Exception):
     """A record is longer than memory allows; whoever knows the file makes an error of it."""
 
 
+class TooHeavy(TooLong):
+    """A record is not that long, but has so many values that these take more memory than there is."""
+
+
 @dataclass
 class RangeStats:
     """What reading a range told about it: records, bytes, and whether it ended with the end of a record."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from spark_jobs.cxl import types
 from spark_jobs.formats import splits
 from spark_jobs.formats.columns import ColumnTracker, FilePlan, OnUnmapped
-from spark_jobs.formats.format import FileColumns, Reading
+from spark_jobs.formats.format import MOST_RECORD_BYTES, FileColumns, Reading
 from spark_jobs.formats.names import search_here
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.stores.settings import StoreSettings
@@ -63,12 +63,15 @@ class Reader(ABC):
         arrays: arrays to explode or join, in formats that have them.
         layout: the format schema, in formats that have one.
         tuning: how much is read at once.
+        record_bytes: how long a record, a header or a footer may be while files are looked into and counted; a longer
+            one ends the run (E310). Records that are read for good are bounded by `Reading.record_bytes`.
     """
 
     options: Any
     arrays: tuple[ArrayPath, ...] = ()
     layout: Any = None
     tuning: Tuning = field(default=DEFAULT, kw_only=True)
+    record_bytes: int = field(default=MOST_RECORD_BYTES, kw_only=True)
 
     #: Whether an empty text is nothing, so that a default stands for it.
     blank_is_nothing: ClassVar[bool] = False
@@ -234,7 +237,7 @@ class Reader(ABC):
             return
         # Without columns all names would be news, and reading may end with those: here nobody asks for names.
         bare = replace(file_plan, columns=FileColumns(file_plan.columns.width, ()), known=None)
-        for _ in self.read(split, bare, Reading(()), outcome):
+        for _ in self.read(split, bare, Reading((), record_bytes=self.record_bytes), outcome):
             # The blocks themselves are not wanted: reading them on counts the records.
             continue
 

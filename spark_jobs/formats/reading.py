@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import Reading
     from spark_jobs.formats.splits import Split, StartIn
     from spark_jobs.scan.changes import Stream
+    from spark_jobs.scan.files import InputFile
 
 
 BLOCK_BYTES = format.BLOCK_BYTES
@@ -105,10 +106,22 @@ def most_rows(wanted: Reading) -> int:
     return max(wanted.block_bytes // (2 * max(carried, 1)), 1)
 
 
-def too_long(file_plan: FilePlan, reading: Reading) -> FormatError:
-    """A record that is too long for a task's share of the memory."""
+def too_long(file: InputFile, most: int, what: str = "a record is") -> FormatError:
+    """A record, or what names the columns, that is too long for a task's share of the memory.
+
+    Args:
+        file: the file that has it.
+        most: how many bytes it may have.
+        what: what is longer, with its verb.
+    """
     text = (
-        f"a record is longer than {reading.record_bytes} bytes, a third of what memory.limit leaves to each task; "
+        f"{what} longer than {most} bytes, a third of what memory.limit leaves to each task; "
         "raise memory.limit, or use fewer threads"
     )
-    return FormatError(text, file_plan.file.name, "E310")
+    return FormatError(text, file.name, "E310")
+
+
+def refused(file: InputFile, most: int, problem: byte_stream.TooLong) -> FormatError:
+    """The same of what a reader found."""
+    is_heavy = isinstance(problem, byte_stream.TooHeavy)
+    return too_long(file, most, "a record, with the values in it, is" if is_heavy else "a record is")

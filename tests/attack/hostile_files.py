@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import traceback
+import zipfile
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
@@ -176,6 +178,114 @@ def _text(chance: random.Random) -> Made:
     kind, data = chance.choice(makers)
     said = f"{kind}, schema: {{a: any}}, options: {{compression: {codec}}}"
     return f"in.txt.{ending}", pack(data()), said, {}
+
+
+def _names(chance: random.Random) -> Made:
+    """Records and headers that are looked into before anything is read: names are long, or what has them is."""
+    size = chance.choice([1 << 20, 18 << 20, 60 << 20])
+    text = chance.choice(_TEXT_NAMES)
+    if chance.random() < 0.8:
+        kind, options, data = text
+        packed = gzip.compress(data(size))
+        said = f"type: {kind}, options: {{compression: gzip{options}}}, schema: {{k: string}}"
+        return "in.txt.gz", packed, said, {}
+    return chance.choice(_BINARY_NAMES)(size)
+
+
+def _repeated(text: bytes, size: int) -> bytes:
+    return text * (size // len(text))
+
+
+#: Formats, options, and what makes so many bytes.
+_TEXT_NAMES: list[tuple[str, str, Callable[[int], bytes]]] = [
+    ("csv", "", lambda size: b"k," + b"a" * size + b"\n1,2\n"),
+    ("csv", "", lambda size: b"b" * size + b"\n1\n"),
+    ("csv", "", lambda size: b"k" + b"," * size + b"\n1\n"),
+    ("csv", "", lambda size: b"k;" * (size // 2) + b"\n1\n"),
+    ("csv", "", lambda size: b'k,"' + b'""' * (size // 2) + b'"\n1,2\n'),
+    ("csv", "", lambda size: b'k,"' + b"a\n" * (size // 2)),
+    ("csv", ", header_rows: 9", lambda size: (b"k," + b"a" * (size // 9) + b"\n") * 9 + b"1,2\n"),
+    ("csv", ", has_header: false", lambda size: (b"k," * 3 + b"a" * (size // 4) + b"\n") * 4),
+    ("csv", ", skip_footer: 1", lambda size: b"k\n1\n" + b"a" * size + b"\nend\n"),
+    ("csv", ", trim: true", lambda size: b"k," + b" " * size + b"a\n1,2\n"),
+    ("json", "", lambda size: b'{"a": [' + _repeated(b"0,", size) + b"0]}\n"),
+    ("json", "", lambda size: b'{"a": [' + _repeated(b"[],", size) + b"0]}\n"),
+    ("json", "", lambda size: b'{"a": [' + _repeated(b'{"b":1},', size) + b"0]}\n"),
+    ("json", "", lambda size: b'{"' + b"a" * size + b'": 1}\n'),
+    ("json", "", lambda size: b'{"k": "1", "a": "' + b"\\u00e9" * (size // 6) + b'"}\n'),
+    ("json", "", lambda size: b"\n" * size + b'{"k": "1", "a": 1}\n'),
+    ("json", "", lambda size: b" " * size + b'[{"k": "1", "a": 1}]'),
+    ("json", ", format: array", lambda size: b'[{"k": "1", "a": [' + _repeated(b"0,", size) + b"0]}]"),
+    ("json", ", record_path: d", lambda size: b'{"x": [' + _repeated(b"0,", size) + b'0], "d": [{"k": "1", "a": 2}]}'),
+    ("json", ", record_path: d", lambda size: b'{"d": [{"k": "1", "a": [' + _repeated(b"0,", size) + b"0]}]}"),
+    ("json", ", record_path: d", lambda size: b'{"d": [], "d": [{"k": "' + b"x" * size + b'"}]}'),
+    ("xml", ", record_path: r/o", lambda size: b"<r><o><a>" + b"x" * size + b"</a></o></r>"),
+    ("xml", ", record_path: r/o", lambda size: b"<r><o>" + _repeated(b"<a/>", size) + b"</o></r>"),
+    ("xml", ", record_path: r/o", lambda size: b"<r><o><" + b"a" * size + b">1</" + b"a" * size + b"></o></r>"),
+    ("xml", ", record_path: r/o", lambda size: b'<r><o a="' + b"x" * size + b'"/></r>'),
+    ("xml", ", record_path: r/o", lambda size: b"<r><!--" + b"x" * size + b"--><o><k>1</k></o></r>"),
+    ("xml", ", record_path: r/o", lambda size: b"<r>" + b" " * size + b"<o><k>1</k></o></r>"),
+    ("edifact", "", lambda size: b"UNB+UNOA:1+A+B+260101:0000+1'UNH+1+ORDERS:D:96A:UN'FTX+" + b"x" * size + b"'"),
+    ("x12", "", lambda size: b"ISA" + b"*" * size),
+]  # fmt: skip
+
+
+def long_avro_schema(size: int) -> Made:
+    """A schema of many columns."""
+    schema = record("string")
+    schema["fields"] += [{"name": f"n{at}", "type": ["null", "string"]} for at in range(size // 400)]
+    data = avro(schema, 1, b"\0" * (1 + size // 400))
+    return "in.avro", data, "type: avro, schema: {a: string}", {}
+
+
+def long_avro_doc(size: int) -> Made:
+    """A schema with a long text in it."""
+    schema = {**record("string"), "doc": "x" * min(size, 14 << 20)}
+    return "in.avro", avro(schema, 1, b"\0"), "type: avro, schema: {a: string}", {}
+
+
+def long_parquet_footer(size: int) -> Made:
+    """A footer with a long text in it."""
+    table = pa.table({"a": ["1"]}).replace_schema_metadata({"words": "x" * size})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return "in.parquet", sink.getvalue(), "type: parquet, schema: {a: string}", {}
+
+
+def long_orc_footer(size: int) -> Made:
+    """A footer that names a column of so many letters."""
+    sink = io.BytesIO()
+    orc.write_table(pa.table({"a": ["1"], "b" * size: ["2"]}), sink, compression="zlib")
+    return "in.orc", sink.getvalue(), "type: orc, schema: {a: string}", {}
+
+
+def long_excel_header(size: int) -> Made:
+    """A sheet whose header has a name of so many letters."""
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:
+        for name, text in _WORKBOOK.items():
+            book.writestr(name, text.replace("{long}", "b" * size))
+    return "in.xlsx", sink.getvalue(), "type: excel, schema: {a: string}", {}
+
+
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+_CELL = '<c r="{}" t="inlineStr"><is><t>{}</t></is></c>'
+#: The parts of a workbook with one sheet, whose header has a long name.
+_WORKBOOK = {
+    "[Content_Types].xml": f'<Types xmlns="{_PACKAGE}/content-types"><Default Extension="xml" '
+    'ContentType="application/xml"/></Types>',
+    "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r1" '
+    f'Type="{_RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+    "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_RELATIONS}"><sheets>'
+    '<sheet name="s" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships"><Relationship Id="r1" '
+    f'Type="{_RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+    "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{_MAIN}"><sheetData><row r="1">{_CELL.format("A1", "a")}'
+    f'{_CELL.format("B1", "{long}")}</row><row r="2">{_CELL.format("A2", "1")}</row></sheetData></worksheet>',
+}
+_BINARY_NAMES = [long_avro_schema, long_avro_doc, long_parquet_footer, long_orc_footer, long_excel_header]
 
 
 def _zstandard(data: bytes) -> bytes:
@@ -336,6 +446,7 @@ _KINDS = {
     "avro": _avro_file,
     "fixed width": _fixed_width,
     "text": _text,
+    "names": _names,
     "json": _json,
     "csv": _csv,
     "interchange": _interchange,

@@ -502,3 +502,54 @@ def test_a_plan_is_made_once_for_cases_that_differ_in_records(folder: Path, monk
     _cases(folder, "- {name: a, given: {s: [{id: 1}]}}\n- {name: b}\n- {name: c, vars: {limit: 3}}")
     assert _test() == 0
     assert len(made) == 2
+
+
+_COMPOSED = """
+pipeline: {name: p, vars: {limit: 10}}
+nodes:
+  - {type: source, name: s, config: {type: csv, path: in.csv, schema: {id: int}}}
+  - {type: composition, name: c, input: s, use: times.comp.yaml}
+  - {type: transform, name: t, input: c, config: {cxl: "emit factor = ${FACTOR:-1}\\nemit limit = $vars.limit"}}
+  - {type: output, name: o, input: t, config: {type: json, path: o.json}}
+"""
+
+
+def _times(factor: int) -> str:
+    return f"""
+_compose: {{name: times, inputs: {{rows: {{schema: [{{name: id, type: int}}]}}}}, outputs: {{all: t}}}}
+nodes:
+  - {{type: transform, name: t, input: rows, config: {{cxl: "emit times = id * {factor}"}}}}
+"""
+
+
+def test_a_case_sees_what_its_pipeline_is_made_of_now(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment, files that the pipeline includes, the channel and the workspace may change between cases."""
+    monkeypatch.setattr(running, "_PLANS", {})
+    (folder / "p.yaml").write_text(_COMPOSED)
+    (folder / "times.comp.yaml").write_text(_times(2))
+    channel = folder / "eu.channel.yaml"
+    channel.write_text("channel: {name: eu, target: ./p.yaml}\nvars: {static: {limit: 3}}\n")
+
+    def records(**more: Any) -> list[dict[str, Any]]:
+        config = model.Case.model_validate({"name": "a", "given": {"s": [{"id": 5}]}, **more})
+        ran = running.run(running.Setup(folder / "p.yaml", folder, config))
+        assert ran.error is None, ran.error
+        assert not ran.diagnostics or ran.is_planned, ran.diagnostics
+        return ran.rows["o"]
+
+    assert records() == [{"id": 5, "times": 10, "factor": 1, "limit": 10}]
+    (folder / "times.comp.yaml").write_text(_times(3))
+    assert records()[0]["times"] == 15
+    monkeypatch.setenv("FACTOR", "7")
+    assert records()[0]["factor"] == 7
+    monkeypatch.delenv("FACTOR")
+    assert records()[0]["factor"] == 1
+    assert records(environment={"FACTOR": "8"})[0]["factor"] == 8
+    assert records(channel="eu.channel.yaml")[0]["limit"] == 3
+    channel.write_text("channel: {name: eu, target: ./p.yaml}\nvars: {static: {limit: 4}}\n")
+    assert records(channel="eu.channel.yaml")[0]["limit"] == 4
+    assert records()[0]["limit"] == 10
+    os.utime(folder / "p.yaml", ns=(1, 1))
+    (folder / "p.yaml").write_text(_COMPOSED.replace("limit: 10", "limit: 11"))
+    os.utime(folder / "p.yaml", ns=(1, 1))
+    assert records()[0]["limit"] == 11

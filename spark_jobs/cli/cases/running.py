@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import io
 import json
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from spark_jobs.cli import shown_nodes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.disk import small_files
 from spark_jobs.execute import identity, logs
 from spark_jobs.execute.dlq import work_list
 from spark_jobs.execute.run import executor
@@ -26,7 +28,7 @@ from spark_jobs.nodes.source.step import FileMatch
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan import planner
 from spark_jobs.plan.options import PlanOptions, RunOptions
-from spark_jobs.plan.reading import document
+from spark_jobs.plan.reading import document, workspace_file
 from spark_jobs.scan.compression import Compression
 
 if TYPE_CHECKING:
@@ -149,17 +151,49 @@ def _options(config: model.Case) -> PlanOptions:
     )
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A plan with what it was made of: digests of all files that were read for it, by their paths."""
+
+    planned: tuple[plans.Plan | None, Diagnostics, dict[str, str]]
+    files: Mapping[Path, str]
+
+    @property
+    def is_current(self) -> bool:
+        return self.files == _digests(self.files)
+
+
 #: The plans of this process, for cases that differ in their records alone.
-_PLANS: dict[str, tuple[plans.Plan | None, Diagnostics, dict[str, str]]] = {}
+_PLANS: dict[str, _Kept] = {}
 
 
 def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
-    config = setup.config
-    layers = [config.vars, config.channel, config.env, config.environment, setup.shown, setup.with_branches]
-    key = json.dumps([os.path.abspath(setup.pipeline), os.stat(setup.pipeline).st_mtime_ns, *layers], default=str)
-    if key not in _PLANS:
-        _PLANS[key] = _planned(setup)
-    return _PLANS[key]
+    """The plan, or that of an earlier case which differs in nothing that a plan is made of."""
+    path = os.path.abspath(setup.pipeline)
+    places = [str(setup.pipeline), path, os.getcwd(), workspace_file.find(Path(path).parent)]
+    options = _options(setup.config)
+    layers = [options.channel, options.environment, sorted(options.variables.items()), options.given]
+    key = json.dumps([*places, *layers, setup.shown, setup.with_branches], default=str)
+    kept = _PLANS.get(key)
+    if kept is None or not kept.is_current:
+        with small_files.recorded() as files:
+            planned = _planned(setup)
+        kept = _Kept(planned, _digests(files))
+        if planned[0] is None:
+            return planned  # it may lack a file that is there next time
+        _PLANS[key] = kept
+    return kept.planned
+
+
+def _digests(files: Iterable[Path]) -> dict[Path, str]:
+    """Digests of what some files have in them; empty of those that cannot be read."""
+    found = {}
+    for path in files:
+        try:
+            found[path] = hashlib.blake2b(path.read_bytes()).hexdigest()
+        except OSError:
+            found[path] = ""
+    return found
 
 
 def prepare(setups: Iterable[Setup]) -> None:

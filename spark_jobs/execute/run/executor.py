@@ -41,6 +41,7 @@ from spark_jobs.execute.tally import Tally
 from spark_jobs.execute.tasks import spill
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import splits
+from spark_jobs.nodes import memory
 from spark_jobs.nodes.transform import directives
 from spark_jobs.nodes.transform import step as transform
 from spark_jobs.plan import plan as plans
@@ -89,6 +90,11 @@ class _Run:
         """The tasks that run at a time on one machine."""
         master = self.application.get("master") or self.options.master
         return cores.at_a_time(master, self.options.threads or self.plan.threads)
+
+    @property
+    def memory_share(self) -> int:
+        """The bytes that each of these may hold."""
+        return self.plan.memory_limit_bytes // self.threads
 
     @property
     def local_dir(self) -> str:
@@ -415,6 +421,7 @@ def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
             # A preview reads too little to notice names.
             search=name_search.NameSearch(opening.wait, run.options.tuning, samples=run.options.preview is None),
             news=news,
+            record_bytes=memory.record_bytes(run.memory_share),
         )
         run.marks = run.inputs.marks
     if run.source_staging is not None:
@@ -472,8 +479,7 @@ def _work(
     _log_around(run, transform.BEFORE)
     try:
         with spill.folder(run.plan.storage) as spilling:
-            share = run.plan.memory_limit_bytes // run.threads
-            room = work.TaskFolders(scratch, parts, spilling, share)
+            room = work.TaskFolders(scratch, parts, spilling, run.memory_share)
             named = partial(_named, run, opening, room)
             run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
             run.work.all_jobs(spark)

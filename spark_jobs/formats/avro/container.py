@@ -26,6 +26,9 @@ MAGIC = b"Obj\x01"
 MARKER_BYTES = 16
 #: A header has a schema and a few words.
 _MOST_HEADER_BYTES = 16 << 20
+#: So long one may always be, however little a task can hold, and so many times its text is a schema that is parsed.
+_ALWAYS_BYTES = 256 << 10
+_SCHEMA_FORMS = 16
 #: Each costs time, however short it is.
 _MOST_WORDS = 10_000
 _CHUNK_BYTES = 64 << 10
@@ -123,11 +126,16 @@ def number(number: int) -> bytes:
     return bytes(found)
 
 
-def header(stream: Stream, name: str) -> Header:
+def header(stream: Stream, name: str, most: int) -> Header:
     """The header of a file; the position is anywhere afterwards.
 
+    Args:
+        stream: the file.
+        name: the file's name.
+        most: how many bytes it may have; some kilobytes it always may.
+
     Raises:
-        FormatError: it has none.
+        FormatError: it has none, or a longer one (E310).
     """
     stream.seek(0)
     data = stream.read(_CHUNK_BYTES)
@@ -138,12 +146,17 @@ def header(stream: Stream, name: str) -> Header:
             words, marker, end = _words(_Bytes(data), name)
             break
         except _Short:
+            if len(data) > max(most, _ALWAYS_BYTES):
+                raise _long_header(name, most) from None
             more = stream.read(len(data))
             if not more or len(data) > _MOST_HEADER_BYTES:
                 raise broken("its header has no end", name) from None
             data += more
+    written = words.get(b"avro.schema", b"")
+    if end > max(most, _ALWAYS_BYTES) or len(written) > max(most // _SCHEMA_FORMS, _ALWAYS_BYTES):
+        raise _long_header(name, most)
     try:
-        schema = words.get(b"avro.schema", b"").decode()
+        schema = written.decode()
         json.loads(schema)
         codec = words.get(b"avro.codec", b"null").decode()
     except (ValueError, RecursionError) as problem:
@@ -151,6 +164,14 @@ def header(stream: Stream, name: str) -> Header:
     if codec not in _CODECS:
         raise FormatError(f"has blocks in `{codec}`, which are not read here", name)
     return Header(schema, codec, marker, end)
+
+
+def _long_header(name: str, most: int) -> FormatError:
+    text = (
+        f"its header, with its schema parsed, takes more than {most} bytes, a third of what memory.limit leaves to "
+        "each task; raise memory.limit, or use fewer threads"
+    )
+    return FormatError(text, name, "E310")
 
 
 def _words(found: _Bytes, name: str) -> tuple[dict[bytes, bytes], bytes, int]:

@@ -51,7 +51,7 @@ class AvroReader(reader.TypedReader):
             return None
         with changes.opened(file) as stream:
             edges = stream.edges()
-            header = container.header(stream, file.name)
+            header = container.header(stream, file.name, self.record_bytes)
         leaves = _shape(header.schema, file.name, self.declared).leaves
         reader.refuse_doubles((leaf.name for leaf in leaves), file, "the schema")
         _decoder(header.schema, file.name, None)
@@ -68,7 +68,7 @@ class AvroReader(reader.TypedReader):
         """The records of the blocks that begin in a split."""
         file = file_plan.file
         with changes.opened(file) as stream:
-            head = container.header(stream, file.name)
+            head = container.header(stream, file.name, wanted.record_bytes)
             known = _shape(head.schema, file.name, self.declared)
             chosen = [known.leaves[at] for at in needed]
             decode = _decoder(head.schema, file.name, tuple({leaf.path[0]: None for leaf in chosen}))
@@ -86,7 +86,7 @@ class AvroReader(reader.TypedReader):
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Blocks tell how many records they have."""
         with changes.opened(file_plan.file) as stream:
-            head = container.header(stream, file_plan.file.name)
+            head = container.header(stream, file_plan.file.name, self.record_bytes)
             found = self._blocks(split, head, stream, file_plan.file.name, outcome)
             try:
                 outcome.records = sum(block.records for block in found)
@@ -99,7 +99,7 @@ class AvroReader(reader.TypedReader):
     def exact_splits(self, file_plan: FilePlan, cut: Sequence[Split]) -> list[Split]:
         """Found by going from block to block."""
         with changes.opened(file_plan.file) as stream:
-            head = container.header(stream, file_plan.file.name)
+            head = container.header(stream, file_plan.file.name, self.record_bytes)
             size = stream.size()
             starts = []
             waiting = [split.start for split in cut[1:]]
@@ -225,7 +225,7 @@ class _Decode(Protocol):
     def __call__(self, data: bytes, count: int, *, is_counted: bool = False) -> Iterator[dict[str, Any]]: ...
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _decoder(schema: str, name: str, wanted: tuple[str, ...] | None) -> _Decode:
     """What makes records of the bytes of a block; the members that are not `wanted` are any values.
 
@@ -305,7 +305,7 @@ def _bytes_of(kind: Any) -> Any:
     return kind
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _shape(schema: str, name: str, declared: frozenset[str] = frozenset()) -> Shape:
     return Shape(json.loads(schema), name, declared)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats import byte_stream, encoding, misread, reader
+from spark_jobs.formats import byte_stream, encoding, misread, reader, reading
 from spark_jobs.formats.columns import too_many
 from spark_jobs.formats.csv import parser, pieces, quotes, rewriting
 from spark_jobs.formats.csv.options import Duplicates, Quoting
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _READ_BYTES = 64 << 10
+_LINE_END_BYTES = 2
 #: Of a file without header so many records are looked at for one that is whole.
 _MOST_RECORDS = 1000
 
@@ -54,25 +55,39 @@ class _Record:
     start: int
     end: int
     is_whole: bool
+    #: Whether it ends within quotes, as far as it was read.
+    is_open: bool = False
 
 
-def read(file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
+def read(
+    file: InputFile, options: CsvRead, declared: Sequence[str], most: int = pieces.MOST_RECORD_BYTES
+) -> Head | None:
     """The names of a file's fields, or None when the file has no record at all.
 
     A file without a header has the declared names in their order; further fields are called `col_<index>`.
 
+    Args:
+        file: the file.
+        options: how it is read.
+        declared: what the declared columns are called in it.
+        most: how many bytes its header may have.
+
     Raises:
-        FormatError: the file cannot be read, or its header is no text, has no end, or names a column twice (E217).
+        FormatError: the file cannot be read, or its header is no text, has no end, is too long (E310), or names a
+            column twice (E217).
     """
+    most = min(most, pieces.MOST_RECORD_BYTES)
     if file.size <= _READ_BYTES and not file.is_compressed:
         data = changes.content(file)
         with files.decoded(file.name):
-            return _read(io.BytesIO(data), changes.edges_of(data), file, options, declared)
+            return _read(io.BytesIO(data), changes.edges_of(data), file, options, declared, most)
     with changes.opened(file) as raw:
-        return _read(raw, raw.edges(), file, options, declared)
+        return _read(raw, raw.edges(), file, options, declared, most)
 
 
-def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declared: Sequence[str]) -> Head | None:
+def _read(
+    raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declared: Sequence[str], most: int
+) -> Head | None:
     is_utf8 = encoding.is_utf8(options.encoding)
     stream: ByteStream = raw if is_utf8 else encoding.Utf8Stream(raw, options.encoding)
     made = rewriting.of(options)
@@ -86,9 +101,9 @@ def _read(raw: ByteStream, edges: int, file: InputFile, options: CsvRead, declar
         data = data or stream.read(_READ_BYTES)
         if (problem := misread.of_bytes(data)) is not None:
             raise FormatError(problem, file.name)
-    found = _records(stream, parser.dialect_of(options), data, before, is_marked=is_marked)
+    found = _records(stream, parser.dialect_of(options), data, before, most=most, is_marked=is_marked)
     if options.has_header:
-        head = _with_header(list(itertools.islice(found, options.header_rows)), file, options)
+        head = _with_header(_headers(found, file, options.header_rows, most), file, options)
     else:
         head = _without_header(found, file, options, declared)
     if head is not None and made is not None:
@@ -108,6 +123,28 @@ class _Kept:
         data = self.stream.read(size)
         self.taken.append(data)
         return data
+
+
+def _headers(found: Iterator[_Record], file: InputFile, count: int, most: int) -> list[_Record]:
+    """The first records, which name the columns.
+
+    Raises:
+        FormatError: they are too long together (E310), or one has no end.
+    """
+    headers: list[_Record] = []
+    size = 0
+    for header in itertools.islice(found, count):
+        size += len(header.data)
+        is_longest = most == pieces.MOST_RECORD_BYTES
+        if not header.is_whole and (header.is_open or is_longest):
+            text = f"the header has a quote that is never closed, or is longer than {most >> 20} MB"
+            if not is_longest:
+                text = f"the header has a quote that is never closed, as far as {most} bytes show"
+            raise FormatError(f"{text}; to skip lines before it, use `options.skip_rows`", file.name)
+        if not header.is_whole or size > most + _LINE_END_BYTES:
+            raise reading.too_long(file, most, "the header is")
+        headers.append(header)
+    return headers
 
 
 def _with_header(headers: list[_Record], file: InputFile, options: CsvRead) -> Head | None:
@@ -135,12 +172,8 @@ def _names(header: _Record, file: InputFile, options: CsvRead) -> tuple[str, ...
     """The fields of a record that names columns.
 
     Raises:
-        FormatError: the record is no text, or not whole.
+        FormatError: the record is no text.
     """
-    if not header.is_whole:
-        most = pieces.MOST_RECORD_BYTES >> 20
-        text = f"the header has a quote that is never closed, or is longer than {most} MB"
-        raise FormatError(f"{text}; to skip lines before it, use `options.skip_rows`", file.name)
     try:
         names = _fields(header.data, options)
     except _TooWide:
@@ -214,20 +247,37 @@ def _width(record: _Record, options: CsvRead) -> int:
         return 0
 
 
-@lru_cache(maxsize=16)
 def _fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
-    """The fields of a record; the files of a source mostly have one header.
+    """The fields of a record; the files of a source mostly have one header, and a long one is not remembered.
 
     Raises:
         _TooWide: there are more than a file may have; they are counted first, for each costs Arrow some kilobytes.
     """
+    return _known_fields(record, options) if len(record) <= _READ_BYTES else _parsed_fields(record, options)
+
+
+@lru_cache(maxsize=16)
+def _known_fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
+    return _parsed_fields(record, options)
+
+
+def _parsed_fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
     dialect = parser.dialect_of(options)
-    if record.count(dialect.delimiter) >= FILE_COLUMNS:
-        at = np.flatnonzero(np.frombuffer(record, dtype=np.uint8) == dialect.delimiter)
-        is_outside = np.searchsorted(dialect.toggles(record), at) % 2 == 0
-        if np.count_nonzero(is_outside) >= FILE_COLUMNS:
-            raise _TooWide
+    if record.count(dialect.delimiter) >= FILE_COLUMNS and _borders(record, dialect) >= FILE_COLUMNS:
+        raise _TooWide
     return tuple(parser.parse_record(record, options))
+
+
+def _borders(record: bytes, dialect: Dialect) -> int:
+    """How many delimiters are between fields; not all of them, where there are more than a file may have columns."""
+    toggles, array = dialect.toggles(record), np.frombuffer(record, dtype=np.uint8)
+    found = 0
+    for first in range(0, len(array), _READ_BYTES):
+        at = np.flatnonzero(array[first : first + _READ_BYTES] == dialect.delimiter) + first
+        found += np.count_nonzero(np.searchsorted(toggles, at) % 2 == 0)
+        if found >= FILE_COLUMNS:
+            break
+    return found
 
 
 def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
@@ -248,7 +298,7 @@ def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
 
 
 def _records(
-    stream: ByteStream, dialect: Dialect, data: bytes = b"", before: int = 0, *, is_marked: bool
+    stream: ByteStream, dialect: Dialect, data: bytes = b"", before: int = 0, *, most: int, is_marked: bool
 ) -> Iterator[_Record]:
     """The records of a file; what comes after one that is not whole is not told.
 
@@ -257,6 +307,7 @@ def _records(
         dialect: what structures them.
         data: those that were.
         before: how many stand before these.
+        most: how many bytes a record may have.
         is_marked: whether a byte order mark may stand at the beginning of the file.
     """
     at_end = False
@@ -264,16 +315,18 @@ def _records(
         start = byte_stream.records_start(data, is_marked=is_marked and not before)
         toggles = dialect.toggles(data[start:]) + start
         end = quotes.next_record_start(data, start, toggles)
-        longest = pieces.MOST_RECORD_BYTES + 1  # with its line end
-        if end is None and not at_end and len(data) - start <= longest:
-            chunk = stream.read(max(_READ_BYTES, len(data)))
+        longest = most + 1  # with its line end
+        is_long = len(data) - start > longest or pieces.has_too_many_quotes(data, dialect, most)
+        if end is None and not at_end and not is_long:
+            chunk = stream.read(max(_READ_BYTES, min(len(data), longest + 1 - len(data) + start)))
             at_end = not chunk
             data += chunk
             continue
-        is_whole = (end or len(data)) - start <= longest and (end is not None or not len(toggles) % 2)
+        is_open = end is None and bool(len(toggles) % 2)
+        is_whole = (end is not None and end - start <= longest) or not (is_long or is_open)
         end = len(data) if end is None else end
         if start < end and dialect.cleaned(data[start:end]).strip(b"\r\n"):
-            yield _Record(data[start:end], before + start, before + end, is_whole)
+            yield _Record(data[start:end], before + start, before + end, is_whole, is_open)
         if not is_whole or (at_end and end == len(data)):
             return
         data, before = data[end:], before + end

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from spark_jobs.formats.csv.head import Head
     from spark_jobs.formats.csv.options import CsvRead
 
+#: No header that somebody wrote is longer; each way to read it takes time and memory.
+_LONGEST = 1 << 16
 _DELIMITERS = ",;\t|:~^"
 _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
 _QUOTES = "\"'"
@@ -45,6 +47,8 @@ def foreign(head: Head, declared: Sequence[str], options: CsvRead, lines_before:
 
 def _proposals(head: Head, declared: Sequence[str], options: CsvRead) -> Iterator[str]:
     """Settings under which the file would have declared columns, or seems to have its records."""
+    if len(head.header) > _LONGEST:
+        return
     text = head.header.lstrip()
     if text.startswith(("{", "[")):
         yield "it looks like JSON: `type: json`"

@@ -338,11 +338,17 @@ def _shown(raw: pa.StringArray, mark: str | None) -> pa.StringArray:
 
 
 def count(
-    stream: ByteStream, options: CsvRead, stats: RangeStats, headers: tuple[bytes, ...] = (), *, is_last: bool
+    stream: ByteStream,
+    options: CsvRead,
+    stats: RangeStats,
+    headers: tuple[bytes, ...] = (),
+    *,
+    is_last: bool,
+    most: int = format.MOST_RECORD_BYTES,
 ) -> None:
     """Count the records of a range in `stats` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
-    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stats, is_last=is_last):
+    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stats, is_last=is_last, most=most):
         stats.records += dialect.records_in(cleaned(data, dialect, headers)) if problem is None else 1
 
 

@@ -23,6 +23,9 @@ _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
 _OPEN = "quote is never closed"
 _RETURN = ord("\r")
+#: What the place of a quote takes; in a record of so few bytes it does not matter how many there are.
+_PLACE_BYTES = 8
+_FEW_BYTES = 1 << 20
 
 Piece = tuple[bytes, str | None]
 
@@ -31,6 +34,8 @@ def pieces(
     stream: ByteStream, dialect: Dialect, size: int, stats: RangeStats, *, is_last: bool, most: int = MOST_RECORD_BYTES
 ) -> Iterator[Piece]:
     """Whole records, or the beginning of a record without end and its problem.
+
+    A long record with very many quotes counts as longer than it is.
 
     Args:
         stream: the bytes of the range, from a record start on.
@@ -52,7 +57,7 @@ def pieces(
         if end:
             yield data[:end] if end < len(data) else data, None
             rest, wanted = data[end:], size
-        elif len(data) <= most:
+        elif len(data) <= most and not has_too_many_quotes(data, dialect, most):
             # A record longer than all that was read: read as much again, so that the work stays linear.
             rest, wanted = data, len(data)
         else:
@@ -72,6 +77,11 @@ def pieces(
         stats.is_closed = is_last
         is_open = bool(len(dialect.toggles(rest)) % 2)
         yield (rest[:_HEAD_BYTES], _OPEN) if is_open else (rest, None)
+
+
+def has_too_many_quotes(data: bytes, dialect: Dialect, most: int) -> bool:
+    """Whether the places of the quotes of a long record take more memory than the record may."""
+    return len(data) > _FEW_BYTES and data.count(dialect.quote_byte) * _PLACE_BYTES > most
 
 
 def _pass_over(

@@ -44,7 +44,7 @@ class CsvReader(reader.HeadReader[Head]):
 
     def head(self, file: InputFile, declared: Sequence[str]) -> Head | None:
         """The head of a file; see `head.read`."""
-        return head.read(file, self.options, declared)
+        return head.read(file, self.options, declared, self.record_bytes)
 
     def heads(self, inputs: Iterable[InputFile], declared: Sequence[str]) -> Iterator[tuple[InputFile, Head | None]]:
         """The files with their heads, each of which has to name a declared column if it names any (E222)."""
@@ -79,7 +79,7 @@ class CsvReader(reader.HeadReader[Head]):
         """After how many lines a header stands that has declared columns, where something else comes first."""
         for skipped in range(self.options.skip_rows + 1, self.options.skip_rows + _LOOKED_AT_LINES):
             try:
-                found = head.read(file, replace(self.options, skip_rows=skipped), declared)
+                found = head.read(file, replace(self.options, skip_rows=skipped), declared, self.record_bytes)
             except FormatError:
                 continue
             if found is None:
@@ -102,7 +102,7 @@ class CsvReader(reader.HeadReader[Head]):
         outcome.records = stats.records
         outcome.is_consistent &= stats.is_closed
         if stats.is_too_long and outcome.is_consistent:
-            raise reading.too_long(file_plan, wanted)
+            raise reading.too_long(file_plan.file, wanted.record_bytes)
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Records are counted by their ends."""
@@ -110,9 +110,11 @@ class CsvReader(reader.HeadReader[Head]):
         with changes.opened(file_plan.file) as stream:
             part = self._bytes(split, file_plan, stream, outcome)
             is_last = reading.is_last(split, file_plan, outcome)
-            parser.count(part, self.options, stats, file_plan.headers, is_last=is_last)
+            parser.count(part, self.options, stats, file_plan.headers, is_last=is_last, most=self.record_bytes)
         outcome.records = stats.records
         outcome.is_consistent &= stats.is_closed
+        if stats.is_too_long and outcome.is_consistent:
+            raise reading.too_long(file_plan.file, self.record_bytes)
         return True
 
     def _bytes(self, split: Split, file_plan: FilePlan, stream: Stream, outcome: SplitOutcome) -> ByteStream:

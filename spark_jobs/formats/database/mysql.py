@@ -27,6 +27,7 @@ from spark_jobs.formats.database.tables import (
     Growing,
     How,
     Part,
+    Slice,
     Table,
     Unfit,
     boundless,
@@ -393,27 +394,19 @@ def _statement(part: Part, what: str) -> str:
     return f"SELECT {what} FROM {part.relation}{f' WHERE {part.condition}' if part.condition else ''}"
 
 
-def batches(
-    connection: Connection,
-    part: Part,
-    columns: Sequence[Column],
-    start: int,
-    end: int,
-    *,
-    is_last: bool,
-    most_bytes: int,
-) -> Iterator[tuple[int, list[FoundArray]]]:
+def batches(wanted: Slice, columns: Sequence[Column]) -> Iterator[tuple[int, list[FoundArray]]]:
     """The rows of a part, which is read as a whole: how many, and their columns.
 
     Raises:
         FormatError: the database refuses or fails (E911).
     """
+    part, most_bytes = wanted.part, wanted.most_bytes
     text = _statement(part, ", ".join(map(_expression, columns)) or "1")
     text += f" ORDER BY {part.order}" if part.order else ""
     most = max(1, min(_MOST_ROWS, most_bytes // (_VALUE_BYTES * max(1, len(columns)))))
     cursors = importlib.import_module("pymysql.cursors")
     wide = [at for at, column in enumerate(columns) if column.kind in _WIDE]
-    with _opened(connection, part.name) as opened, opened.cursor(cursors.SSCursor) as cursor:
+    with _opened(wanted.connection, part.name) as opened, opened.cursor(cursors.SSCursor) as cursor:
         cursor.execute(text)
         while found := _fetched(cursor, most, most_bytes, wide):
             pairs = zip(zip(*found, strict=True), columns, strict=False)
@@ -492,11 +485,11 @@ def _parsed(text: Any) -> Any:
         return text
 
 
-def count(connection: Connection, part: Part, start: int, end: int, *, is_last: bool) -> int:
+def count(wanted: Slice) -> int:
     """How many rows that are.
 
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with _opened(connection, part.name) as opened:
-        return int(rows(opened, _statement(part, "count(*)"))[0][0])
+    with _opened(wanted.connection, wanted.part.name) as opened:
+        return int(rows(opened, _statement(wanted.part, "count(*)"))[0][0])

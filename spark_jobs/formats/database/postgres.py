@@ -24,6 +24,7 @@ from spark_jobs.formats.database.tables import (
     Growing,
     How,
     Part,
+    Slice,
     Table,
     Unfit,
     boundless,
@@ -371,41 +372,34 @@ def _expression(column: Column) -> str:
             return f"{name}::text AS {name}"
 
 
-def _condition(part: Part, start: int, end: int, *, is_last: bool) -> str:
-    """What chooses the rows of a part that stand in some of its bytes."""
+def _condition(wanted: Slice) -> str:
+    """What chooses the rows of a slice."""
+    part = wanted.part
     found = [part.condition] if part.condition else []
     if part.page_bytes:
-        first, last = (-(-place // part.page_bytes) for place in (start, end))
+        first, last = (-(-place // part.page_bytes) for place in (wanted.start, wanted.end))
         found.append(f"ctid >= '({first},0)'::tid")
-        if not is_last:
+        if not wanted.is_last:
             found.append(f"ctid < '({last},0)'::tid")
     return " AND ".join(found)
 
 
-def batches(
-    connection: Connection,
-    part: Part,
-    columns: Sequence[Column],
-    start: int,
-    end: int,
-    *,
-    is_last: bool,
-    most_bytes: int,
-) -> Iterator[tuple[int, list[FoundArray]]]:
-    """The rows of a part that stand in some of its bytes: how many, and their columns.
+def batches(wanted: Slice, columns: Sequence[Column]) -> Iterator[tuple[int, list[FoundArray]]]:
+    """The rows of a slice: how many, and their columns.
 
     Raises:
         FormatError: the database refuses or fails (E911).
     """
+    part = wanted.part
     names = ", ".join(map(_expression, columns)) or "true AS clinker_row"
-    condition = _condition(part, start, end, is_last=is_last)
+    condition = _condition(wanted)
     text = f"SELECT {names} FROM {part.relation}{f' WHERE {condition}' if condition else ''}"
     text += f" ORDER BY {part.order}" if part.order else ""
-    with told(connection, part.name):
-        opened = _begun(connection, part.snapshot)
+    with told(wanted.connection, part.name):
+        opened = _begun(wanted.connection, part.snapshot)
         try:
             with opened.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(most_bytes)})
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(wanted.most_bytes)})
                 cursor.execute(text)
                 for batch in cursor.fetch_record_batch():
                     pairs = zip(batch.columns, columns, strict=False)
@@ -426,15 +420,15 @@ def _parsed(text: str) -> Any:
     return json.loads(text, parse_int=numbers.of_int, parse_float=numbers.of_float)
 
 
-def count(connection: Connection, part: Part, start: int, end: int, *, is_last: bool) -> int:
+def count(wanted: Slice) -> int:
     """How many rows that are.
 
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    condition = _condition(part, start, end, is_last=is_last)
-    with told(connection, part.name):
-        opened = _begun(connection, part.snapshot)
+    part, condition = wanted.part, _condition(wanted)
+    with told(wanted.connection, part.name):
+        opened = _begun(wanted.connection, part.snapshot)
         try:
             text = f"SELECT count(*) FROM {part.relation}{f' WHERE {condition}' if condition else ''}"
             return int(_rows(opened, text)[0][0])

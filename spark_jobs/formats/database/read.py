@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import reader
+from spark_jobs.formats import reader, reading
 from spark_jobs.formats.columns import MISFIT, FilePlan
 from spark_jobs.formats.database import mysql, postgres, sqlite
-from spark_jobs.formats.database.tables import Found, Growing, Unfit
+from spark_jobs.formats.database.tables import Found, Growing, Slice, TooLong, Unfit
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
 from spark_jobs.scan import connections
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from spark_jobs.formats.columns import ColumnTracker
-    from spark_jobs.formats.database.tables import Table
+    from spark_jobs.formats.database.tables import Column, Table
     from spark_jobs.formats.format import ArrayPath, Block, Reading, SourceColumn
     from spark_jobs.formats.reader import Place
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
+    from spark_jobs.formats.typed.records import Found as FoundArray
     from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.connections import Connection
 
@@ -137,22 +138,30 @@ class DatabaseReader(reader.Reader):
         """The rows of a part of a table."""
         outcome.start, outcome.end = split.start, split.end
         file, table = file_plan.file, _table(file_plan.file)
-        connection = table.connection
         needed = typed_reader.needed(wanted, file_plan)
         shape = TypedShape(wanted, file_plan.columns)
-        for count, arrays in _module(connection).batches(
-            connection,
-            table.part,
-            [table.columns[at] for at in needed],
-            split.start,
-            split.end,
-            is_last=split.is_last,
+        rows = replace(
+            _slice(split, table),
             most_bytes=max(_LEAST_BATCH, min(wanted.block_bytes, wanted.record_bytes)),
-        ):
+            row_bytes=wanted.record_bytes,
+        )
+        for count, arrays in self._batches(rows, [table.columns[at] for at in needed], file):
             for at, (array, _) in zip(needed, arrays, strict=True):
                 self._refuse_bytes(array, table.columns[at].name, file)
             first, outcome.records = outcome.records, outcome.records + count
             yield shape.block(first, count, dict(zip(needed, arrays, strict=True)))
+
+    def _batches(
+        self, rows: Slice, columns: Sequence[Column], file: InputFile
+    ) -> Iterator[tuple[int, list[FoundArray]]]:
+        """The rows with some columns, none of them longer than a record may be (E310)."""
+        try:
+            for count, arrays in _module(rows.connection).batches(rows, columns):
+                if count == 1 and sum(array.nbytes for array, _ in arrays) > rows.row_bytes:
+                    raise TooLong
+                yield count, arrays
+        except TooLong:
+            raise reading.too_long(file, rows.row_bytes) from None
 
     def _refuse_bytes(self, array: pa.Array, name: str, file: InputFile) -> None:
         if pa.types.is_binary(array.type) and name not in self.texts:
@@ -165,10 +174,13 @@ class DatabaseReader(reader.Reader):
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """The database counts."""
         outcome.start, outcome.end = split.start, split.end
-        table = _table(file_plan.file)
-        connection, part = table.connection, table.part
-        outcome.records = _module(connection).count(connection, part, split.start, split.end, is_last=split.is_last)
+        rows = _slice(split, _table(file_plan.file))
+        outcome.records = _module(rows.connection).count(rows)
         return True
+
+
+def _slice(split: Split, table: Table) -> Slice:
+    return Slice(table.connection, table.part, split.start, split.end, split.is_last)
 
 
 def _module(connection: Connection) -> ModuleType:

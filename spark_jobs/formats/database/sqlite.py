@@ -13,7 +13,7 @@ import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -26,7 +26,9 @@ from spark_jobs.formats.database.tables import (
     Growing,
     How,
     Part,
+    Slice,
     Table,
+    TooLong,
     Unfit,
     boundless,
     quoted,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 #: A batch has so many rows at most, and as few as one with long values.
 _MOST_ROWS = 1 << 14
 _VALUE_BYTES = 50
+#: SQLite applies its limit to statements and to what it sorts by, too.
+_LEAST_ROW_BYTES = 1 << 20
 #: Texts that tell a time, as SQLite's own functions read and write them.
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d(?:(?P<between>[ T])\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>Z|[+-]\d\d:\d\d)?)?"
@@ -229,41 +233,66 @@ def _in_ranges(opened: sqlite3.Connection, whole: Part, columns: Sequence[Column
     return [part.ranged(condition, number, len(conditions)) for number, condition in enumerate(conditions, 1)]
 
 
-def _text(part: Part, what: str, start: int, end: int, *, is_last: bool) -> str:
+def _text(wanted: Slice, what: str) -> str:
+    part = wanted.part
     found = [part.condition] if part.condition else []
     if part.span is not None:
         low, high = part.span
-        first, last = (low + (high - low + 1) * place // part.size for place in (start, end))
+        first, last = (low + (high - low + 1) * place // part.size for place in (wanted.start, wanted.end))
         found.append(f"_rowid_ >= {first}")
-        if not is_last:
+        if not wanted.is_last:
             found.append(f"_rowid_ < {last}")
     where = f" WHERE {' AND '.join(found)}" if found else ""
     order = " ORDER BY _rowid_" if part.span is not None and what != "count(*)" else ""
     return f"SELECT {what} FROM {part.relation}{where}{order}"
 
 
-def batches(
-    connection: Connection,
-    part: Part,
-    columns: Sequence[Column],
-    start: int,
-    end: int,
-    *,
-    is_last: bool,
-    most_bytes: int,
-) -> Iterator[tuple[int, list[FoundArray]]]:
-    """The rows of a part that stand in some of its bytes: how many, and their columns, of any values where they differ.
+def batches(wanted: Slice, columns: Sequence[Column]) -> Iterator[tuple[int, list[FoundArray]]]:
+    """The rows of a slice: how many, and their columns, of any values where they differ.
 
     Raises:
         FormatError: the database cannot be read (E911), or was changed (E907).
+        TooLong: a row is longer than it may be.
     """
     what = ", ".join(quoted(column.name) for column in columns) or "1"
-    rows = max(1, min(_MOST_ROWS, most_bytes // (_VALUE_BYTES * max(1, len(columns)))))
-    with _opened(connection, part) as opened:
-        cursor = opened.execute(_text(part, what, start, end, is_last=is_last))
-        while found := cursor.fetchmany(rows):
-            pairs = zip(zip(*found, strict=True), columns, strict=False)
-            yield len(found), [_array(each, part, column) for each, column in pairs]
+    rows = max(1, min(_MOST_ROWS, wanted.most_bytes // (_VALUE_BYTES * max(1, len(columns)))))
+    with _opened(wanted.connection, wanted.part) as opened:
+        opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(wanted.row_bytes, _LEAST_ROW_BYTES))
+        texts = _Texts()
+        opened.text_factory = texts
+        try:
+            cursor = opened.execute(_text(wanted, what))
+            while found := _fetched(cursor, rows, wanted.most_bytes, texts):
+                pairs = zip(zip(*found, strict=True), columns, strict=False)
+                yield len(found), [_array(each, wanted.part, column) for each, column in pairs]
+        except sqlite3.DataError as problem:
+            if problem.sqlite_errorcode == sqlite3.SQLITE_TOOBIG:
+                raise TooLong from None
+            raise
+
+
+class _Texts:
+    """Makes texts of bytes, and adds up how many these are."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def __call__(self, data: bytes) -> str:
+        self.size += len(data)
+        return data.decode("utf-8", "surrogateescape")
+
+
+def _fetched(cursor: sqlite3.Cursor, most: int, most_bytes: int, texts: _Texts) -> list[tuple[Any, ...]]:
+    """The next rows of a cursor, so many at most, and none after those whose texts and bytes are too many."""
+    found: list[tuple[Any, ...]] = []
+    texts.size = 0
+    for row in islice(cursor, most):
+        found.append(row)
+        if bytes in map(type, row):
+            texts.size += sum(len(each) for each in row if type(each) is bytes)
+        if texts.size >= most_bytes:
+            break
+    return found
 
 
 #: What values of one class are here.
@@ -292,11 +321,11 @@ def _array(found: Sequence[Any], part: Part, column: Column) -> FoundArray:
     raise FormatError(text, part.name, FAILED)
 
 
-def count(connection: Connection, part: Part, start: int, end: int, *, is_last: bool) -> int:
+def count(wanted: Slice) -> int:
     """How many rows that are.
 
     Raises:
         FormatError: the database cannot be read (E911), or was changed (E907).
     """
-    with _opened(connection, part) as opened:
-        return int(opened.execute(_text(part, "count(*)", start, end, is_last=is_last)).fetchone()[0])
+    with _opened(wanted.connection, wanted.part) as opened:
+        return int(opened.execute(_text(wanted, "count(*)")).fetchone()[0])

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.formats.format import MOST_RECORD_BYTES
+
 if TYPE_CHECKING:
     from spark_jobs.scan.connections import Connection
 
@@ -66,6 +68,33 @@ class Table:
     connection: Connection
     part: Part
     columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows of a part that stand in some of its bytes, which a task reads or counts.
+
+    Args:
+        connection: where the table is.
+        part: the part.
+        start: where they begin.
+        end: where they end.
+        is_last: whether the part ends there.
+        most_bytes: no row follows those of a batch that have so many bytes.
+        row_bytes: how long a row may be.
+    """
+
+    connection: Connection
+    part: Part
+    start: int
+    end: int
+    is_last: bool
+    most_bytes: int = MOST_RECORD_BYTES
+    row_bytes: int = MOST_RECORD_BYTES
+
+
+class TooLong(Exception):
+    """A row is longer than it may be."""
 
 
 @dataclass(frozen=True)

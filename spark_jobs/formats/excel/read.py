@@ -84,13 +84,14 @@ class ExcelReader(reader.HeadReader[reader.Head]):
         """The names in the headers of the sheets."""
         if not file.size:
             return None
+        memory = _memory(self.record_bytes)
         try:
             with changes.opened(file) as stream:
                 edges = stream.edges()
-                with process.opened(stream, file.name, _DECODER, **self._settings()) as session:
+                with process.opened(stream, file.name, _DECODER, memory, **self._settings()) as session:
                     columns = _columns(session, file)
         except process.TooLarge:
-            text = f"its header or the texts before it take more than {process.MEMORY >> 20} MiB; it is not a table"
+            text = f"its header, or the texts before it, take {_too_much(memory)}"
             raise FormatError(text, file.name, "E310") from None
         return reader.Head(file=replace(file, edges=edges), names=columns, data_start=0, is_splittable=False)
 
@@ -99,7 +100,7 @@ class ExcelReader(reader.HeadReader[reader.Head]):
         outcome.start, outcome.end = split.start, split.end
         file = file_plan.file
         needed = typed_reader.needed(wanted, file_plan)
-        memory = max(_LEAST_MEMORY, 3 * wanted.record_bytes)
+        memory = _memory(wanted.record_bytes)
         sheets: list[_Sheet] = []
         try:
             with (
@@ -119,11 +120,19 @@ class ExcelReader(reader.HeadReader[reader.Head]):
                     first, outcome.records = outcome.records, outcome.records + batch.num_rows
                     yield shape.block(first, batch, sheet)
         except process.TooLarge:
-            text = (
-                "a record, or the texts that cells share, take more memory than memory.limit leaves to each task, "
-                f"{memory} bytes; raise memory.limit, or use fewer threads"
-            )
+            text = f"a record, or the texts that cells share, take {_too_much(memory)}"
             raise FormatError(text, file.name, "E310") from None
+
+
+def _memory(record_bytes: int) -> int:
+    """What the process that decodes a workbook may hold."""
+    return max(_LEAST_MEMORY, 3 * record_bytes)
+
+
+def _too_much(memory: int) -> str:
+    return (
+        f"more memory than memory.limit leaves to each task, {memory} bytes; raise memory.limit, or use fewer threads"
+    )
 
 
 @dataclass(frozen=True)

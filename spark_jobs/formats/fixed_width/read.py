@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, format, reader, reading, splits
+from spark_jobs.formats import encoding, reader, reading, splits
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width import parser
 from spark_jobs.formats.fixed_width.options import LineSeparator
@@ -88,7 +88,7 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
             size = max(wanted.block_bytes * self.kinds.end // max(sum(widths), self.kinds.end), 1)
             for records in self._records(split, file_plan, stream, outcome, size, wanted.record_bytes):
                 if max(self.kinds.end, sum(widths)) > wanted.record_bytes < parsed.unfolded(records):
-                    raise reading.too_long(file_plan, wanted)
+                    raise reading.too_long(file_plan.file, wanted.record_bytes)
                 block = parsed.block(outcome.records, records)
                 outcome.records += len(records)
                 yield block
@@ -96,7 +96,8 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Records are counted by their ends."""
         with changes.opened(file_plan.file) as stream:
-            outcome.records = sum(map(len, self._records(split, file_plan, stream, outcome)))
+            found = self._records(split, file_plan, stream, outcome, reading.BLOCK_BYTES, self.record_bytes)
+            outcome.records = sum(map(len, found))
         return True
 
     def _records(
@@ -105,8 +106,8 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
         file_plan: FilePlan,
         stream: Stream,
         outcome: SplitOutcome,
-        size: int = reading.BLOCK_BYTES,
-        most: int = format.MOST_RECORD_BYTES,
+        size: int,
+        most: int,
     ) -> Iterator[parser.Records]:
         """The records of a split; of a line that is longer than `most`, one byte more is kept."""
         longest = self.kinds.end if self._record_bytes is not None else min(self.kinds.end, most + 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.formats import byte_stream, encoding, misread, reading, splits
 from spark_jobs.formats.columns import FilePlan
-from spark_jobs.formats.format import FileColumns, Reading
+from spark_jobs.formats.format import MOST_RECORD_BYTES, FileColumns, Reading
 from spark_jobs.formats.json import parser
 from spark_jobs.formats.json.exact.objects import Declared, Undeclared
 from spark_jobs.formats.json.misread import foreign_records
@@ -65,18 +65,24 @@ class FileHead:
 
 @dataclass(frozen=True)
 class _Head:
-    """The beginning of a file as UTF-8, and a digest of its beginning and its end."""
+    """The beginning of a file as UTF-8, after so many blanks, and a digest of its beginning and its end."""
 
     data: bytes
     edges: int
     is_whole: bool
+    blanks: int = 0
 
 
 class Heads:
     """Looks into the files of a source."""
 
     def __init__(
-        self, declared: tuple[str, ...], options: JsonRead, arrays: Sequence[ArrayPath], tuning: Tuning = DEFAULT
+        self,
+        declared: tuple[str, ...],
+        options: JsonRead,
+        arrays: Sequence[ArrayPath],
+        tuning: Tuning = DEFAULT,
+        record_bytes: int = MOST_RECORD_BYTES,
     ) -> None:
         self.declared = declared
         self._tuning = tuning
@@ -87,18 +93,19 @@ class Heads:
         self._leaves = Undeclared(declared)
         self._is_utf8 = encoding.is_utf8(options.encoding)
         self._readers: dict[JsonLayout, parser.JsonParser] = {}
+        self._reading = Reading((), record_bytes=record_bytes)
 
     def look(self, file: InputFile) -> FileHead | None:
         """A file's layout and the columns in its head, or None when there is nothing in it."""
         head = self._head(file)
-        start = byte_stream.records_start(head.data)
+        start = byte_stream.records_start(head.data, is_marked=not head.blanks)
         if (problem := _no_text(head.data) if self._is_utf8 else None) is not None:
             raise FormatError(problem, file.name)
         layout = parser.layout_of(head.data[start:].decode("utf-8", "replace"), self._options, file.name)
         if layout is None:
             return None
         is_splittable = layout is JsonLayout.NDJSON and self._is_utf8
-        plan = FilePlan(replace(file, edges=head.edges), _BY_NAME, start, is_splittable, layout)
+        plan = FilePlan(replace(file, edges=head.edges), _BY_NAME, head.blanks + start, is_splittable, layout)
         found = FileHead(plan, Declared(self.declared, self._leaves), head.is_whole)
         if self.declared:
             self._look_at_head(found, head.data[start:])
@@ -111,10 +118,11 @@ class Heads:
         with changes.opened(file) as raw:
             edges = raw.edges()
             stream = raw if self._is_utf8 else encoding.Utf8Stream(raw, self._options.encoding)
-            data = b""
-            while not data.strip() and (chunk := stream.read(HEAD_BYTES)):
-                data += chunk
-            return _Head(data, edges, is_whole=not stream.read(1))
+            data, blanks = stream.read(HEAD_BYTES), 0
+            while data and not data.removeprefix(codecs.BOM_UTF8).strip():
+                blanks += len(data)
+                data = stream.read(HEAD_BYTES)
+            return _Head(data, edges, is_whole=not stream.read(1), blanks=blanks)
 
     def _look_at_head(self, found: FileHead, head: bytes) -> None:
         if found.plan.layout is JsonLayout.NDJSON:
@@ -135,10 +143,10 @@ class Heads:
             found.is_whole = all(self._take(found, part) for part in parts)
 
     def _take(self, found: FileHead, stream: ByteStream) -> bool:
-        """Look at records; false if they are broken, which is for those to tell who read them in earnest."""
+        """Look at records; false if they are broken or too long, which is for those to tell who read them for good."""
         try:
             self._reader(planned_layout(found.plan)).look_for(found.columns, stream, found.plan.file.most_records)
-        except FormatError:
+        except (FormatError, byte_stream.TooLong):
             return False
         self.others.update(found.columns.others)
         found.columns.others = {}
@@ -148,7 +156,7 @@ class Heads:
         """The reader of all files of a layout: nobody is told what it says of one."""
         if layout not in self._readers:
             self._readers[layout] = parser.JsonParser(
-                "", layout, self._options, Reading(()), self._arrays, tuning=self._tuning
+                "", layout, self._options, self._reading, self._arrays, tuning=self._tuning
             )
         return self._readers[layout]
 

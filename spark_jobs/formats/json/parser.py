@@ -8,7 +8,6 @@ file, which ends the run. A document with a `record_path` is read whole.
 from __future__ import annotations
 
 import itertools
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,7 +113,6 @@ class JsonParser:
             stats,
             lambda lines: self._of_objects(stats, lines),
             lambda items: self._of_items(stats, items),
-            self._reading.record_bytes,
         )
         for block in itertools.chain.from_iterable(blocks):
             stats.records += block.count
@@ -126,7 +124,6 @@ class JsonParser:
         stats: RangeStats,
         of_lines: Callable[[Lines], _T | None],
         of_items: Callable[[list[Item]], _T],
-        most_bytes: int = sys.maxsize,
     ) -> Iterator[_T]:
         """What is made of all objects, many at once where they stand on lines or look as if they did.
 
@@ -135,8 +132,8 @@ class JsonParser:
             stats: filled in with what was read.
             of_lines: makes it of objects on lines; gives None where the lines are no elements of an array.
             of_items: makes it of single records.
-            most_bytes: how long a record may be.
         """
+        most_bytes = self._reading.record_bytes
         if self._layout is JsonLayout.NDJSON:
             for portion in portions.portions(begin(), stats, self._portion_bytes, most_bytes, self._most_rows):
                 made = of_lines(portion)
@@ -144,7 +141,7 @@ class JsonParser:
                 yield made
             return
         with self._as_format_errors():
-            text = self._array_text(begin, stats, most_bytes)
+            text = self._array_text(begin, stats)
         if text is None:
             with self._as_format_errors():
                 whole = array.ArrayText(begin(), stats, self._tuning.json_portion_bytes, most_bytes)
@@ -169,8 +166,9 @@ class JsonParser:
             count = min(_BLOCK_RECORDS, self._most_rows)
             yield of_items([one_by_one.of_value(value) for value in values])
 
-    def _array_text(self, begin: Begin, stats: RangeStats, most_bytes: int) -> array.ArrayText | None:
+    def _array_text(self, begin: Begin, stats: RangeStats) -> array.ArrayText | None:
         """The text of the array of records; None where the document that it is in has to be read whole."""
+        most_bytes = self._reading.record_bytes
         if self._options.record_path is None:
             return array.ArrayText(begin(), stats, self._portion_bytes, most_bytes, self._most_rows)
         keys = path_keys(self._options.record_path)
@@ -306,6 +304,7 @@ class JsonParser:
 
         Raises:
             FormatError: the file is broken.
+            TooLong: a record is too long for the memory of a task.
             TooMany: there are more of them than a run can carry.
         """
         keys = [column.key for column in self._reading.columns]
@@ -331,7 +330,7 @@ class JsonParser:
         """Look which declared columns the records have, all of them or the first ones alone if a number is given.
 
         Raises:
-            FormatError: as `blocks` does; the records before that were looked at.
+            FormatError, TooLong: as `blocks` does; the records before that were looked at.
         """
         for item in itertools.islice(self._items(stream), most_records):
             if isinstance(item, dict):
@@ -339,11 +338,12 @@ class JsonParser:
 
     def _items(self, stream: ByteStream) -> Iterator[Item]:
         """Records and malformed ones, each on its own; a malformed one is a `RowFailure` without its row."""
+        most_bytes = self._reading.record_bytes
         if self._layout is JsonLayout.NDJSON:
-            for lines in portions.portions(stream, RangeStats(), self._tuning.json_portion_bytes):
+            for lines in portions.portions(stream, RangeStats(), self._tuning.json_portion_bytes, most_bytes):
                 yield from self._spread(one_by_one.of_lines(lines.singly, self._options.encoding))
             return
-        text = array.ArrayText(stream, RangeStats(), self._tuning.json_portion_bytes)
+        text = array.ArrayText(stream, RangeStats(), self._tuning.json_portion_bytes, most_bytes)
         with self._as_format_errors():
             values = text.elements() if self._options.record_path is None else self._document(text)
             yield from self._spread(map(one_by_one.of_value, values))

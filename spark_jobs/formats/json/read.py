@@ -51,7 +51,7 @@ class JsonReader(reader.Reader):
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
     ) -> tuple[list[FilePlan], list[str]]:
         """Find out the layouts of the files, and whether they have the declared columns."""
-        source = heads.Heads(tuple(declared), self.options, self.arrays, self.tuning)
+        source = heads.Heads(tuple(declared), self.options, self.arrays, self.tuning, self.record_bytes)
         looked: list[heads.FileHead] = []
         skipped: list[str] = []
         for file in inputs:
@@ -107,6 +107,9 @@ class JsonReader(reader.Reader):
             return self._names(parts)
         except undeclared.TooMany:
             raise too_many(parts[0].file_plan.file.name) from None
+        except TooLong as problem:
+            # Of files that are searched together none has a record as long as that.
+            raise reading.refused(parts[0].file_plan.file, self.record_bytes, problem) from None
 
     def _names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
         if not self._is_of_few_lines(parts[0]):
@@ -115,7 +118,7 @@ class JsonReader(reader.Reader):
         return undeclared.Names(parts[0].declared, tuning=self.tuning).add_files(files)
 
     def _names_of_one(self, part: Part) -> tuple[str, ...]:
-        wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared))
+        wanted = Reading(tuple(SourceColumn(name, types.ANY) for name in part.declared), record_bytes=self.record_bytes)
         file = part.file_plan.file
         parsed = self._parser(replace(part.file_plan, known=None), wanted)
         with changes.opened(file) as raw:
@@ -149,8 +152,8 @@ class JsonReader(reader.Reader):
                     if outcome.has_news:
                         return
                     yield block
-            except TooLong:
-                raise reading.too_long(file_plan, wanted) from None
+            except TooLong as problem:
+                raise reading.refused(file_plan.file, wanted.record_bytes, problem) from None
         outcome.records = stats.records
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
@@ -179,9 +182,11 @@ class JsonReader(reader.Reader):
             return False
         with changes.opened(file_plan.file) as stream:
             part = reading.bytes_of(split, file_plan, self.options.encoding, stream, outcome)
-            outcome.records = sum(
-                lines.count for lines in portions.portions(part, RangeStats(), self.tuning.json_portion_bytes)
-            )
+            lines = portions.portions(part, RangeStats(), self.tuning.json_portion_bytes, self.record_bytes)
+            try:
+                outcome.records = sum(some.count for some in lines)
+            except TooLong as problem:
+                raise reading.refused(file_plan.file, self.record_bytes, problem) from None
         return True
 
     def is_small(self, split: Split, file_plan: FilePlan) -> bool:

@@ -80,9 +80,16 @@ class OrcReader(reader.FooterReader):
     @contextmanager
     def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_OrcFile]:
         """Open a file in a process of its own, with the memory of a task."""
-        memory = process.MEMORY if wanted is None else max(_LEAST_MEMORY, 3 * wanted.record_bytes)
-        with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER, memory) as session:
-            yield _OrcFile(session, file)
+        memory = max(_LEAST_MEMORY, 3 * (self.record_bytes if wanted is None else wanted.record_bytes))
+        try:
+            with changes.opened(file) as stream, process.opened(stream, file.name, _DECODER, memory) as session:
+                yield _OrcFile(session, file)
+        except process.TooLarge:
+            text = (
+                f"its footer takes more memory than memory.limit leaves to each task, {memory} bytes; raise "
+                "memory.limit, use fewer threads, or write the file with larger stripes"
+            )
+            raise FormatError(text, file.name, "E310") from None
 
 
 def _batches(

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.changes import Stream
 
-#: So long a footer may always be, however little a task can hold.
-_ALWAYS_BYTES = 512 << 10
 _MOST_DEPTH = 32
 #: The structures of a schema that are within each other.
 _MOST_NESTED = 256
@@ -141,13 +139,7 @@ class Extents:
     """
 
     def __init__(self, stream: Stream, most: int, name: str) -> None:
-        size = footer.size_of(stream)
-        if size is not None and size > max(most, _ALWAYS_BYTES):
-            text = (
-                f"its footer has {size} bytes, more than {most}, a third of what memory.limit leaves to each task; "
-                "raise memory.limit, use fewer threads, or write the file with larger row groups"
-            )
-            raise FormatError(text, name, "E310")
+        size = footer.checked_size(stream, most, name)
         data = None if size is None else footer.bytes_of(stream, size)
         if data is None:
             raise _unclear(name)

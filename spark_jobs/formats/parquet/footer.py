@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.scan.files import FormatError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A longer footer takes longer to look at than reading some row groups too many.
 MOST_BYTES = 512 << 10
+#: So long a footer may always be, however little a task can hold.
+_ALWAYS_BYTES = 512 << 10
 _END = b"PAR1"
 _TAIL = struct.Struct("<I4s")
 _MOST_DEPTH = 32
@@ -107,6 +111,27 @@ def size_of(stream: Stream) -> int | None:
     stream.seek(before)
     size, end = _TAIL.unpack(_exactly(stream, _TAIL.size))
     return None if end != _END or size > before else int(size)
+
+
+def checked_size(stream: Stream, most: int, name: str) -> int | None:
+    """The same, of a footer that a task can hold.
+
+    Args:
+        stream: the file.
+        most: what a task may hold of one record, in bytes.
+        name: the file's name.
+
+    Raises:
+        FormatError: the file cannot be read, or its footer is longer (E310).
+    """
+    size = size_of(stream)
+    if size is not None and size > max(most, _ALWAYS_BYTES):
+        text = (
+            f"its footer has {size} bytes, more than {most}, a third of what memory.limit leaves to each task; "
+            "raise memory.limit, use fewer threads, or write the file with larger row groups"
+        )
+        raise FormatError(text, name, "E310")
+    return size
 
 
 def bytes_of(stream: Stream, size: int) -> bytes:

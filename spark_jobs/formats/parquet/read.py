@@ -145,9 +145,12 @@ def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 class OpenFile:
-    """A file with its footer read."""
+    """A file with its footer read, which may have `most` bytes."""
 
-    def __init__(self, file: InputFile, stream: Stream, declared: frozenset[str]) -> None:
+    def __init__(self, file: InputFile, stream: Stream, declared: frozenset[str], most: int) -> None:
+        if file.size > most:
+            footer.checked_size(stream, most, file.name)
+            stream.seek(0)
         self._file = file
         self._stream = stream
         self.declared = declared
@@ -222,7 +225,7 @@ class ParquetReader(reader.FooterReader):
     def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[OpenFile]:
         """A file with its footer read."""
         with changes.opened(file) as stream:
-            yield OpenFile(file, stream, self.declared)
+            yield OpenFile(file, stream, self.declared, self.record_bytes if wanted is None else wanted.record_bytes)
 
 
 def _rows(metadata: parquet.FileMetaData, groups: Iterable[int]) -> int:

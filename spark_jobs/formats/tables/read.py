@@ -206,8 +206,9 @@ class TableReader(reader.FooterReader):
     def opened(self, file: InputFile, wanted: Reading | None = None) -> Iterator[_TableFile]:
         """A file with its footer read."""
         try:
+            most = self.record_bytes if wanted is None else wanted.record_bytes
             with changes.opened(file) as stream:
-                yield _TableFile(file, parquet.OpenFile(file, stream, frozenset()), self.declared)
+                yield _TableFile(file, parquet.OpenFile(file, stream, frozenset(), most), self.declared)
         except FormatError as error:
             if file.is_object and error.message == "file not found":
                 raise self.is_gone(file) from error

@@ -124,12 +124,16 @@ class XmlReader(reader.Reader):
         way = RecordWay(self.options, tree.NamedRecords(self.options, trees.append))
         document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
+            unfinished = 0
             for piece in document.pieces(stream, _PIECE_BYTES, self.tuning.xml_first_bytes):
                 new = (
                     shapes.new(piece.data, document.record, document.prefixes) if shapes and piece.has_records else None
                 )
                 if new is None:
                     self._feed(document, piece, file_plan)
+                    unfinished = unfinished + len(piece.data) if document.is_in_record and not trees else 0
+                    if max(unfinished, document.waiting) > self.record_bytes:
+                        raise reading.too_long(file_plan.file, self.record_bytes)
                 else:
                     document.passed_over()
                     for data in new:
@@ -155,7 +159,7 @@ class XmlReader(reader.Reader):
                     self._feed(document, piece, file_plan)
                     unfinished = unfinished + len(piece.data) if document.is_in_record and found.count == before else 0
                     if max(unfinished, document.waiting) > wanted.record_bytes:
-                        raise reading.too_long(file_plan, wanted)
+                        raise reading.too_long(file_plan.file, wanted.record_bytes)
                 size += len(piece.data)
                 is_enough = found.count >= found.most_records or size >= wanted.block_bytes
                 if found.count and (is_enough or piece.is_last or regular is not None):
@@ -194,7 +198,7 @@ class XmlReader(reader.Reader):
                     document.feed(piece.data, is_last=piece.is_last)
                     unfinished = unfinished + len(piece.data) if document.is_in_record else 0
                     if unfinished > wanted.record_bytes:
-                        raise reading.too_long(file_plan, wanted)
+                        raise reading.too_long(file_plan.file, wanted.record_bytes)
         try:
             return found.values()
         except UnfitSection as problem:

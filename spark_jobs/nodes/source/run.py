@@ -57,7 +57,8 @@ class Source(operator.Operator):
     @cached_property
     def reader(self) -> Reader:
         """What reads the source's files."""
-        return replace(self.step.reader, tuning=self.context.tuning)
+        share = self.context.memory_pool.share
+        return replace(self.step.reader, tuning=self.context.tuning, record_bytes=memory.record_bytes(share))
 
     def reading(self, undeclared: tuple[str, ...], keep_texts: bool) -> format.Reading:
         """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
@@ -72,7 +73,7 @@ class Source(operator.Operator):
             failure_texts=keep_texts or bool(self.step.correlation_key),
             date_formats=self.step.date_formats,
             block_bytes=memory.block_bytes(self.context.memory_pool.share),
-            record_bytes=memory.record_bytes(self.context.memory_pool.share),
+            record_bytes=self.reader.record_bytes,
             sections=self.step.sections,
             documents=frozenset(path for path, _ in self.step.documents),
             passes=self.step.passes if self._takers_pass_over else (),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from spark_jobs.cxl import types
 from spark_jobs.formats import registry
 from spark_jobs.formats.columns import OnUnmapped, ScanPlan, refuse_taken
-from spark_jobs.formats.format import DOCUMENT, RAW
+from spark_jobs.formats.format import DOCUMENT, MOST_RECORD_BYTES, RAW
 from spark_jobs.formats.names import search_here
 from spark_jobs.nodes import node
 from spark_jobs.nodes.records.columns import META
@@ -121,6 +121,8 @@ class SourceStep(node.Step):
     reads_undeclared: bool = False
     #: Rules on all its records.
     rules: tuple[Rule, ...] = ()
+    #: How long a record or a header may be where files are looked into (`Reader.record_bytes`); tasks know their share.
+    record_bytes: int = MOST_RECORD_BYTES
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks read files: the endpoint, which has credentials, stays on the driver."""
@@ -190,7 +192,8 @@ class SourceStep(node.Step):
     @property
     def reader(self) -> Reader:
         """What reads the source's files. Loads Arrow."""
-        return self.file_format.reader(self.options, self.array_paths, self.layout).knowing(self.columns)
+        found = self.file_format.reader(self.options, self.array_paths, self.layout)
+        return replace(found, record_bytes=self.record_bytes).knowing(self.columns)
 
     def scan(self, files: Sequence[InputFile], on_unmapped: OnUnmapped, search: Search = search_here) -> ScanPlan:
         """Match the columns of the source's files with the declared ones; see `Reader.plan`.

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.formats.database import mysql
 from spark_jobs.formats.database.options import DatabaseRead
-from spark_jobs.formats.database.tables import Unfit
+from spark_jobs.formats.database.tables import Slice, Unfit
 from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
 from tests.formats.database.test_incremental_tables import Growing
@@ -229,7 +229,8 @@ def test_rows_with_long_texts_come_a_few_at_a_time(mariadb: MariaDatabase) -> No
         "CREATE TABLE t (id int PRIMARY KEY, v text);\nINSERT INTO t SELECT seq, repeat('x', 40000) FROM seq_1_to_50"
     )
     (table,) = mysql.look(Connection("warehouse", mariadb.uri), DatabaseRead("warehouse", table="t")).tables
-    read = mysql.batches(table.connection, table.part, table.columns, 0, 1, is_last=True, most_bytes=400_000)
+    rows = Slice(table.connection, table.part, 0, 1, is_last=True, most_bytes=400_000)
+    read = mysql.batches(rows, table.columns)
     assert [count for count, _ in read] == [10] * 5
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
+from spark_jobs.formats.database import sqlite
+from spark_jobs.formats.database.options import DatabaseRead
+from spark_jobs.formats.database.tables import Slice
 from spark_jobs.plan.physical import inputs
+from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -249,3 +254,25 @@ def test_keys_of_files_are_refused(shop: Shop) -> None:
     pipelines.write(shop.folder, {"pipeline.yaml": text})
     found = [item.code.id for item in plan.validate(shop.folder / "pipeline.yaml")]
     assert "E219" in found
+
+
+def test_rows_with_long_values_come_a_few_at_a_time(shop: Shop) -> None:
+    """Texts, bytes, and bytes in a column that is declared as one of numbers."""
+    shop.fill("CREATE TABLE t (a TEXT, b BLOB, c INT)", "INSERT INTO t VALUES (?, ?, ?)", rows=[
+        *[("x" * 40_000, None, 1)] * 50, *[(None, b"x" * 40_000, 2)] * 50, *[(None, None, b"x" * 40_000)] * 50,
+    ])  # fmt: skip
+    (table,) = sqlite.look(Connection("shop", f"sqlite:///{shop.path}"), DatabaseRead("shop", table="t")).tables
+    rows = Slice(table.connection, table.part, 0, table.part.size, is_last=True, most_bytes=400_000)
+    read = sqlite.batches(rows, [column for column in table.columns if column.name != "c"])
+    assert [count for count, _ in read] == [10] * 10 + [50]
+    read = sqlite.batches(replace(rows, most_bytes=4_000_000), [table.columns[0]])
+    assert [count for count, _ in read] == [150]
+
+
+def test_a_row_that_no_task_could_hold_ends_the_run(shop: Shop) -> None:
+    for value in ("x" * 6_000_000, b"x" * 6_000_000):
+        shop.fill("DROP TABLE IF EXISTS t", "CREATE TABLE t (id INT, v)", "INSERT INTO t VALUES (1, ?)", rows=[[value]])
+        outcome = shop.read("table: t", "id: int, v: string", threads=1, memory_limit_bytes=8 << 20)
+        assert outcome.result.error.code == "E310", outcome.result.error
+        assert "memory.limit" in outcome.result.error.message
+        assert shop.read("table: t", "id: int, v: string", threads=1).result.exit_code == 0

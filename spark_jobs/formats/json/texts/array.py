@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.byte_stream import TooLong
+from spark_jobs.formats.byte_stream import TooHeavy, TooLong
 from spark_jobs.formats.json.texts import decoding, portions, structure
 from spark_jobs.tuning import DEFAULT
 
@@ -112,12 +112,14 @@ class ArrayText:
 
         Raises:
             ValueError: it is none.
-            TooLong: it is longer than an element may be.
+            TooLong: it is longer than an element may be, or has too many values.
         """
         while not self._at_end:
             self._more(self._chunk_bytes)
             if len(self._text) > self._most_bytes:
                 raise TooLong
+        if portions.is_heavy(self._text.count(","), len(self._text), self._most_bytes):
+            raise TooHeavy
         text = self._text[self._position :].removeprefix("\ufeff")
         start = len(self._text) - len(text)
         try:
@@ -249,6 +251,19 @@ class ArrayText:
             if len(self._text) - self._position > self._most_bytes:
                 raise TooLong
             self._more(max(self._chunk_bytes, len(self._text)))
+            self._refuse_heavy()
+
+    def _refuse_heavy(self) -> None:
+        """Look at a value that goes on and on: no element after it is in the text then.
+
+        Raises:
+            TooHeavy: it has more values than a task has memory for.
+        """
+        size = len(self._text) - self._position
+        if size > 2 * self._chunk_bytes:
+            values = self._text.count(",", self._position, self._position + size // 2)
+            if portions.is_heavy(values, size // 2, self._most_bytes):
+                raise TooHeavy
 
 
 def _whole_characters(data: bytes) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_jobs.formats.byte_stream import TooLong
+from spark_jobs.formats.byte_stream import TooHeavy, TooLong
 from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: A portion has no more lines than this.
 MOST_LINES = 1 << 16
+#: What a value takes while it is read, and how much of a task's memory a record may be long.
+_VALUE_BYTES, _SHARE = 40, 3
 
 
 class Lines:
@@ -121,7 +123,7 @@ def portions(
     """The lines of a stream, so many bytes and lines at once at most; notes in `stats` how much was read.
 
     Raises:
-        TooLong: a line is longer than it may be.
+        TooLong: a line is longer than it may be, or has too many values.
     """
     rest = b""
     while chunk := stream.read(max(size, len(rest))):
@@ -131,8 +133,37 @@ def portions(
         rest = data[end:]
         if len(rest) > most_bytes:
             raise TooLong
+        _refuse_heavy(data[:end], 2 * size, most_bytes)
         yield from _of_lines(data[:end], most_lines)
+    _refuse_heavy(rest, 2 * size, most_bytes)
     yield from _of_lines(rest, most_lines)
+
+
+def is_heavy(values: int, size: int, most_bytes: int) -> bool:
+    """Whether a value takes more memory than a task has.
+
+    Args:
+        values: how many commas are in its text: there are about as many values.
+        size: how long its text is.
+        most_bytes: how long it may be, which is a third of what a task has.
+    """
+    return values * _VALUE_BYTES + size > _SHARE * most_bytes
+
+
+def _refuse_heavy(data: bytes, long: int, most_bytes: int) -> None:
+    """Look at the lines that are long, whose values are all there at once.
+
+    Raises:
+        TooHeavy: these take more memory than a task has.
+    """
+    if len(data) <= long or not is_heavy(count_of(data, b","), len(data), most_bytes):
+        return
+    ends = line_ends(data)
+    starts = np.append(0, ends[:-1] + 1)
+    for at in np.flatnonzero(ends - starts > long):
+        line = data[starts[at] : ends[at]]
+        if is_heavy(count_of(line, b","), len(line), most_bytes):
+            raise TooHeavy
 
 
 def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:

@@ -172,7 +172,7 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
     path = os.path.abspath(setup.pipeline)
     places = [str(setup.pipeline), path, os.getcwd(), workspace_file.find(Path(path).parent)]
     options = _options(setup.config)
-    layers = [options.channel, options.environment, sorted(options.variables.items()), options.given]
+    layers = [options.channel, options.environment, sorted((options.variables or {}).items()), options.given]
     key = json.dumps([*places, *layers, setup.shown, setup.with_branches], default=str)
     kept = _PLANS.get(key)
     if kept is None or not kept.is_current:

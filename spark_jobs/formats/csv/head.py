@@ -274,7 +274,7 @@ def _borders(record: bytes, dialect: Dialect) -> int:
     found = 0
     for first in range(0, len(array), _READ_BYTES):
         at = np.flatnonzero(array[first : first + _READ_BYTES] == dialect.delimiter) + first
-        found += np.count_nonzero(np.searchsorted(toggles, at) % 2 == 0)
+        found += int(np.count_nonzero(np.searchsorted(toggles, at) % 2 == 0))
         if found >= FILE_COLUMNS:
             break
     return found

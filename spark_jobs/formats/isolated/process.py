@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.changes import Stream
 
+#: What a process may hold where no task has a share, as in commands that look into one file.
+MEMORY = 512 << 20
 #: Arrow's own allocators keep memory that the limit would count, and libraries have some for each thread.
 _FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -208,7 +210,7 @@ class Session:
 
 
 @contextmanager
-def opened(stream: Stream, name: str, decoder: str, memory: int, **settings: Any) -> Iterator[Session]:
+def opened(stream: Stream, name: str, decoder: str, memory: int = MEMORY, **settings: Any) -> Iterator[Session]:
     """A file in a process of its own.
 
     Args:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from spark_jobs.stores import writing
+from spark_jobs.stores import proxies, writing
 from spark_jobs.stores.objects import Object, Page
 from spark_jobs.stores.refusals import Kind, StoreError, missing_package
 from spark_jobs.stores.s3 import pause
@@ -239,20 +239,23 @@ class Gcs:
         """
         from urllib3.exceptions import HTTPError
 
-        pool = _pool(os.getpid())
+        connections = _connections(os.getpid())
         url = f"{self.settings.endpoint or _GOOGLE}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
         failures, is_renewed = 0, False
         while True:
             try:
                 signed = {**(headers or {}), **_signed(self.settings, method, url, location)}
-                raw = pool.request(method, url, body=body, headers=signed, decode_content=False, retries=False)
+                raw = connections.request(method, url, body=body, headers=signed, decode_content=False, retries=False)
                 answer = _Answer(raw.status, raw.headers, raw.data)
             except HTTPError as error:
                 failures += 1
                 if failures == ATTEMPTS:
                     where = self.settings.endpoint or "Google Cloud Storage"
                     cause = f"cannot be reached ({type(error).__name__})"
-                    text = f"{where} {cause}: check storage.gcs.endpoint and the network"
+                    way = "storage.gcs.endpoint and the network"
+                    if proxies.of(url):
+                        way = "storage.gcs.endpoint, and the proxy that the environment names (https_proxy, no_proxy)"
+                    text = f"{where} {cause}: check {way}"
                     raise StoreError(Kind.FAILED, text, str(location)) from error
                 pause(failures)
                 continue
@@ -331,7 +334,9 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
     headers: dict[str, str] = {}
     try:
         asked: Any = transport
-        _credentials(os.getpid(), _identity()).before_request(asked.Request(_pool(os.getpid())), method, url, headers)
+        _credentials(os.getpid(), _identity()).before_request(
+            asked.Request(_connections(os.getpid())), method, url, headers
+        )
     except DefaultCredentialsError as error:
         text = (
             "no valid credentials are found on this machine: set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a "
@@ -359,9 +364,30 @@ def _credentials(process: int, identity: tuple[str | None, ...]) -> Any:
     return google.auth.default(scopes=[_SCOPE])[0]
 
 
-@lru_cache(maxsize=1)
-def _pool(process: int) -> Any:
-    import urllib3
+class _Connections:
+    """Connections to the store and to what gives tokens, direct or through the proxy of the environment."""
 
-    timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
-    return urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout)
+    def __init__(self) -> None:
+        self._pools: dict[str | None, Any] = {}
+
+    def request(self, method: str, url: str, **more: Any) -> Any:
+        """Send a request as urllib3 does."""
+        import urllib3
+
+        proxy = proxies.of(url)
+        if proxy not in self._pools:
+            timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
+            chosen: dict[str, Any] = {"maxsize": _CONNECTIONS, "timeout": timeout}
+            through = proxies.settings(proxy) if proxy else None
+            made = (
+                urllib3.ProxyManager(through["proxy"], proxy_headers=through["proxy_headers"], **chosen)
+                if through
+                else urllib3.PoolManager(**chosen)
+            )
+            self._pools.setdefault(proxy, made)
+        return self._pools[proxy].request(method, url, **more)
+
+
+@lru_cache(maxsize=1)
+def _connections(process: int) -> _Connections:
+    return _Connections()

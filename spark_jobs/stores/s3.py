@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.stores import proxies
 from spark_jobs.stores.objects import Object, Page
 from spark_jobs.stores.refusals import Kind, StoreError, missing_package
 from spark_jobs.stores.writing import changed, taken
@@ -31,8 +32,10 @@ _CONNECT_S = 10
 _READ_S = 60
 _CONNECTIONS = 64
 _CHUNK_BYTES = 1 << 20
-#: The variables that say who asks. A process that changes them wants a client of its own for them.
-_IDENTITY = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
+#: The variables that say who asks, and which way. A process that changes them wants a client of its own for them.
+_IDENTITY = (
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", *proxies.VARIABLES,
+)  # fmt: skip
 #: So many keys are in one page of a list; stores give no more.
 PAGE_KEYS = 1000
 

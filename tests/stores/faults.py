@@ -89,9 +89,11 @@ def between(store: str) -> Iterator[Proxy]:
                 self.send(fault.status, {"Content-Type": "application/xml"}, text)
                 return
             connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=60)
+            # Whoever takes this for the proxy of a network names the server that it wants.
+            path = self.path if self.path.startswith("/") else "/" + self.path.split("/", 3)[3]
             connection.request(
                 self.command,
-                self.path,
+                path,
                 body,
                 {k: v for k, v in self.headers.items() if k.lower() not in proxy.hidden}
                 | {"Host": self.headers["Host"]},

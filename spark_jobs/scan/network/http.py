@@ -12,11 +12,10 @@ import os
 import ssl
 import threading
 import time
-import urllib.request
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import urllib3
 from urllib3 import exceptions
@@ -24,6 +23,7 @@ from urllib3 import exceptions
 from spark_jobs.scan.files import FormatError
 from spark_jobs.scan.network import addresses
 from spark_jobs.scan.network.deadlines import Deadlines
+from spark_jobs.stores import proxies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -230,15 +230,12 @@ class Client:
 
     def _pool(self, url: str) -> urllib3.PoolManager:
         """The connections for an address, direct or through the proxy that the environment names for it."""
-        parts = urlsplit(url)
-        scheme = parts.scheme.lower()
-        bypassed = urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2])
-        proxy = None if bypassed else urllib.request.getproxies().get(scheme)
+        scheme, proxy = urlsplit(url).scheme.lower(), proxies.of(url)
         key = (scheme, proxy)
         if key not in self._pools:
             # Reading the system's certificates takes longer than a small page.
             context = ssl.create_default_context() if scheme == "https" else None
-            self._pools[key] = self._deadlines.pool(**(_through(proxy) if proxy else {}), ssl_context=context)
+            self._pools[key] = self._deadlines.pool(**(proxies.settings(proxy) if proxy else {}), ssl_context=context)
         return self._pools[key]
 
     def _refuse(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> None:
@@ -331,15 +328,6 @@ class Client:
                 return _Final("is not an address that can be requested")
             case _:
                 return _Passing("the connection broke")
-
-
-def _through(proxy: str) -> dict[str, Any]:
-    """Settings for connections through a proxy, with its own user name and password where its address has them."""
-    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
-    address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    headers = urllib3.make_headers(proxy_basic_auth=user) if user else None
-    return {"proxy": address, "proxy_headers": headers}
 
 
 def _host(url: str) -> str:

@@ -1,0 +1,34 @@
+"""The proxy that the environment names for an address: `http_proxy`, `https_proxy` and `no_proxy`, in either case.
+
+The clients of S3 and Azure go through it by themselves; all others ask here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+#: What says so.
+VARIABLES = tuple(spelled for name in ("http_proxy", "https_proxy", "no_proxy") for spelled in (name, name.upper()))
+#: Where machines of a cloud ask for their own credentials: no proxy knows which machine asks.
+_OF_THE_MACHINE = frozenset(["169.254.169.254", "metadata.google.internal", "metadata"])
+
+
+def of(url: str) -> str | None:
+    """The address of the proxy for an address, as it is written; None where requests go straight to it."""
+    import urllib.request  # it takes some milliseconds, and commands that plan need none
+
+    parts = urlsplit(url)
+    if parts.hostname in _OF_THE_MACHINE or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return urllib.request.getproxies().get(parts.scheme.lower()) or None
+
+
+def settings(proxy: str) -> dict[str, Any]:
+    """What urllib3 has to know of a proxy, with its own user name and password where its address has them."""
+    import urllib3
+
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    user = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
+    headers = urllib3.make_headers(proxy_basic_auth=user) if user else None
+    return {"proxy": f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", "proxy_headers": headers}

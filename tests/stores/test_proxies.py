@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.formats.iceberg import catalog
 from spark_jobs.stores import location, proxies
 from spark_jobs.stores.any_store import AnyStore
 from spark_jobs.stores.refusals import StoreError
-from spark_jobs.stores.settings import StoreSettings
+from spark_jobs.stores.settings import S3Settings, StoreSettings
 from tests.scan import web
 from tests.stores.faults import between
 
@@ -64,6 +65,15 @@ def test_a_proxy_that_is_gone_is_named(gcs: GcsBucket, monkeypatch: pytest.Monke
     monkeypatch.setattr("spark_jobs.stores.gcs.pause", lambda failures: None)
     with pytest.raises(StoreError, match="and the proxy that the environment names"):
         AnyStore(StoreSettings().resolved()).describe(location.parse(gcs.uri("a.csv")))
+
+
+def test_the_metadata_of_iceberg_tables_go_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    web.without_proxies(monkeypatch)
+    monkeypatch.setenv("https_proxy", "proxy.example:3128")
+    monkeypatch.setenv("no_proxy", "minio.example")
+    known = catalog._of_store(S3Settings(anonymous=True))
+    assert known["s3.proxy-uri"] == "http://proxy.example:3128"
+    assert "s3.proxy-uri" not in catalog._of_store(S3Settings("https://minio.example:9000", anonymous=True))
 
 
 def test_a_machine_asks_for_its_own_credentials_itself(monkeypatch: pytest.MonkeyPatch) -> None:

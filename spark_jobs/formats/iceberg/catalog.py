@@ -14,6 +14,7 @@ from spark_jobs.formats.tables.files import FAILED
 from spark_jobs.scan import catalogs
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location as locations
+from spark_jobs.stores import proxies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +82,8 @@ def _of_store(settings: S3Settings) -> dict[str, str]:
     found = {}
     if settings.endpoint:
         found["s3.endpoint"] = settings.endpoint
+    if proxy := proxies.of(settings.endpoint or "https://s3.amazonaws.com"):
+        found["s3.proxy-uri"] = proxy if "://" in proxy else f"http://{proxy}"
     if settings.region:
         found["s3.region"] = settings.region
     is_in_path = settings.path_style if settings.path_style is not None else bool(settings.endpoint)

@@ -72,12 +72,12 @@ class SearchHere:
     def sample(self, reader: Reader, parts: Sequence[Part]) -> None:
         """All parts are looked at."""
 
-    def __call__(self, reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
-        """Look at several parts at a time: most of the work is Arrow's."""
+    def __call__(self, reader: Reader, parts: Sequence[Part], at_a_time: int | None = None) -> list[tuple[str, ...]]:
+        """Look at several parts at a time, as many as there are processors or at most so many: the work is Arrow's."""
         groups = reader.groups(parts)
         if len(groups) < 2:
             return names_of(reader, parts)
-        with ThreadPoolExecutor(min(len(groups), os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(len(groups), at_a_time or len(groups), os.cpu_count() or 1)) as pool:
             return [names for found in pool.map(reader.names, groups) for names in found]
 
 

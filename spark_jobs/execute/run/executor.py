@@ -419,7 +419,9 @@ def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
             copies=_copies(run),
             allow_outside=run.options.allow_absolute_paths,
             # A preview reads too little to notice names.
-            search=name_search.NameSearch(opening.wait, run.options.tuning, samples=run.options.preview is None),
+            search=name_search.NameSearch(
+                opening.wait, run.options.tuning, samples=run.options.preview is None, threads=run.threads
+            ),
             news=news,
             record_bytes=memory.record_bytes(run.memory_share),
         )
@@ -512,7 +514,7 @@ def _named(run: _Run, opening: _SessionOpening, room: work.TaskFolders, names: C
     text = "%s: records have undeclared columns that the first ones lack; all are looked for, and read again"
     for name in sorted(names):
         logs.LOG.info(text, name)
-    search = name_search.NameSearch(opening.wait, run.options.tuning, samples=False)
+    search = name_search.NameSearch(opening.wait, run.options.tuning, samples=False, threads=run.threads)
     run.inputs = inputs.searched(run.plan, run.inputs, names, splits.configured_bytes(), search)
     return _first_pass(run, room)
 

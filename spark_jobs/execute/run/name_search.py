@@ -42,12 +42,16 @@ class NameSearch:
         session: gives the Spark session, once it is open.
         tuning: how much is read here, and how much by a task; how large a sample is.
         samples: whether a look at the first records is enough where reading reports others.
+        threads: so many parts are held in memory here at a time; None: as many as there are processors.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], tuning: Tuning, *, samples: bool) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], tuning: Tuning, *, samples: bool, threads: int | None = None
+    ) -> None:
         self._session = session
         self._tuning = tuning
         self._samples = samples
+        self._threads = threads
 
     def prefetched(self, files: Sequence[InputFile]) -> AbstractContextManager[None]:
         """Threads of the driver fetch the beginnings of objects, and tasks where there are very many."""
@@ -80,7 +84,7 @@ class NameSearch:
             FormatError: a part cannot be read.
         """
         if all(part.most_records for part in parts) or _size(parts) <= self._tuning.driver_name_bytes:
-            return names.search_here(reader, parts)
+            return names.search_here(reader, parts, self._threads)
         # A file that cannot be read ends the run with these words; trying it again would not help.
         packs = _packs(parts, _part_bytes, self._tuning.name_pack_bytes)
         found = spread.spread(self._session(), partial(names.names_of, reader), packs, reraised=(FormatError,))

@@ -23,8 +23,9 @@ _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
 _OPEN = "quote is never closed"
 _RETURN = ord("\r")
-#: What the place of a quote takes; in a record of so few bytes it does not matter how many there are.
-_PLACE_BYTES = 8
+#: What the place of a quote takes, and how much of a task's memory a record may be long; in a record of so few bytes it
+#: does not matter how many there are.
+_PLACE_BYTES, _SHARE = 16, 3
 _FEW_BYTES = 1 << 20
 
 Piece = tuple[bytes, str | None]
@@ -81,7 +82,7 @@ def pieces(
 
 def has_too_many_quotes(data: bytes, dialect: Dialect, most: int) -> bool:
     """Whether the places of the quotes of a long record take more memory than the record may."""
-    return len(data) > _FEW_BYTES and data.count(dialect.quote_byte) * _PLACE_BYTES > most
+    return len(data) > _FEW_BYTES and data.count(dialect.quote_byte) * _PLACE_BYTES > _SHARE * most
 
 
 def _pass_over(

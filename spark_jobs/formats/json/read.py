@@ -21,7 +21,7 @@ from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
 from spark_jobs.formats.json import heads, parser, sections, undeclared
 from spark_jobs.formats.json.exact import one_by_one
 from spark_jobs.formats.json.options import JsonLayout
-from spark_jobs.formats.json.texts import array, portions
+from spark_jobs.formats.json.texts import array, documents, portions
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import changes
 from spark_jobs.scan.files import FormatError
@@ -159,22 +159,41 @@ class JsonReader(reader.Reader):
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
         """What the sections of a file say; it has to be one JSON value.
 
-        It is parsed for them alone: a trailer follows the records that want to know it.
+        It is looked at for them alone: a trailer follows the records that want to know it.
         """
-        path = file_plan.file.name
-        start = file_plan.data_start
-        whole = splits.Split(0, 0, start, file_plan.file.size, is_last=True, is_exact=True)
-        with changes.opened(file_plan.file) as stream:
-            part = reading.bytes_of(whole, file_plan, self.options.encoding, stream, SplitOutcome())
+        file, start = file_plan.file, file_plan.data_start
+        path = file.name
+        whole = splits.Split(0, 0, start, file.size, is_last=True, is_exact=True)
+        with changes.opened(file) as stream:
+            begin = self._beginning(whole, file_plan, stream, SplitOutcome())
             try:
-                return sections.of_document(
-                    array.ArrayText(part, RangeStats(), self.tuning.json_portion_bytes).rest(), wanted
-                )
+                return sections.of_document(self._document(begin, file, wanted), wanted)
+            except TooLong as problem:
+                raise reading.too_long(file, wanted.record_bytes, "what a section leads to is") from problem
             except ValueError as problem:
                 words = parser.words_of(problem, start, self.options.encoding)
                 raise FormatError(f"broken JSON: sections are of files with one value: {words}", path) from problem
             except UnfitSection as problem:
                 raise FormatError(str(problem), path) from None
+
+    def _document(self, begin: parser.Begin, file: InputFile, wanted: Reading) -> Any:
+        """What the sections need of a file's document; a short one, or a broken one, is read whole.
+
+        Raises:
+            ValueError: it is broken.
+            TooLong: a value that is needed is longer than memory allows.
+        """
+        size, most = self.tuning.json_portion_bytes, wanted.record_bytes
+        if file.size > size or file.is_compressed:
+            try:
+                text = documents.DocumentText(begin(), RangeStats(), (), size, most)
+                return text.parts(sections.parts_of(wanted.sections))
+            except ValueError as problem:
+                try:
+                    return array.ArrayText(begin(), RangeStats(), size, most).rest()
+                except TooLong:
+                    raise problem from None
+        return array.ArrayText(begin(), RangeStats(), size, most).rest()
 
     def counts(self, split: Split, file_plan: FilePlan, outcome: SplitOutcome) -> bool:
         """Records on lines are the lines that are not blank."""

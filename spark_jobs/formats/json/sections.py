@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import coerce
-from spark_jobs.formats.json.texts import decoding
+from spark_jobs.formats.json.texts import decoding, documents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from spark_jobs.formats.format import Reading
+    from spark_jobs.formats.format import Reading, Section
 
 
 def of_document(document: Any, wanted: Reading) -> Mapping[str, Any]:
@@ -32,6 +32,25 @@ def of_document(document: Any, wanted: Reading) -> Mapping[str, Any]:
             lambda value, kind: decoding.convert(value, kind, wanted.date_formats),
             decoding.raw_text,
         )
+    return found
+
+
+def parts_of(sections: Sequence[Section]) -> documents.Parts:
+    """What the sections need of a document.
+
+    >>> from spark_jobs.cxl import types
+    >>> from spark_jobs.formats.format import Section
+    >>> parts_of([Section("h", "json_pointer", "/meta", (("a", types.INT),)), Section("i", "json_pointer", "/meta/a")])
+    {'meta': {'a': None}}
+    """
+    found: dict[str, Any] = {}
+    for section in sections:
+        tree: dict[str, Any] | None = found
+        for key in section.where.split("/")[1:]:
+            if tree is not None:
+                tree = tree.setdefault(key.replace("~1", "/").replace("~0", "~"), {})
+        if tree is not None:
+            tree.update((name, None) for name, _ in section.fields)
     return found
 
 

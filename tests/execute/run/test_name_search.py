@@ -76,7 +76,9 @@ def test_names_are_looked_for_where_somebody_wants_them(
     without_spark.install(monkeypatch)
     searched = []
     real = names.search_here
-    monkeypatch.setattr(names, "search_here", lambda reader, parts: searched.append(parts) or real(reader, parts))
+    monkeypatch.setattr(
+        names, "search_here", lambda reader, parts, *most: searched.append(parts) or real(reader, parts, *most)
+    )
     written = pipeline(*nodes, on_unmapped=on_unmapped)
     pipelines.write(tmp_path, {"pipeline.yaml": written, "in/a.ndjson": '{"id":1,"c0":"x"}\n'})
     error = pipelines.run(tmp_path).result.error

@@ -8,7 +8,8 @@ Every other document is left to who reads it whole: broken ones, keys that stand
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.json.texts import array, decoding, structure
 from spark_jobs.tuning import DEFAULT
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_jobs.formats.byte_stream import ByteStream, RangeStats
+
+
+#: The keys of the members that are wanted of an object: of each all of it, or some of its own members.
+Parts = Mapping[str, "Parts | None"]
 
 
 class DocumentText(array.ArrayText):
@@ -65,7 +70,8 @@ class DocumentText(array.ArrayText):
     def _walk(self, depth: int) -> bool:
         """Go past the value to which the first keys lead; false where the array is not surely found."""
         if depth == len(self._keys):
-            self._size = self._pass_over(depth) if self._size is None else None
+            is_array = self._size is None and self._next() == "["
+            self._size = self._pass_over(depth) if is_array else None
             return self._size is not None
         is_found = False
         for key in self._members():
@@ -104,10 +110,36 @@ class DocumentText(array.ArrayText):
             raise ValueError(f"expected {character}")
         self._position += 1
 
+    def parts(self, wanted: Parts) -> Any:
+        """What some keys of the document lead to; all else is only passed over. Takes all of the text.
+
+        Args:
+            wanted: the keys.
+
+        Raises:
+            ValueError: the text is no JSON value; what is passed over may have other mistakes.
+            TooLong: one of these values is longer than it may be.
+        """
+        found = self._parts(wanted, 0)
+        if character := self._next():
+            raise self.broken(f"only white space may follow the value, found {character}")
+        return found
+
+    def _parts(self, wanted: Parts | None, depth: int) -> Any:
+        if wanted is None or self._next() != "{":
+            return self._value()
+        found: dict[str, Any] = {}
+        for key in self._members():
+            if key in wanted:
+                found[key] = self._parts(wanted[key], depth + 1)
+            elif self._next() not in ("{", "["):
+                self._value()
+            elif self._pass_over(depth + 1) is None:
+                raise self.broken("the value has no end, or is nested too deeply")
+        return found
+
     def _pass_over(self, depth: int) -> int | None:
-        """Go past an array; gives its size, or None where there is none or it nests too deeply."""
-        if self._next() != "[":
-            return None
+        """Go past an array or object; gives its size, or None where it has no end or nests too deeply."""
         brackets = structure.Brackets()
         size = 0
         while True:

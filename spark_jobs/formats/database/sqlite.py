@@ -51,6 +51,8 @@ _MOST_ROWS = 1 << 14
 _VALUE_BYTES = 50
 #: SQLite applies its limit to statements and to what it sorts by, too.
 _LEAST_ROW_BYTES = 1 << 20
+_LOOKED_AT = 16
+_NO_TEXT = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text ", re.DOTALL)
 #: Texts that tell a time, as SQLite's own functions read and write them.
 _MOMENT = re.compile(
     r"\d{4}-\d\d-\d\d(?:(?P<between>[ T])\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?P<offset>Z|[+-]\d\d:\d\d)?)?"
@@ -258,41 +260,58 @@ def batches(wanted: Slice, columns: Sequence[Column]) -> Iterator[tuple[int, lis
     rows = max(1, min(_MOST_ROWS, wanted.most_bytes // (_VALUE_BYTES * max(1, len(columns)))))
     with _opened(wanted.connection, wanted.part) as opened:
         opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(wanted.row_bytes, _LEAST_ROW_BYTES))
-        texts = _Texts()
-        opened.text_factory = texts
+        # The usual one is faster, and a text that it does not take is none that a run can read.
+        opened.text_factory = str
+        cells = _Cells(len(columns))
         try:
             cursor = opened.execute(_text(wanted, what))
-            while found := _fetched(cursor, rows, wanted.most_bytes, texts):
-                pairs = zip(zip(*found, strict=True), columns, strict=False)
-                yield len(found), [_array(each, wanted.part, column) for each, column in pairs]
+            while found := cells.fetched(cursor, rows, wanted.most_bytes):
+                arrays = [
+                    _array(each, wanted.part, column)
+                    for each, column in zip(zip(*found, strict=True), columns, strict=False)
+                ]
+                cells.note(arrays)
+                yield len(found), arrays
         except sqlite3.DataError as problem:
             if problem.sqlite_errorcode == sqlite3.SQLITE_TOOBIG:
                 raise TooLong from None
             raise
+        except sqlite3.OperationalError as problem:
+            if (named := _NO_TEXT.match(str(problem))) is None:
+                raise
+            raise FormatError(_no_text(named[1]), wanted.part.name, FAILED) from None
 
 
-class _Texts:
-    """Makes texts of bytes, and adds up how many these are."""
+class _Cells:
+    """Fetches rows until their texts and bytes are many, wherever these are: a column may have values of any type."""
 
-    def __init__(self) -> None:
-        self.size = 0
+    def __init__(self, count: int) -> None:
+        #: The columns that may have texts and bytes; of the others one row in some is looked at.
+        self._wide = [*range(count)]
 
-    def __call__(self, data: bytes) -> str:
-        self.size += len(data)
-        return data.decode("utf-8", "surrogateescape")
+    def fetched(self, cursor: sqlite3.Cursor, most: int, most_bytes: int) -> list[tuple[Any, ...]]:
+        """The next rows, so many at most, and none after those with so many bytes."""
+        found: list[tuple[Any, ...]] = []
+        size, wide = 0, self._wide
+        for row in islice(cursor, most):
+            if not len(found) % _LOOKED_AT:
+                wide = sorted({*wide, *(at for at, value in enumerate(row) if value.__class__ in (str, bytes))})
+            found.append(row)
+            for at in wide:
+                value = row[at]
+                if value.__class__ is str or value.__class__ is bytes:
+                    size += len(value)
+            if size >= most_bytes:
+                break
+        return found
 
-
-def _fetched(cursor: sqlite3.Cursor, most: int, most_bytes: int, texts: _Texts) -> list[tuple[Any, ...]]:
-    """The next rows of a cursor, so many at most, and none after those whose texts and bytes are too many."""
-    found: list[tuple[Any, ...]] = []
-    texts.size = 0
-    for row in islice(cursor, most):
-        found.append(row)
-        if bytes in map(type, row):
-            texts.size += sum(len(each) for each in row if type(each) is bytes)
-        if texts.size >= most_bytes:
-            break
-    return found
+    def note(self, arrays: Sequence[FoundArray]) -> None:
+        """Take note of the columns that have numbers alone."""
+        self._wide = [
+            at
+            for at, (array, static) in enumerate(arrays)
+            if static not in (types.INT, types.FLOAT) or array.null_count == len(array)
+        ]
 
 
 #: What values of one class are here.
@@ -317,8 +336,12 @@ def _array(found: Sequence[Any], part: Part, column: Column) -> FoundArray:
             return values.to_arrow(found, types.ANY), types.ANY
         text = f"column '{column.name}' has bytes among other values; convert them in a `query`"
     except UnicodeEncodeError:
-        text = f"column '{column.name}' has a text that is not UTF-8; read it as `hex({column.name})` in a `query`"
+        text = _no_text(column.name)
     raise FormatError(text, part.name, FAILED)
+
+
+def _no_text(column: str) -> str:
+    return f"column '{column}' has a text that is not UTF-8; read it as `hex({column})` in a `query`"
 
 
 def count(wanted: Slice) -> int:

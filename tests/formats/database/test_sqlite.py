@@ -8,10 +8,12 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from spark_jobs import plan
 from spark_jobs.cli import clinker
+from spark_jobs.cxl import types
 from spark_jobs.formats.database import sqlite
 from spark_jobs.formats.database.options import DatabaseRead
 from spark_jobs.formats.database.tables import Slice
@@ -276,3 +278,25 @@ def test_a_row_that_no_task_could_hold_ends_the_run(shop: Shop) -> None:
         assert outcome.result.error.code == "E310", outcome.result.error
         assert "memory.limit" in outcome.result.error.message
         assert shop.read("table: t", "id: int, v: string", threads=1).result.exit_code == 0
+
+
+def test_bytes_after_many_numbers_come_a_few_at_a_time(shop: Shop) -> None:
+    values = [(at,) for at in range(500)] + [(b"x" * 40_000,)] * 100
+    shop.fill("CREATE TABLE t (a INT)", "INSERT INTO t VALUES (?)", rows=values)
+    (table,) = sqlite.look(Connection("shop", f"sqlite:///{shop.path}"), DatabaseRead("shop", table="t")).tables
+    rows = Slice(table.connection, table.part, 0, table.part.size, is_last=True, most_bytes=100_000)
+    cells, sizes = sqlite._Cells(1), []
+    with sqlite._opened(rows.connection, rows.part) as opened:
+        cursor = opened.execute("SELECT a FROM t ORDER BY rowid")
+        while found := cells.fetched(cursor, 50, rows.most_bytes):
+            sizes.append(sum(len(value) for (value,) in found if isinstance(value, bytes)))
+            cells.note([(pa.array([1]), types.INT)])  # as if it had numbers alone, each time
+    assert len(sizes) > 12
+    assert max(sizes) <= 20 * 40_000
+
+
+def test_a_text_that_is_none_is_named_with_its_column(shop: Shop) -> None:
+    shop.fill('CREATE TABLE t (id INT, "odd \'name" TEXT)', "INSERT INTO t VALUES (1, CAST(x'ff41' AS TEXT))")
+    error = shop.read("table: t", 'id: int, "odd \'name": string').result.error
+    assert error.code == "E911"
+    assert "column 'odd 'name' has a text that is not UTF-8" in error.message

@@ -157,7 +157,9 @@ class DatabaseReader(reader.Reader):
         """The rows with some columns, none of them longer than a record may be (E310)."""
         try:
             for count, arrays in _module(rows.connection).batches(rows, columns):
-                if count == 1 and sum(array.nbytes for array, _ in arrays) > rows.row_bytes:
+                size = sum(array.nbytes for array, _ in arrays)
+                # Several rows have as much as a batch, and the last of them.
+                if size > rows.row_bytes + (2 * rows.most_bytes if count > 1 else 0):
                     raise TooLong
                 yield count, arrays
         except TooLong:

@@ -10,8 +10,12 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.formats import registry
+from spark_jobs.formats.database import postgres as postgres_tables
+from spark_jobs.formats.database.options import DatabaseRead
+from spark_jobs.formats.database.tables import Slice
 from spark_jobs.formats.reader import Place
 from spark_jobs.plan.options import RunOptions
+from spark_jobs.scan.connections import Connection
 from tests.execute import pipelines, without_spark
 from tests.formats.database.test_sqlite import PIPELINE
 from tests.postgres import PASSWORD
@@ -218,3 +222,28 @@ def test_no_password_is_in_what_travels_or_is_shown(warehouse: Warehouse) -> Non
     assert PASSWORD not in repr((loaded, inputs))
     assert PASSWORD.encode() not in pickle.dumps((step, inputs))
     assert registry.named("database").has_files is False
+
+
+def test_rows_with_long_texts_and_bytes_come_a_few_at_a_time(postgres: Database) -> None:
+    postgres.run(
+        "CREATE TABLE t AS SELECT g AS id, repeat('x', 40000) AS v, convert_to(repeat('y', 40000), 'UTF8') AS b "
+        "FROM generate_series(1, 40) g"
+    )
+    (table,) = postgres_tables.look(Connection("warehouse", postgres.uri), DatabaseRead("warehouse", table="t")).tables
+    try:
+        rows = Slice(table.connection, table.part, 0, table.part.size, is_last=True, most_bytes=400_000)
+        counts = [count for count, _ in postgres_tables.batches(rows, table.columns)]
+    finally:
+        postgres_tables.release()
+    assert sum(counts) == 40
+    assert max(counts) <= 6
+
+
+def test_a_row_that_no_task_could_hold_ends_the_run(warehouse: Warehouse) -> None:
+    warehouse.database.run("CREATE TABLE t AS SELECT 1 AS id, repeat('x', 6000000) AS v")
+    text = PIPELINE.replace("connection: shop", "connection: warehouse")
+    text = text.format(options="table: t", schema="id: int, v: string")
+    pipelines.write(warehouse.folder, {"pipeline.yaml": text})
+    error = pipelines.run(warehouse.folder, force=True, threads=1, memory_limit_bytes=8 << 20).result.error
+    assert error is not None
+    assert error.code == "E310"

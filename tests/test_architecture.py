@@ -259,7 +259,6 @@ def test_tests_change_no_limits_or_surroundings_of_their_own_process() -> None:
 #: the token for a network source's next page stands in JSON. Tables are committed to, beside being written.
 KNOWN_FORMATS = {
     "spark_jobs/execute/delivery/delta/commit.py": {"spark_jobs.formats.delta"},
-    "spark_jobs/execute/delivery/delta/merge.py": {"spark_jobs.formats.delta"},
     "spark_jobs/execute/delivery/delta/output.py": {"spark_jobs.formats.delta"},
     "spark_jobs/execute/delivery/iceberg/commit.py": {"spark_jobs.formats.iceberg"},
     "spark_jobs/execute/delivery/iceberg/output.py": {"spark_jobs.formats.iceberg"},

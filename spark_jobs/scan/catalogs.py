@@ -7,18 +7,22 @@ driver alone asks catalogues. Nothing is loaded here: plans look at the settings
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import credentials
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 _VARIABLE = "PYICEBERG_CATALOG__"
 #: Secrets whose names do not say so, in the words of the library.
 _SECRETS = frozenset({"credential", "token"})
+#: Headers that requests to a catalogue get; whoever checks them takes them for keys, whatever they are called.
+_HEADER = "header."
+_OPEN_HEADERS = ("x-iceberg-", "user-agent", "content-", "accept")
 _SQLITE = re.compile(r"^sqlite:///(?!/)(.*)$")
 #: What names a class, which would be loaded.
 _CODE = ("py-catalog-impl", "py-io-impl", "py-location-provider-impl")
@@ -45,12 +49,23 @@ def secrets_of(properties: Mapping[str, Any]) -> list[str]:
     """The secrets among the properties of a catalogue."""
     found: list[str] = []
     for key, value in properties.items():
+        if isinstance(value, Mapping):  # as files of the library have them
+            found += secrets_of(value)
+            continue
         text = str(value)
-        found += [text] if _is_secret(key) else credentials.within(text)
+        if not _is_secret(key):
+            found += credentials.within(text)
+            continue
+        found.append(text)
+        if key.lower() == "credential":  # of a client: its id, and its secret
+            found.append(text.partition(":")[2])
     return [each for each in found if each]
 
 
 def _is_secret(key: str) -> bool:
+    name = key.lower().replace("__", ".").replace("_", "-")
+    if name.startswith(_HEADER):
+        return not name.removeprefix(_HEADER).startswith(_OPEN_HEADERS)
     return key.lower() in _SECRETS or credentials.is_secret(key)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Listed, Options
 from spark_jobs.formats.parquet.options import PageCompression
-from spark_jobs.formats.tables import columns, moments
+from spark_jobs.formats.tables import columns, modes, moments
+from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.typed import counterparts
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ class DeltaRead(Options):
         return [("timestamp", wrong)] if wrong else []
 
 
-class Mode(StrEnum):
-    """What becomes of the records that are in a table."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    OVERWRITE_PARTITIONS = "overwrite_partitions"
-    MERGE = "merge"
-
-
 @dataclass(frozen=True)
 class DeltaWrite(Options):
     """`options:` of a Delta output.
@@ -92,14 +83,7 @@ class DeltaWrite(Options):
 
     def problems(self) -> list[tuple[str, str]]:
         """Keys and flags belong to `merge`, and to it alone."""
-        found = []
-        if (self.mode is Mode.MERGE) != bool(self.key):
-            found.append(("key", "`mode: merge` and `key` go together"))
-        if self.delete_flag and self.mode is not Mode.MERGE:
-            found.append(("delete_flag", "`delete_flag` needs `mode: merge`"))
-        if self.delete_flag and self.delete_flag in (*self.key, *self.partition_by):
-            found.append(("delete_flag", f"'{self.delete_flag}' is written, and a flag is not"))
-        return found
+        return modes.problems(self.mode, self.key, self.delete_flag, self.partition_by)
 
     def type_problem(self, static: Type) -> str | None:
         """What has no column in a table."""
@@ -107,12 +91,11 @@ class DeltaWrite(Options):
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
         """Names differ in more than letter case, and partitions are columns."""
-        yield from columns.problems(names, self.partition_by)
-        for name in self.key:
+        yield from columns.problems(names)
+        for name in self.partition_by:
             if name not in names:
-                yield "key", f"there is no column '{name}' to tell records apart"
-        if self.delete_flag and self.delete_flag not in names:
-            yield "delete_flag", f"there is no column '{self.delete_flag}'"
+                yield "partition_by", f"there is no column '{name}' to partition by"
+        yield from modes.column_problems(names, self.key, self.delete_flag)
         if names and not set(names) - {*self.partition_by, self.delete_flag}:
             yield "partition_by", "no column is left for the files"
 

@@ -53,10 +53,6 @@ class DeltaWriter(TableWriter[Added]):
             for row in pc.indices_nonzero(pc.fill_null(pc.equal(found, ""), False)).to_pylist():
                 detail = f"column '{column.name}': an empty text is no value of a partition; make it null, or a text"
                 failures.append(RowFailure(row, Failure(detail, value="", field=column.name)))
-        if column.name in self._options.key and found.null_count:
-            for row in pc.indices_nonzero(found.is_null()).to_pylist():
-                detail = f"column '{column.name}': a record without a key is merged with none; give it a value"
-                failures.append(RowFailure(row, Failure(detail, value=None, field=column.name)))
         return found
 
     def added(self, written: Written) -> Added:
@@ -70,7 +66,7 @@ class DeltaWriter(TableWriter[Added]):
             "nullCount": written.nulls,
         }
         having = tuple(name for name, count in written.nulls.items() if count)
-        partition = {name: text_of(value) for name, value in written.partition.items()}
+        partition = {name: text_of(value) for name, value in written.partition}
         return Added(written.path, written.size, partition, json.dumps(stats, ensure_ascii=False), having)
 
 

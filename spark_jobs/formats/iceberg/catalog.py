@@ -25,6 +25,23 @@ if TYPE_CHECKING:
     from spark_jobs.stores.settings import S3Settings, StoreSettings
 
 
+#: The longest words of others that a message has.
+_MOST_SAID = 500
+_REFUSED = "check the `token` or the `credential` of the catalogue in its variables"
+_LATER = "try again later"
+#: What helps, by the names of the library's errors.
+_ADVICE = {
+    "UnauthorizedError": _REFUSED,
+    "OAuthError": _REFUSED,
+    "AuthorizationExpiredError": _REFUSED,
+    "ForbiddenError": "whoever keeps the catalogue has to allow it",
+    "ServiceUnavailableError": _LATER,
+    "TooManyRequestsError": _LATER,
+    "ServerError": _LATER,
+    "ConnectionError": "check the `uri` of the catalogue, and whether it runs",
+}
+
+
 def opened(name: str, known: Mapping[str, Mapping[str, str]], stores: StoreSettings) -> Catalog:
     """A catalogue by its name; the environment and the files of the library go before `clinker.toml`.
 
@@ -139,7 +156,10 @@ class translated_errors:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, FormatError) or not is_of_library(error):
             return
-        raise FormatError(f"{self._what}: {said(error, self._properties)}", self._name, FAILED) from error
+        text = said(error, self._properties)
+        if advice := _ADVICE.get(type(error).__name__):
+            text = f"{text}; {advice}"
+        raise FormatError(f"{self._what}: {text}", self._name, FAILED) from error
 
 
 def is_of_library(error: BaseException) -> bool:
@@ -154,6 +174,8 @@ def is_of_library(error: BaseException) -> bool:
 def said(error: BaseException, properties: Mapping[str, Any]) -> str:
     """The words of an error, without the secrets of a catalogue."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if len(text) > _MOST_SAID:  # a server may answer with a whole page
+        text = f"{text[:_MOST_SAID]} …"
     for secret in sorted(catalogs.secrets_of(properties), key=len, reverse=True):
         text = text.replace(secret, credentials.HIDDEN)
     return text

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Listed, Options
 from spark_jobs.formats.parquet.options import PageCompression
-from spark_jobs.formats.tables import columns, moments
+from spark_jobs.formats.tables import columns, modes, moments, partitions
+from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.typed import counterparts
 
 if TYPE_CHECKING:
@@ -97,14 +97,6 @@ class IcebergRead(Options):
         return found
 
 
-class Mode(StrEnum):
-    """What becomes of the records that are in a table."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    OVERWRITE_PARTITIONS = "overwrite_partitions"
-
-
 @dataclass(frozen=True)
 class IcebergWrite(Options):
     """`options:` of an Iceberg output.
@@ -113,9 +105,13 @@ class IcebergWrite(Options):
         catalog: The name of the catalogue, as in sources.
         table: The table with its namespace, `namespace.table`. Both are made where there is none.
         mode: Whether records are added to those of the table, or replace all of them (`overwrite`), or replace those of
-            the partitions that they have (`overwrite_partitions`).
-        partition_by: The columns by whose values a new table is partitioned; the table has them already where there is
-            one.
+            the partitions that they have (`overwrite_partitions`), or those that have their keys (`merge`).
+        key: With `merge`, the columns whose values tell records apart. A record without a value in one of them is a
+            dead letter.
+        delete_flag: With `merge`, a column of type Bool, which is not written: where it is true, the record of the
+            table with this key goes, and no record takes its place.
+        partition_by: By what a new table is partitioned: columns, or functions of them, such as `day(at)`, `month(at)`,
+            `bucket(16, id)` or `truncate(4, code)`. The table has its partitions already where there is one.
         evolve: Whether columns that the table lacks are added to it.
         compression: How the pages in the files are compressed.
     """
@@ -123,6 +119,8 @@ class IcebergWrite(Options):
     catalog: str = "default"
     table: str = ""
     mode: Mode = Mode.APPEND
+    key: Listed = ()
+    delete_flag: str = ""
     partition_by: Listed = ()
     evolve: bool = False
     compression: PageCompression = PageCompression.ZSTD  # type: ignore[assignment]  # of pages, not of files
@@ -149,8 +147,9 @@ class IcebergWrite(Options):
         return f"table {self.table} of catalogue '{self.catalog}' ({self.mode}{evolves})"
 
     def problems(self) -> list[tuple[str, str]]:
-        """A table has a name."""
-        return _table_problems(self.catalog, self.table)
+        """A table has a name; keys and flags belong to `merge`, and to it alone."""
+        wrong = modes.problems(self.mode, self.key, self.delete_flag, self.partition_by)
+        return [*_table_problems(self.catalog, self.table), *wrong]
 
     def type_problem(self, static: Type) -> str | None:
         """What has no column in a table."""
@@ -158,7 +157,20 @@ class IcebergWrite(Options):
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
         """Names differ in more than letter case, and partitions are columns."""
-        yield from columns.problems(names, self.partition_by)
+        yield from columns.problems(names)
+        yield from modes.column_problems(names, self.key, self.delete_flag)
+        made = []
+        for text in self.partition_by:
+            try:
+                found = partitions.parsed(text, names)
+            except ValueError as error:
+                yield "partition_by", str(error)
+                continue
+            if found.column == self.delete_flag:
+                yield "delete_flag", f"'{found.column}' is written, and a flag is not"
+            if found.name in made or (found.name in names and found.name != found.column):
+                yield "partition_by", f"the partition '{text}' would be called '{found.name}', as something else is"
+            made.append(found.name)
 
 
 FORMAT = Format(

@@ -61,6 +61,23 @@ def files(options: IcebergRead, place: Place, declared: Collection[str]) -> tupl
         return _listed(_Found(table, kept, schema, options.table, place), declared)
 
 
+def newest(table: Table, name: str, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+    """The files of a table as it is, with the columns that it has now.
+
+    Args:
+        table: the table.
+        name: how messages call it.
+        place: see `files`.
+        declared: see `files`.
+
+    Raises:
+        FormatError: see `files`.
+    """
+    with catalogs.translated_errors(name, table.catalog.properties):
+        kept = table.current_snapshot()
+        return () if kept is None else _listed(_Found(table, kept, table.schema(), name, place), declared)
+
+
 def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
     """The snapshot that is asked for, and its columns; None where the table has none yet.
 

@@ -72,7 +72,7 @@ class IcebergWriter(TableWriter[Added]):
             written.path,
             written.size,
             written.records,
-            tuple(_plain(value) for value in written.partition.values()),
+            tuple(_plain(value) for _, value in written.partition),
             {numbers[name]: count for name, count in written.nulls.items()},
             lowest,
             highest,

@@ -8,14 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-def problems(names: Sequence[str], partition_by: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-    """What is wrong with the columns of a table together: an option to blame, or None, and a message."""
+def problems(names: Sequence[str]) -> Iterator[tuple[None, str]]:
+    """What is wrong with the columns of a table together: no option is to blame, and a message."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.casefold(), name)
         if other != name:
             text = f"columns '{other}' and '{name}' differ in letter case alone, which tables do not tell apart"
             yield None, text
-    for name in partition_by:
-        if name not in names:
-            yield "partition_by", f"there is no column '{name}' to partition by"

@@ -20,11 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from spark_jobs.cxl.engine import RowFailure
+from spark_jobs.cxl.failure import Failure
 from spark_jobs.formats.format import Unfit
+from spark_jobs.formats.tables import transforms
+from spark_jobs.formats.tables.partitions import Transform
 from spark_jobs.formats.typed import write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from spark_jobs.cxl.schema import Column
+    from spark_jobs.formats.tables.partitions import Partition
 
 #: So many files are open at a time; where records have more partitions, some partitions get several files.
 _MOST_OPEN = 64
@@ -36,6 +43,8 @@ _TOO_MANY_DIGITS = f"^[+-]?0*[1-9][0-9]{{{_MOST_DIGITS}}}"
 #: The longest name of a folder; most file systems take some more.
 _MOST_OF_NAME = 200
 _NULL = "__HIVE_DEFAULT_PARTITION__"
+#: The largest number that tells partitions apart.
+_MOST_CODE = (1 << 63) - 1
 
 #: A file that was written, as the table has it.
 _Added = TypeVar("_Added")
@@ -47,13 +56,13 @@ class Layout:
 
     Args:
         schema: the columns of the records, with the types that the table has for them.
-        partition_by: those among them by which the table is partitioned.
+        partition_by: by what the table is partitioned.
         inside: the columns that are in the files; None for all but those of partitions.
         folder: what stands before the paths of files in the table's folder.
     """
 
     schema: pa.Schema
-    partition_by: tuple[str, ...] = ()
+    partition_by: tuple[Partition, ...] = ()
     inside: pa.Schema | None = None
     folder: str = ""
 
@@ -62,7 +71,8 @@ class Layout:
         """The columns that are in the files."""
         if self.inside is not None:
             return self.inside
-        return pa.schema([column for column in self.schema if column.name not in self.partition_by])
+        known = {each.column for each in self.partition_by}
+        return pa.schema([column for column in self.schema if column.name not in known])
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class Written:
     Args:
         path: where it is in the table's folder.
         size: its bytes.
-        partition: the values of the columns by which the table is partitioned.
+        partition: the values of the partition, each with what it is called.
         records: how many rows it has.
         schema: its columns.
         nulls: how many rows have no value in each column.
@@ -81,7 +91,7 @@ class Written:
 
     path: str
     size: int
-    partition: Mapping[str, Any]
+    partition: tuple[tuple[str, Any], ...]
     records: int
     schema: pa.Schema
     nulls: Mapping[str, int]
@@ -89,7 +99,17 @@ class Written:
 
 
 class TableWriter(write.TypedWriter, Generic[_Added]):
-    """Writes the files of tables. Its options have `compression`."""
+    """Writes the files of tables. Its options have `compression`, and the `key` by which records are merged."""
+
+    def converted(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:
+        """A column as the files have it; a record without a key is merged with none."""
+        found = super().converted(column, array, failures)
+        options: Any = self._options
+        if column.name in options.key and found.null_count:
+            for row in pc.indices_nonzero(found.is_null()).to_pylist():
+                detail = f"column '{column.name}': a record without a key is merged with none; give it a value"
+                failures.append(RowFailure(row, Failure(detail, value=None, field=column.name)))
+        return found
 
     @abstractmethod
     def added(self, written: Written) -> _Added:
@@ -127,33 +147,23 @@ class TableWriter(write.TypedWriter, Generic[_Added]):
         files = _Files(self, layout, create)
         for group in write.groups(self.batches(source, moved=moved)):
             rows = cast(group, layout.schema) if change is None else change(group)
-            for values, own in _by_partition(rows, layout.partition_by):
-                files.add(values, own)
+            files.add(rows)
         return [self.added(each) for each in files.close()]
 
     def rewritten(
-        self,
-        batches: Iterator[pa.RecordBatch],
-        schema: pa.Schema,
-        partition: Mapping[str, Any],
-        create: Callable[[str], IO[bytes]],
-    ) -> _Added | None:
-        """Write a file of rows of a partition; none where there are no rows.
+        self, batches: Iterator[pa.RecordBatch], layout: Layout, create: Callable[[str], IO[bytes]]
+    ) -> list[_Added]:
+        """Write files of rows that the table has already; none where there are no rows.
 
         Args:
             batches: the rows.
-            schema: their columns, without those of partitions.
-            partition: the values of these.
+            layout: the table.
             create: begins a file at a path in the table's folder.
         """
-        found: _File | None = None
+        files = _Files(self, layout, create)
         for group in write.groups(batches):
-            if found is None:
-                path = _path(partition)
-                sink = create(path)
-                found = _File(path, partition, sink, self._opened(sink, schema), schema)
-            found.add(group)
-        return self.added(found.close()) if found is not None else None
+            files.add(pa.Table.from_arrays(group.columns, schema=layout.schema))
+        return [self.added(each) for each in files.close()]
 
 
 def cast(group: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -204,21 +214,28 @@ def _plain(text: str) -> str:
     return f"{found:f}" if found.is_finite() and abs(found.adjusted()) <= 2 * _MOST_DIGITS else text
 
 
-def _by_partition(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
+def _by_partition(rows: pa.Table, partition_by: Sequence[Partition]) -> Iterator[tuple[tuple[Any, ...], pa.Table]]:
     """The rows of each partition, in their order, with its values."""
-    if not names:
-        yield (), rows
+    if not partition_by:
+        if rows.num_rows:
+            yield (), rows
         return
-    codes = np.zeros(rows.num_rows, np.int64)
-    for name in names:
-        column: Any = rows.column(name).combine_chunks().dictionary_encode()
-        own: Any = column.chunks[0] if isinstance(column, pa.ChunkedArray) else column
-        codes = codes * (len(own.dictionary) + 1) + (pc.fill_null(own.indices, -1).to_numpy() + 1)
+    found = [transforms.values(each, rows) for each in partition_by]
+    codes, most = np.zeros(rows.num_rows, np.int64), 1
+    for values in found:
+        if pa.types.is_null(values.type):
+            continue
+        own: Any = values.dictionary_encode()
+        count = len(own.dictionary) + 1
+        if most * count > _MOST_CODE:
+            codes, most = np.unique(codes, return_inverse=True)[1], rows.num_rows
+        codes, most = codes * count + (pc.fill_null(own.indices, -1).to_numpy() + 1), most * count
     order = np.argsort(codes, kind="stable")
     ordered, borders = rows.take(pa.array(order)), np.flatnonzero(np.diff(codes[order])) + 1
     for start, end in zip([0, *borders.tolist()], [*borders.tolist(), rows.num_rows], strict=True):
         if end > start:
-            yield tuple(ordered.column(name)[start].as_py() for name in names), ordered.slice(start, end - start)
+            first = int(order[start])
+            yield tuple(values[first].as_py() for values in found), ordered.slice(start, end - start)
 
 
 class _Files:
@@ -228,20 +245,28 @@ class _Files:
         self._writer = writer
         self._layout = layout
         self._create = create
-        self._open: dict[tuple[Any, ...], _File] = {}
+        #: By the values as texts: a zero is not one below zero, and a NaN is itself.
+        self._open: dict[tuple[str, ...], _File] = {}
         self._done: list[Written] = []
         self._schema = layout.in_files
 
-    def add(self, values: tuple[Any, ...], rows: pa.Table) -> None:
+    def add(self, rows: pa.Table) -> None:
+        """Write rows, each into the file of its partition."""
+        for values, own in _by_partition(rows, self._layout.partition_by):
+            self._add(values, own)
+
+    def _add(self, values: tuple[Any, ...], rows: pa.Table) -> None:
         """Write rows of a partition."""
-        if values not in self._open:
+        texts = tuple(map(repr, values))
+        if texts not in self._open:
             if len(self._open) >= _MOST_OPEN:
                 self._done.append(self._open.pop(next(iter(self._open))).close())
-            partition = dict(zip(self._layout.partition_by, values, strict=True))
-            path = _path(partition, self._layout.folder)
+            known = [*zip(self._layout.partition_by, values, strict=True)]
+            path = _path(known, self._layout.folder)
             sink = self._create(path)
-            self._open[values] = _File(path, partition, sink, self._writer.opened(sink, self._schema), self._schema)
-        self._open[values].add(rows.select(self._schema.names))
+            named = tuple((each.name, value) for each, value in known)
+            self._open[texts] = _File(path, named, sink, self._writer.opened(sink, self._schema), self._schema)
+        self._open[texts].add(rows.select(self._schema.names))
 
     def close(self) -> list[Written]:
         """The files that were written."""
@@ -250,10 +275,22 @@ class _Files:
         return self._done
 
 
-def _path(partition: Mapping[str, Any], folder: str = "") -> str:
+def _path(partition: Iterable[tuple[Partition, Any]], folder: str = "") -> str:
     """Where a new file of a partition is in the table's folder."""
-    inner = "".join(f"{_folder(name, text_of(value))}/" for name, value in partition.items())
+    inner = "".join(
+        f"{_folder(each.name, _shown(each, value))}/"
+        for each, value in partition
+        if each.transform is not Transform.VOID
+    )
     return f"{folder}{inner}part-{uuid.uuid4()}.parquet"
+
+
+def _shown(partition: Partition, value: Any) -> str | None:
+    """The value of a partition as names of folders have it."""
+    if value is None or partition.transform not in (Transform.YEAR, Transform.MONTH, Transform.HOUR):
+        return text_of(value)
+    unit = {Transform.YEAR: "Y", Transform.MONTH: "M", Transform.HOUR: "h"}[partition.transform]
+    return str(np.datetime64(value, unit)).replace("T", "-")
 
 
 def text_of(value: Any) -> str | None:
@@ -278,7 +315,7 @@ class _File:
     """A file that is being written, with what is known of its columns."""
 
     path: str
-    partition: Mapping[str, Any]
+    partition: tuple[tuple[str, Any], ...]
     sink: IO[bytes]
     writer: Any
     schema: pa.Schema

@@ -18,8 +18,8 @@ from deltalake import DeltaTable, write_deltalake
 from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
-from spark_jobs.execute.delivery.delta import merge as merging
 from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
+from spark_jobs.execute.delivery.tables import merge as merging
 from spark_jobs.execute.delivery.tables import output
 from spark_jobs.execute.delivery.tables.output import Room
 from spark_jobs.execute.run import executor

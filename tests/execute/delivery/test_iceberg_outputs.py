@@ -20,7 +20,10 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.expressions import EqualTo
-from pyiceberg.transforms import DayTransform
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType, NestedField, StructType
 
 from spark_jobs.cli import clinker
 from spark_jobs.cli import recover as command
@@ -271,12 +274,16 @@ def test_columns_have_to_fit_the_table(lake: Lake) -> None:
 
 
 def test_a_table_with_other_partitions_is_refused(lake: Lake) -> None:
-    done(lake.write(row(1, "2026-01-01")))
-    with lake.table.update_spec() as change:
-        change.add_field("day", DayTransform(), "by_day")
+    """A part of a structure is no column of records."""
+    lake.catalog.create_namespace("shop")
+    parts = StructType(NestedField(2, "p", LongType(), required=False))
+    columns = Schema(NestedField(1, "id", LongType(), required=False), NestedField(3, "s", parts, required=False))
+    lake.catalog.create_table(
+        "shop.sales", columns, partition_spec=PartitionSpec(PartitionField(2, 1000, BucketTransform(3), "by_part"))
+    )
     error = lake.write(row(2)).error
     assert error.code == "E912"
-    assert "the table is partitioned by day(day)" in error.message
+    assert "the table is partitioned by bucket[3](s.p)" in error.message
 
 
 def test_dead_letters_and_a_table_become_visible_together(lake: Lake) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote
@@ -58,7 +58,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(tables.Noted):
     """What is to be committed.
 
     Args:
@@ -73,7 +73,6 @@ class Commit:
         removed: the files that were written again without some rows, where records are merged.
     """
 
-    run: str
     mode: Mode
     version: int | None
     schema: str
@@ -82,6 +81,8 @@ class Commit:
     files: tuple[Added, ...]
     token: str = ""  # of older runs
     removed: tuple[Removed, ...] = ()
+
+    made: ClassVar = {"mode": Mode, "files": tables.of_fields(Added), "removed": tables.of_fields(Removed)}
 
     @property
     def application(self) -> str:
@@ -97,27 +98,6 @@ class Commit:
     def replaces(self) -> bool:
         """Whether files that are there go."""
         return self.mode is not Mode.APPEND
-
-    def told(self, home: Address) -> bytes:
-        """The commit with its home, as a file has it."""
-        return json.dumps({"home": home.told(), **asdict(self)}).encode()
-
-    @classmethod
-    def of(cls, data: bytes) -> tuple[Address, Commit]:
-        """The home and the commit that a file has.
-
-        Raises:
-            ValueError: it has none.
-        """
-        try:
-            found = json.loads(data)
-            home = Address.of(found.pop("home"))
-            files = tuple(Added(**{**each, "nulls": tuple(each["nulls"])}) for each in found.pop("files"))
-            removed = tuple(Removed(**each) for each in found.pop("removed", ()))
-            lists = {key: tuple(found.pop(key)) for key in ("new_columns", "partition_by")}
-            return home, cls(**{**found, "mode": Mode(found["mode"]), **lists, "files": files, "removed": removed})
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(data) from error
 
 
 @dataclass
@@ -146,9 +126,9 @@ class TableCommit(tables.TableCommit):
     commit: Commit
 
     @property
-    def run(self) -> str:
-        """The execution id."""
-        return self.commit.run
+    def noted(self) -> Commit:
+        """What is to be committed."""
+        return self.commit
 
     @property
     def address(self) -> Address:
@@ -159,10 +139,6 @@ class TableCommit(tables.TableCommit):
     def paths(self) -> Iterable[str]:
         """The files of the run in the table's folder."""
         return (each.path for each in self.commit.files)
-
-    def told(self, home: Address) -> bytes:
-        """The commit with its home, as a note has it."""
-        return self.commit.told(home)
 
     def look(self) -> None:
         """See `tables.TableCommit`."""

@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.delivery.delta import commit as commits
-from spark_jobs.execute.delivery.delta import merge as merging
 from spark_jobs.execute.delivery.delta.commit import Commit, Place, Removed, TableCommit
-from spark_jobs.execute.delivery.delta.merge import Merge
 from spark_jobs.execute.delivery.tables import output as tables
 from spark_jobs.execute.delivery.tables.output import Target
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import reader
 from spark_jobs.formats.delta import log
 from spark_jobs.formats.delta.options import DeltaRead, Mode
+from spark_jobs.formats.delta.read import DeltaReader
+from spark_jobs.formats.tables import partitions
 from spark_jobs.formats.tables.files import FAILED
-from spark_jobs.formats.tables.write import Layout
-from spark_jobs.formats.typed import counterparts
+from spark_jobs.formats.tables.write import Layout, text_of
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
 
@@ -36,14 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.cxl.schema import Schema
-    from spark_jobs.execute.delivery.destination import Piece
     from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.execute.delivery.tables.output import Records
     from spark_jobs.formats.delta.options import DeltaWrite
     from spark_jobs.formats.delta.write import Added
-    from spark_jobs.nodes.records.guarded import Guard
     from spark_jobs.scan.files import InputFile
-    from spark_jobs.tuning import Tuning
 
 #: What a table may ask of its writers, and gets.
 _FEATURES = frozenset(
@@ -124,46 +118,27 @@ class TableOutput(Target):
         Raises:
             RunFailed: a column does not fit the table (E912).
         """
-        wanted = [column for column in tables.wanted(written) if column.name != self.options.delete_flag]
-        self._refuse_flag(written)
+        flag, key = self.options.delete_flag, self.options.key
+        self.refuse_flag(written, flag)
+        wanted = [column for column in tables.wanted(written) if column.name != flag]
         fields, new = self.matched(wanted, written, evolve=self.options.evolve)
+        self.refuse_keys(fields, key)
+        parts = partitions.identities(self.partition_by)
         if self.schema is None:
-            self._refuse_keys(pa.schema(fields))
-            return Layout(pa.schema(fields), self.partition_by), pa.schema(fields), ()
+            return Layout(pa.schema(fields), parts), pa.schema(fields), ()
         if self.options.mode is Mode.MERGE:
-            self._refuse_keys(pa.schema(fields))
             # Replaced rows hand these on.
             names = {column.name for column in fields}
             fields += [pa.field(column.name, column.type) for column in self.schema if column.name not in names]
-        return Layout(pa.schema(fields), self.partition_by), pa.schema([*self.schema, *new]), tuple(f.name for f in new)
-
-    def _refuse_flag(self, written: Schema) -> None:
-        """Refuse a flag that says nothing, or that the table has a column for."""
-        flag = self.options.delete_flag
-        if not flag:
-            return
-        kind = next((counterparts.of(column.type) for column in written.columns if column.name == flag), None)
-        if kind is None:
-            self.refuse(f"the records have no column '{flag}', which `delete_flag` names")
-        if kind != pa.bool_():
-            self.refuse(f"column '{flag}', which `delete_flag` names, is {kind}: make it a Bool")
-        if self.schema is not None and flag in self.schema.names:
-            self.refuse(f"the table has a column '{flag}', and a `delete_flag` is not written: rename the flag")
-
-    def _refuse_keys(self, columns: pa.Schema) -> None:
-        """Refuse keys whose values cannot be compared."""
-        for name in self.options.key:
-            kind = columns.field(name).type
-            if pa.types.is_floating(kind) or pa.types.is_nested(kind):
-                self.refuse(f"column '{name}' of `key` is {kind}, which tells no records apart: use other columns")
+        return Layout(pa.schema(fields), parts), pa.schema([*self.schema, *new]), tuple(f.name for f in new)
 
     def write(self, spark: SparkSession, records: Records) -> TableCommit:
         """See `Target`."""
         layout, schema, new = self.layout(records.schema)
         removed: tuple[Removed, ...] = ()
         if self.options.mode is Mode.MERGE:
-            wanted = _wanted(records, layout, self)
-            files, removed = _merged(spark, wanted, records.pieces, self, records.tuning, records.room.guard)
+            files, replaced = self._merged(spark, records, layout)
+            removed = tuple(_removed(each) for each in replaced)
         else:
             files = tables.files(spark, records, layout, self.place.root)
         from deltalake import Schema as DeltaSchema
@@ -182,43 +157,39 @@ class TableOutput(Target):
             raise
         return commit
 
+    def _merged(
+        self, spark: SparkSession, records: Records, layout: Layout
+    ) -> tuple[tuple[Added, ...], tuple[InputFile, ...]]:
+        """The files that a merge adds, and those that it takes out.
+
+        Raises:
+            RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
+        """
+        there = None
+        if self.schema is not None:
+            bare = pa.schema([pa.field(column.name, column.type) for column in self.schema])
+            there = Layout(bare, layout.partition_by)
+        keys = tables.Keys(self.options.key, self.options.delete_flag)
+        return self.merged(
+            spark, records, (layout, there), keys, DeltaReader(DeltaRead()), self.place, self._files_there
+        )
+
+    def _files_there(self) -> Sequence[InputFile]:
+        """The files of the version that the run has looked at."""
+        if self.version is None:
+            return ()
+        place = self.place
+        where = reader.Place(Path("/"), place.root, stores=place.stores, allow_outside=True)
+        return log.files(DeltaRead(version=self.version), where, self.options.key)
+
 
 def _with_nulls(file: Added) -> list[str]:
     """The columns of a file that have nulls."""
     return [*file.nulls, *(name for name, value in file.partition.items() if value is None)]
 
 
-def _wanted(records: Records, layout: Layout, table: TableOutput) -> Merge:
-    options, create = table.options, partial(tables.create, records.part_store, table.place.root)
-    kept = tuple(name for name in layout.schema.names if name not in records.schema.names)
-    about = (table.schema, options.key, options.delete_flag, kept, records.moved, records.room.most_bytes)
-    return Merge(records.part_store, records.room.folder, create, records.writer, layout, *about)
-
-
-def _merged(
-    spark: SparkSession, wanted: Merge, pieces: Sequence[Piece], table: TableOutput, tuning: Tuning, guard: Guard
-) -> tuple[tuple[Added, ...], tuple[Removed, ...]]:
-    """The files that a merge adds, and those that it takes out.
-
-    Raises:
-        RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
-    """
-    place = table.place
-    try:
-        files: tuple[InputFile, ...] = ()
-        if table.version is not None:
-            where = reader.Place(Path("/"), place.root, stores=place.stores, allow_outside=True)
-            files = log.files(DeltaRead(version=table.version), where, wanted.key)
-        return merging.merge(spark, wanted, pieces, files, tuning, place.remove)
-    except merging.Ambiguous as problem:
-        shown = "; ".join(
-            f"{', '.join(_told(name, value, guard) for name, value in key.items())} ({count} times)"
-            for key, count in problem.keys
-        )
-        table.refuse(f"{problem.whose} the same key more than once: {shown}; nothing is committed; {problem.remedy}")
-    except FormatError as error:
-        raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{table.output}': {error}") from error
-
-
-def _told(name: str, value: Any, guard: Guard) -> str:
-    return f"{name} = {credentials.HIDDEN if guard.hides(name) else value!r}"
+def _removed(file: InputFile) -> Removed:
+    """A file that was written again, as the log has it."""
+    about = file.table
+    values = {name: text_of(about.partition[name].as_py()) for name in about.snapshot.partition_by}
+    return Removed(file.path.removeprefix(f"{about.snapshot.root}/"), file.size, values)

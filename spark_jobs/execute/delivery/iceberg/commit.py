@@ -7,8 +7,9 @@ Appended files do not mind.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+import random
+import time
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,9 +20,11 @@ from spark_jobs.execute.delivery.tables import commit as tables
 from spark_jobs.execute.delivery.tables.folder import TableFolder
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.iceberg import catalog as catalogs
-from spark_jobs.formats.iceberg.options import Mode
 from spark_jobs.formats.iceberg.write import Added
+from spark_jobs.formats.tables import partitions
 from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.tables.modes import Mode
+from spark_jobs.formats.tables.partitions import Transform
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
 
@@ -36,12 +40,19 @@ if TYPE_CHECKING:
 
 #: The kind of its addresses.
 KIND = "iceberg-table"
+#: Files are appended so many times, while other writers are faster, with so many seconds between.
+_MOST_TRIES, _FIRST_WAIT, _LONGEST_WAIT = 10, 0.1, 5
+#: Errors of the library after which nothing is committed later.
+_CERTAIN = frozenset(
+    {"BadRequestError", "UnauthorizedError", "AuthorizationExpiredError", "ForbiddenError", "NoSuchTableError"}
+    | {"OAuthError", "TooManyRequestsError"}
+)
 #: The property of a snapshot that has the id of its commit.
 _COMMIT = "clinker.commit"
 
 
 @dataclass(frozen=True)
-class Commit:
+class Commit(tables.Noted):
     """What is to be committed.
 
     Args:
@@ -57,11 +68,11 @@ class Commit:
         schema: the columns that the table has then, as its specification writes them.
         new_columns: those among them that are added.
         spec: the number of the partitions that the run has looked at.
-        partition_by: the columns by which the table is partitioned.
+        partition_by: by what the table is partitioned, as pipelines have it.
         files: the files.
+        removed: where the files are that were written again without some rows, as `catalog.place_of` has them.
     """
 
-    run: str
     token: str
     mode: Mode
     catalog: str
@@ -75,6 +86,9 @@ class Commit:
     spec: int
     partition_by: tuple[str, ...]
     files: tuple[Added, ...]
+    removed: tuple[str, ...] = ()
+
+    made: ClassVar = {"mode": Mode, "files": tables.of_fields(Added)}
 
     @property
     def id(self) -> str:
@@ -85,29 +99,6 @@ class Commit:
     def replaces(self) -> bool:
         """Whether files that are there go."""
         return self.mode is not Mode.APPEND
-
-    def told(self, home: Address) -> bytes:
-        """The commit with its home, as a file has it."""
-        return json.dumps({"home": home.told(), **asdict(self)}).encode()
-
-    @classmethod
-    def of(cls, data: bytes) -> tuple[Address, Commit]:
-        """The home and the commit that a file has.
-
-        Raises:
-            ValueError: it has none.
-        """
-        try:
-            found = json.loads(data)
-            home = Address.of(found.pop("home"))
-            lists = {key: tuple(found.pop(key)) for key in ("new_columns", "partition_by")}
-            files = tuple(
-                Added(**{**each, "partition": tuple(each["partition"]), "plain": tuple(each["plain"])})
-                for each in found.pop("files")
-            )
-            return home, cls(**{**found, "mode": Mode(found["mode"]), **lists, "files": files})
-        except (TypeError, KeyError, AttributeError) as error:
-            raise ValueError(data) from error
 
 
 @dataclass
@@ -157,9 +148,9 @@ class TableCommit(tables.TableCommit):
     commit: Commit
 
     @property
-    def run(self) -> str:
-        """The execution id."""
-        return self.commit.run
+    def noted(self) -> Commit:
+        """What is to be committed."""
+        return self.commit
 
     @property
     def address(self) -> Address:
@@ -171,38 +162,56 @@ class TableCommit(tables.TableCommit):
         """The files of the run in the table's folder."""
         return (each.path for each in self.commit.files)
 
-    def told(self, home: Address) -> bytes:
-        """The commit with its home, as a note has it."""
-        return self.commit.told(home)
-
     def look(self) -> None:
         """See `tables.TableCommit`."""
         self._refuse_changed(self.place.found(self.place.opened()))
 
     def publish(self) -> None:
-        """See `tables.TableCommit`."""
-        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
+        """See `tables.TableCommit`. Files are appended again where another writer came first."""
+        from pyiceberg.exceptions import CommitFailedException
 
         catalog = self.place.opened()
-        table = self.place.found(catalog)
-        if _is_done(self.commit, table):
-            return
-        self._refuse_changed(table)
-        try:
-            changes = self._begun(catalog, table)
-            _add_files(self.commit, changes, table)
-            changes.commit_transaction()
-        except Exception as error:
-            if not catalogs.is_of_library(error):
-                raise
-            now = self.place.found(catalog)
-            if _is_done(self.commit, now):  # the answer was lost
+        for tried in range(_MOST_TRIES):
+            table = self.place.found(catalog)
+            if _is_done(self.commit, table):
                 return
-            text = catalogs.said(error, catalog.properties)
-            if isinstance(error, (CommitFailedException, TableAlreadyExistsError, ValidationException)):
-                said = f"{self.place.name}: somebody else was faster: {text}; run again"
-                raise RunFailed(ExitCode.IO, FAILED, said) from error
-            raise OSError(None, f"the commit fails: {text}", self.place.name) from error
+            self._refuse_changed(table)
+            try:
+                changes = self._begun(catalog, table)
+                _add_files(self.commit, changes, table)
+                changes.commit_transaction()
+            except Exception as error:
+                if not catalogs.is_of_library(error):
+                    raise
+                is_beaten = isinstance(error, CommitFailedException)
+                if is_beaten and table is not None and not self.commit.replaces and tried + 1 < _MOST_TRIES:
+                    time.sleep(random.uniform(0.5, 1) * min(_FIRST_WAIT * 2**tried, _LONGEST_WAIT))
+                    continue
+                self._failed(catalog, error)
+            return
+
+    def _failed(self, catalog: Catalog, error: Exception) -> None:
+        """What the library says of a commit becomes an error, unless it is there all the same.
+
+        Raises:
+            RunFailed: somebody else was faster (E912).
+            OSError: it does not work, or nobody can tell.
+        """
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationException
+
+        is_beaten = isinstance(error, (CommitFailedException, TableAlreadyExistsError, ValidationException))
+        now = self.place.found(catalog)
+        if _is_done(self.commit, now):  # the answer was lost
+            return
+        text = catalogs.said(error, catalog.properties)
+        if is_beaten:
+            self._refuse_changed(now)
+            said = f"{self.place.name}: somebody else was faster: {text}; run again"
+            raise RunFailed(ExitCode.IO, FAILED, said) from error
+        if type(error).__name__ in _CERTAIN:
+            raise tables.NotThere(None, f"the commit fails: {text}", self.place.name) from error
+        text = f"the commit fails: {text}; it may still come: look at the table before you run again"
+        raise OSError(None, text, self.place.name) from error
 
     def is_completed(self) -> bool:
         """See `Participant`."""
@@ -210,13 +219,18 @@ class TableCommit(tables.TableCommit):
 
     def _begun(self, catalog: Catalog, table: Table | None) -> Transaction:
         """A transaction that makes the table or its new columns, where there are any."""
+        from pyiceberg.table.update import AssertCurrentSchemaId, AssertDefaultSpecId
+
         commit = self.commit
         columns = schema_of(commit)
         if table is None:
-            spec = partitions(columns, commit.partition_by)
+            spec = spec_of(columns, commit.partition_by)
             changes: Transaction = catalog.create_table_transaction(commit.table, columns, commit.location, spec)
         else:
             changes = table.transaction()
+            # Whoever changes these from now on is seen by the catalogue.
+            unchanged = AssertCurrentSchemaId(current_schema_id=commit.columns)
+            changes._apply((), (unchanged, AssertDefaultSpecId(default_spec_id=commit.spec)))
             if commit.new_columns:
                 with changes.update_schema() as change:
                     for name in commit.new_columns:
@@ -225,6 +239,7 @@ class TableCommit(tables.TableCommit):
         if now.as_struct() != columns.as_struct():
             text = "the columns would get other numbers than those in the files; run again"
             raise RunFailed(ExitCode.IO, FAILED, f"{self.place.name}: {text}")
+        _try_once(changes)
         return changes
 
     def _refuse_changed(self, table: Table | None) -> None:
@@ -275,17 +290,46 @@ def schema_of(commit: Commit) -> Schema:
     return Schema.model_validate_json(commit.schema)
 
 
-def partitions(columns: Schema, names: Iterable[str]) -> Any:
-    """The partitions of a new table: the values of some columns."""
+def spec_of(columns: Schema, texts: Iterable[str]) -> PartitionSpec:
+    """The partitions of a new table, given as pipelines have them."""
     from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.transforms import parse_transform
 
-    return PartitionSpec(
-        *(
-            PartitionField(columns.find_field(name).field_id, PARTITION_FIELD_ID_START + at, IdentityTransform(), name)
-            for at, name in enumerate(names)
-        )
-    )
+    fields = []
+    for at, text in enumerate(texts):
+        one = partitions.parsed(text, columns.column_names)
+        made = f"{one.transform}[{one.argument}]" if one.transform.has_argument else str(one.transform)
+        source = columns.find_field(one.column).field_id
+        fields.append(PartitionField(source, PARTITION_FIELD_ID_START + at, parse_transform(made), one.name))
+    return PartitionSpec(*fields)
+
+
+def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
+    """By what a table is partitioned.
+
+    Raises:
+        ValueError: by something else than columns at the top and what functions make of them; the text says what it is.
+    """
+    tops = {field.field_id: field.name for field in table.schema().fields}
+    found = []
+    for field in table.spec().fields:
+        word, _, argument = str(field.transform).rstrip("]").partition("[")
+        column = tops.get(field.source_id, "")
+        if word not in [*Transform] or (not column and word != Transform.VOID):
+            source = table.schema().find_column_name(field.source_id)
+            raise ValueError(f"{field.transform}({source})")
+        found.append(partitions.Partition(column, Transform(word), int(argument or 0)))
+    return tuple(found)
+
+
+def _try_once(changes: Transaction) -> None:
+    """Have the library not repeat a change, beside that of somebody else, which nobody has looked at.
+
+    The catalogue is not told: it gets changes, and not what they start from.
+    """
+    table = changes._table
+    known = {**table.metadata.properties, "commit.retry.num-retries": "0"}
+    table.metadata = table.metadata.model_copy(update={"properties": known})
 
 
 def _is_done(commit: Commit, table: Table | None) -> bool:
@@ -301,8 +345,12 @@ def _add_files(commit: Commit, changes: Transaction, table: Table | None) -> Non
     added = [*_data_files(commit, changes)]
     # An empty table has nothing to replace.
     if commit.replaces and table is not None and table.current_snapshot() is not None:
+        replaced = [*_replaced(commit, table, {each.partition for each in added})]
+        if commit.mode is Mode.MERGE and len(replaced) != len(commit.removed):
+            text = "files that were written again are not in the table; run again"
+            raise RunFailed(ExitCode.IO, FAILED, f"{commit.table}: {text}")
         with update.overwrite() as replacing:
-            for each in _replaced(commit, table, {each.partition for each in added}):
+            for each in replaced:
                 replacing.delete_data_file(each)
             for each in added:
                 replacing.append_data_file(each)
@@ -318,7 +366,7 @@ def _data_files(commit: Commit, changes: Transaction) -> Iterator[DataFile]:
     from pyiceberg.types import DecimalType
 
     spec, columns = changes.table_metadata.spec(), changes.table_metadata.schema()
-    kinds = [columns.find_type(field.source_id) for field in spec.fields]
+    kinds = [field.field_type for field in spec.partition_type(columns).fields]
     location = commit.location.rstrip("/")
     for each in commit.files:
         values = (
@@ -343,18 +391,22 @@ def _data_files(commit: Commit, changes: Transaction) -> Iterator[DataFile]:
         yield found
 
 
-def _replaced(commit: Commit, table: Table, partitions: set[Any]) -> Iterator[DataFile]:
-    """The files that are replaced: all, or those of some partitions."""
+def _replaced(commit: Commit, table: Table, those: set[Any]) -> Iterator[DataFile]:
+    """The files that are replaced: all, or those of some partitions, or those that were written again."""
     from pyiceberg.manifest import DataFileContent
 
-    newest = table.current_snapshot()
+    newest, removed = table.current_snapshot(), {*commit.removed}
     assert newest is not None
     for manifest in newest.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io):
             each = entry.data_file
             if each.content != DataFileContent.DATA:
                 continue
-            if commit.mode is Mode.OVERWRITE or each.partition in partitions:
+            if commit.mode is Mode.MERGE:
+                is_replaced = catalogs.place_of(each.file_path, commit.table) in removed
+            else:
+                is_replaced = commit.mode is Mode.OVERWRITE or each.partition in those
+            if is_replaced:
                 yield each
 
 

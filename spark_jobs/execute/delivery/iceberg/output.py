@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,24 +17,33 @@ from spark_jobs.execute.delivery.iceberg.commit import Commit, Place, TableCommi
 from spark_jobs.execute.delivery.tables import output as tables
 from spark_jobs.execute.delivery.tables.output import Target
 from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats import reader
 from spark_jobs.formats.iceberg import catalog as catalogs
 from spark_jobs.formats.iceberg import snapshots
-from spark_jobs.formats.iceberg.options import Mode
+from spark_jobs.formats.iceberg.options import IcebergRead
+from spark_jobs.formats.iceberg.read import IcebergReader
+from spark_jobs.formats.tables import partitions, transforms
 from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.tables.modes import Mode
+from spark_jobs.formats.tables.partitions import Transform
 from spark_jobs.formats.tables.write import Layout
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.schema import Schema as TableSchema
     from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
-    from spark_jobs.cxl.schema import Schema
     from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.execute.delivery.tables.output import Records
     from spark_jobs.formats.iceberg.options import IcebergWrite
+    from spark_jobs.formats.iceberg.write import Added
+    from spark_jobs.formats.tables.partitions import Partition
+    from spark_jobs.scan.files import InputFile
 
 #: Later versions ask writers for numbers of rows.
 _LAST_VERSION = 2
@@ -50,12 +60,14 @@ class TableOutput(Target):
         catalog: the catalogue.
         reach: how things are reached.
         table: the table; None where there is none yet.
+        partitions: by what the table is partitioned, where there is one.
     """
 
     options: IcebergWrite
     catalog: Catalog
     reach: Reach
     table: Table | None = None
+    partitions: tuple[Partition, ...] = ()
 
     @classmethod
     def look(cls, output: str, options: IcebergWrite, path: Any, written: str, reach: Reach) -> TableOutput:
@@ -67,9 +79,7 @@ class TableOutput(Target):
         """
         try:
             catalog = catalogs.opened(options.catalog, reach.catalogs, reach.stores.resolved())
-            found = cls(
-                output, written, partition_by=options.partition_by, options=options, catalog=catalog, reach=reach
-            )
+            found = cls(output, written, options=options, catalog=catalog, reach=reach)
             found.table = catalogs.table(catalog, options.table)
             where = found.table.location() if found.table is not None else found._new_location()
             if where is not None:
@@ -106,47 +116,62 @@ class TableOutput(Target):
         return self.catalog.create_table_transaction(self.options.table, columns).table_metadata.location
 
     def _take(self, table: Table) -> None:
-        from pyiceberg.transforms import IdentityTransform
-
         self.schema = snapshots.arrow_of(table.schema())
-        tops = {field.field_id: field.name for field in table.schema().fields}
-        known = []
-        for field in table.spec().fields:
-            if not isinstance(field.transform, IdentityTransform) or field.source_id not in tops:
-                source = table.schema().find_column_name(field.source_id)
-                self.refuse(
-                    f"the table is partitioned by {field.transform}({source}), and tables are written here that are "
-                    "partitioned by values of columns; have the table's own engine load what a Parquet output writes"
-                )
-            known.append(tops[field.source_id])
-        self.refuse_other_partitions(self.options.partition_by, tuple(known))
-        self.partition_by = tuple(known)
+        try:
+            self.partitions = commits.partitions_of(table)
+        except ValueError as error:
+            self.refuse(
+                f"the table is partitioned by {error}, and tables are written here that are partitioned by columns or "
+                "functions of them; have the table's own engine load what a Parquet output writes"
+            )
+        known = tuple(str(each) for each in self.partitions if each.transform is not Transform.VOID)
+        wanted = (_parsed(text, self.schema.names) for text in self.options.partition_by)
+        self.refuse_other_partitions(tuple(wanted), known)
+        self._settle()
         if table.format_version > _LAST_VERSION:
             self.refuse(f"the table has version {table.format_version} of the format, and version 2 is written")
         if self.options.mode is Mode.OVERWRITE_PARTITIONS:
-            if not known:
+            if not self.partition_by:
                 self.refuse("`overwrite_partitions` needs a table that has partitions")
             if len(table.specs()) > 1:
                 self.refuse("`overwrite_partitions` needs files of the same partitions, and the table's have changed")
 
+    def _settle(self) -> None:
+        """Note by which columns the table is partitioned."""
+        self.partition_by = tuple(each.column for each in self.partitions if each.transform is not Transform.VOID)
+
     def write(self, spark: SparkSession, records: Records) -> TableCommit:
         """See `Target`."""
-        if self.table is None and self.options.mode is Mode.OVERWRITE_PARTITIONS and not self.partition_by:
-            self.refuse("`overwrite_partitions` needs `partition_by`, where there is no table yet")
-        fields, new = self.matched([*tables.wanted(records.schema)], records.schema, evolve=self.options.evolve)
-        if self.options.mode is not Mode.APPEND:
-            self._refuse_floats(fields)
+        options = self.options
+        if self.table is None:
+            if options.mode is Mode.OVERWRITE_PARTITIONS and not options.partition_by:
+                self.refuse("`overwrite_partitions` needs `partition_by`, where there is no table yet")
+            try:
+                self.partitions = tuple(partitions.parsed(each, records.schema.names) for each in options.partition_by)
+            except ValueError as error:
+                self.refuse(str(error))
+            self._settle()
+        self.refuse_flag(records.schema, options.delete_flag)
+        wanted = [column for column in tables.wanted(records.schema) if column.name != options.delete_flag]
+        fields, new = self.matched(wanted, records.schema, evolve=options.evolve)
+        self.refuse_keys(fields, options.key)
+        self._refuse_partitions(fields)
         try:
             columns, where = self._columns(fields, new)
             place = self._place(where)
         except FormatError as error:
             raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
-        layout = self._layout(columns, records.schema)
         if location.is_uri(place.root):
             # Whatever else the run writes, and wherever: the table is in a store.
             stores = PartStores(records.part_store, places.files(self.reach, location.parse(place.root)))
             records = replace(records, part_store=stores)
-        files = tables.files(spark, records, layout, place.root)
+        removed: tuple[str, ...] = ()
+        layout = self._layout(columns, self._names(fields))
+        if options.mode is Mode.MERGE:
+            files, replaced = self._merged(spark, records, layout, columns, place)
+            removed = tuple(each.path for each in replaced)
+        else:
+            files = tables.files(spark, records, layout, place.root)
         known = self.table
         commit = TableCommit(
             place,
@@ -163,8 +188,9 @@ class TableOutput(Target):
                 schema=columns.model_dump_json(),
                 new_columns=tuple(column.name for column in new),
                 spec=0 if known is None else known.spec().spec_id,
-                partition_by=self.partition_by,
+                partition_by=tuple(map(str, self.partitions)),
                 files=files,
+                removed=removed,
             ),
         )
         try:
@@ -175,12 +201,54 @@ class TableOutput(Target):
             raise
         return commit
 
-    def _refuse_floats(self, fields: list[pa.Field]) -> None:
-        """Refuse to replace files whose partitions the library does not find again."""
-        for column in fields:
-            if column.name in self.partition_by and pa.types.is_floating(column.type):
+    def _names(self, fields: list[pa.Field]) -> list[str]:
+        """The columns of files of records: where they are merged, those too that replaced rows hand on."""
+        names = [column.name for column in fields]
+        if self.schema is None or self.options.mode is not Mode.MERGE:
+            return names
+        return names + [name for name in self.schema.names if name not in names]
+
+    def _merged(
+        self, spark: SparkSession, records: Records, layout: Layout, columns: TableSchema, place: Place
+    ) -> tuple[tuple[Added, ...], tuple[InputFile, ...]]:
+        """The files that a merge adds, and those that it takes out.
+
+        Raises:
+            RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
+        """
+        there = None if self.schema is None else self._layout(columns, self.schema.names)
+        keys = tables.Keys(self.options.key, self.options.delete_flag)
+        own = IcebergReader(IcebergRead())
+        return self.merged(spark, records, (layout, there), keys, own, place, self._files_there)
+
+    def _files_there(self) -> Sequence[InputFile]:
+        """The files of the snapshot that the run has looked at.
+
+        Raises:
+            FormatError: they cannot be read (E912).
+        """
+        if self.table is None:
+            return ()
+        where = reader.Place(Path("/"), stores=self.reach.stores.resolved())
+        try:
+            return snapshots.newest(self.table, self.name, where, self.options.key)
+        except FormatError as error:
+            if error.code != "E-SEC-001":
+                raise
+            text = "some files of the table are outside of its folder; have its own engine rewrite them first"
+            raise FormatError(text, self.name, FAILED) from error
+
+    def _refuse_partitions(self, fields: list[pa.Field]) -> None:
+        """Refuse partitions that values have none of, or that the library does not find again."""
+        kinds = {column.name: column.type for column in fields}
+        for each in self.partitions:
+            if each.transform is Transform.VOID:
+                continue
+            if wrong := transforms.problem(each.transform, kinds[each.column]):
+                self.refuse(f"the table cannot be partitioned by {each}: {wrong}; choose another column or function")
+            if self.options.mode is not Mode.APPEND and pa.types.is_floating(kinds[each.column]):
                 self.refuse(
-                    f"`mode: {self.options.mode}` cannot find partitions of the floats in '{column.name}', which "
+                    f"`mode: {self.options.mode}` cannot find partitions of the floats in '{each.column}', which "
                     "PyIceberg reads with fewer digits; partition by another column, or append"
                 )
 
@@ -205,13 +273,21 @@ class TableOutput(Target):
                     change.add_column(column.name, column.field_type)
             return changes.table_metadata.schema(), self.table.location()
 
-    def _layout(self, columns: TableSchema, written: Schema) -> Layout:
-        """How the files are written: with the numbers of their columns, those of partitions among them."""
+    def _layout(self, columns: TableSchema, names: Sequence[str]) -> Layout:
+        """How files with some columns are written: with the numbers of these, those of partitions among them."""
         there = snapshots.arrow_of(columns)
-        columns_there: list[Any] = [there.field(name) for name in written.names]
+        columns_there: list[Any] = [there.field(name) for name in names]
         inside = [column.with_nullable(True) for column in columns_there]
         bare = pa.schema([pa.field(column.name, column.type) for column in inside])
-        return Layout(bare, self.partition_by, pa.schema(inside), _DATA)
+        return Layout(bare, self.partitions, pa.schema(inside), _DATA)
+
+
+def _parsed(text: str, columns: Sequence[str]) -> str:
+    """A partition as it is compared: without what only looks different."""
+    try:
+        return str(partitions.parsed(text, columns))
+    except ValueError:
+        return text
 
 
 def _unnumbered(columns: pa.Schema) -> TableSchema:

@@ -8,9 +8,10 @@ decided.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery import joint
@@ -19,10 +20,64 @@ from spark_jobs.execute.delivery.tables.folder import NOTE
 from spark_jobs.execute.verdict import RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Self
 
     from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.execute.delivery.tables.folder import TableFolder
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What is to be committed, as notes have it: a dataclass of what JSON has, and of some values and lists of others.
+
+    Args:
+        run: the execution id.
+    """
+
+    run: str
+
+    #: What makes values of the class of what notes have, by the names of fields: of each value, where it is a list.
+    made: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+
+    def told(self, home: Address) -> bytes:
+        """The commit with its home, as a file has it."""
+        return json.dumps({"home": home.told(), **asdict(self)}).encode()
+
+    @classmethod
+    def of(cls, data: bytes) -> tuple[Address, Self]:
+        """The home and the commit that a file has.
+
+        Raises:
+            ValueError: it has none.
+        """
+        try:
+            found = json.loads(data)
+            home = Address.of(found.pop("home"))
+            known = {key: _frozen(value) for key, value in found.items()}
+            for key, make in cls.made.items():
+                if key in known:
+                    own = known[key]
+                    known[key] = tuple(map(make, own)) if isinstance(own, tuple) else make(own)
+            return home, cls(**known)
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(data) from error
+
+
+def _frozen(value: Any) -> Any:
+    """A value of JSON with tuples for lists."""
+    if isinstance(value, dict):
+        return {key: _frozen(each) for key, each in value.items()}
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def of_fields(kind: type[Any]) -> Callable[[Any], Any]:
+    """What makes a dataclass of its fields."""
+    return lambda fields: kind(**fields)
+
+
+class NotThere(OSError):
+    """A commit does not work, and it will not be there later either: its files may go."""
 
 
 class TableCommit(ABC):
@@ -33,8 +88,13 @@ class TableCommit(ABC):
 
     @property
     @abstractmethod
+    def noted(self) -> Noted:
+        """What is to be committed."""
+
+    @property
     def run(self) -> str:
         """The execution id."""
+        return self.noted.run
 
     @property
     @abstractmethod
@@ -45,10 +105,6 @@ class TableCommit(ABC):
     @abstractmethod
     def paths(self) -> Iterable[str]:
         """The files of the run in the table's folder."""
-
-    @abstractmethod
-    def told(self, home: Address) -> bytes:
-        """The commit with its home, as a note has it."""
 
     @abstractmethod
     def look(self) -> None:
@@ -65,6 +121,7 @@ class TableCommit(ABC):
 
         Raises:
             RunFailed: somebody else was faster (E912).
+            NotThere: it does not work.
             OSError: it does not work, or nobody can tell.
         """
 
@@ -87,7 +144,7 @@ class TableCommit(ABC):
         self.look()
         if home is not None:
             self._note = NOTE.format(self.run)
-            self.place.write(self._note, self.told(home))
+            self.place.write(self._note, self.noted.told(home))
 
     def complete(self) -> None:
         """See `Participant`."""
@@ -95,6 +152,8 @@ class TableCommit(ABC):
             self.publish()
         except RunFailed as refused:
             raise NotCompleted(refused, is_visible=False, can_be_later=False) from refused
+        except NotThere as error:
+            raise NotCompleted(error, is_visible=False, can_be_later=True) from error
         if self._note:
             self.place.remove([self.place.inside(self._note)])
 

@@ -10,27 +10,34 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn, cast
 
 import pyarrow as pa
 
+from spark_jobs import credentials
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import converting, destination
+from spark_jobs.execute.delivery.tables import merge as merging
+from spark_jobs.execute.delivery.tables.merge import Merge
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import format
 from spark_jobs.formats.tables.files import FAILED
 from spark_jobs.formats.typed import counterparts
 from spark_jobs.nodes.records.guarded import OPEN, Guard
+from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from spark_jobs.cxl.schema import Schema
     from spark_jobs.execute.delivery.destination import PartStore, Piece
     from spark_jobs.execute.delivery.tables.commit import TableCommit
+    from spark_jobs.execute.delivery.tables.folder import TableFolder
     from spark_jobs.formats.format import ColumnWriter
+    from spark_jobs.formats.tables.read import TableReader
     from spark_jobs.formats.tables.write import Layout, TableWriter
+    from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
 
@@ -72,6 +79,19 @@ class Records:
     room: Room
     run: str
     tuning: Tuning
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What tells of a record which row it takes the place of.
+
+    Args:
+        names: the columns whose values tell records apart.
+        flag: the column that says of a row that it goes; empty where none does.
+    """
+
+    names: tuple[str, ...]
+    flag: str = ""
 
 
 @dataclass
@@ -159,6 +179,90 @@ class Target:
             self.refuse(f"column '{column.name}' is {column.type} here, and {there.type} in the table; convert it")
         return pa.field(column.name, there.type)
 
+    def refuse_flag(self, written: Schema, flag: str) -> None:
+        """Refuse a flag that says nothing, or that the table has a column for.
+
+        Args:
+            written: the columns of the records.
+            flag: the column of the flag; empty where there is none.
+
+        Raises:
+            RunFailed: it is one (E912).
+        """
+        if not flag:
+            return
+        kind = next((counterparts.of(column.type) for column in written.columns if column.name == flag), None)
+        if kind is None:
+            self.refuse(f"the records have no column '{flag}', which `delete_flag` names")
+        if kind != pa.bool_():
+            self.refuse(f"column '{flag}', which `delete_flag` names, is {kind}: make it a Bool")
+        if self.schema is not None and flag in self.schema.names:
+            self.refuse(f"the table has a column '{flag}', and a `delete_flag` is not written: rename the flag")
+
+    def refuse_keys(self, columns: Sequence[pa.Field], key: Collection[str]) -> None:
+        """Refuse keys whose values cannot be compared.
+
+        Raises:
+            RunFailed: there are some (E912).
+        """
+        for column in columns:
+            if column.name in key and (pa.types.is_floating(column.type) or pa.types.is_nested(column.type)):
+                text = f"column '{column.name}' of `key` is {column.type}, which tells no records apart"
+                self.refuse(f"{text}: use other columns")
+
+    def merged(
+        self,
+        spark: SparkSession,
+        records: Records,
+        layouts: tuple[Layout, Layout | None],
+        keys: Keys,
+        reader: TableReader,
+        place: TableFolder,
+        there: Callable[[], Sequence[InputFile]],
+    ) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
+        """Merge records into the table by keys; gives the files that a commit adds, and those that it takes out.
+
+        Args:
+            spark: runs tasks.
+            records: the records.
+            layouts: how files of records are written, and those of rows of the table; None where there is none yet.
+            keys: what tells records apart.
+            reader: reads files of the table.
+            place: the folder of the table.
+            there: finds the files of the table.
+
+        Raises:
+            RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
+            OSError: a file cannot be read or written.
+            Unfit: a value does not fit.
+        """
+        layout, table = layouts
+        merge = Merge(
+            records.part_store,
+            records.room.folder,
+            partial(create, records.part_store, place.root),
+            reader,
+            records.writer,
+            layout,
+            table,
+            keys.names,
+            keys.flag,
+            tuple(name for name in layout.schema.names if name not in records.schema.names),
+            records.moved,
+            records.room.most_bytes,
+        )
+        try:
+            return merging.merge(spark, merge, records.pieces, there(), records.tuning, place.remove)
+        except merging.Ambiguous as problem:
+            shown = "; ".join(
+                f"{', '.join(_told(name, value, records.room.guard) for name, value in key.items())} ({count} times)"
+                for key, count in problem.keys
+            )
+            what = f"{problem.whose} the same key more than once: {shown}"
+            self.refuse(f"{what}; nothing is committed; {problem.remedy}")
+        except FormatError as error:
+            raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
+
     def refuse_nulls(self, having: Collection[str]) -> None:
         """Refuse nulls where the table has none.
 
@@ -171,6 +275,10 @@ class Target:
         for column in self.schema or ():
             if column.name in having and not column.nullable:
                 self.refuse(f"column '{column.name}' of the table must not be null, and some records have no value")
+
+
+def _told(name: str, value: Any, guard: Guard) -> str:
+    return f"{name} = {credentials.HIDDEN if guard.hides(name) else value!r}"
 
 
 def wanted(written: Schema) -> Iterator[pa.Field]:

@@ -25,12 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.execute.delivery import converting, destination
-from spark_jobs.execute.delivery.delta.commit import Removed
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format
-from spark_jobs.formats.delta import read
 from spark_jobs.formats.tables.files import numbers
-from spark_jobs.formats.tables.write import Layout, text_of
+from spark_jobs.formats.tables.write import Layout
 from spark_jobs.formats.tables.write import cast as as_in_table
 from spark_jobs.nodes import partition
 from spark_jobs.scan.files import FormatError
@@ -41,7 +39,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.delivery.destination import PartStore, Piece
-    from spark_jobs.formats.delta.write import Added, DeltaWriter
+    from spark_jobs.formats.tables.read import TableReader
+    from spark_jobs.formats.tables.write import TableWriter
     from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
@@ -66,9 +65,10 @@ class Merge:
         part_store: where parts lie.
         folder: where in it what tasks hand to one another.
         create: begins a file in the folder of the table.
+        reader: reads the files of the table.
         writer: reads records, and writes the files of tables.
         layout: the files that get the records.
-        table: the columns of the table; None where there is no table yet.
+        table: the files that get the rows which stay; None where there is no table yet.
         key: what tells records apart.
         flag: the column of records that says of a row that it goes; empty where none does.
         kept: the columns of the table that records lack.
@@ -79,9 +79,10 @@ class Merge:
     part_store: PartStore
     folder: str
     create: Callable[[str], IO[bytes]]
-    writer: DeltaWriter
+    reader: TableReader
+    writer: TableWriter[Any]
     layout: Layout
-    table: pa.Schema | None
+    table: Layout | None
     key: tuple[str, ...]
     flag: str
     kept: tuple[str, ...]
@@ -154,8 +155,7 @@ class _Message:
 class _Rewritten:
     """A file of the table that has rows which go."""
 
-    removed: Removed
-    added: Added | None
+    added: tuple[Any, ...]
     messages: tuple[_Message, ...]
 
 
@@ -166,8 +166,8 @@ def merge(
     files: Sequence[InputFile],
     tuning: Tuning,
     remove: Callable[[Iterable[str]], None],
-) -> tuple[tuple[Added, ...], tuple[Removed, ...]]:
-    """Write the files of a merge; gives those that the commit adds and those that it takes out.
+) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
+    """Write the files of a merge; gives those that the commit adds, and those that it takes out.
 
     Args:
         spark: runs the tasks.
@@ -196,19 +196,19 @@ def merge(
     wanted = [file for file in files if _may_have(file, merge, told)]
     is_quick = is_small and sum(file.size for file in wanted) <= tuning.driver_output_bytes
     answers = _each(spark, partial(_rewritten, merge, groups), wanted, is_quick)
-    rewritten = [each for each in answers if each is not None]
+    rewritten = [(file, each) for file, each in zip(wanted, answers, strict=True) if each is not None]
     messages: dict[int, list[_Message]] = {}
-    for each in rewritten:
+    for _, each in rewritten:
         for message in each.messages:
             messages.setdefault(message.number, []).append(message)
     items = [(number, piece, tuple(messages.get(number, ()))) for number, piece in numbered]
-    again = [each.added for each in rewritten if each.added is not None]
+    again = [added for _, each in rewritten for added in each.added]
     try:
         new = [each for some in _each(spark, partial(_written, merge), items, is_small) for each in some]
     except BaseException:
         remove(each.path for each in again)
         raise
-    return (*again, *new), tuple(each.removed for each in rewritten)
+    return (*again, *new), tuple(file for file, _ in rewritten)
 
 
 def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any], is_small: bool) -> list[Any]:
@@ -331,12 +331,11 @@ class _Matches:
     @classmethod
     def of(cls, merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -> _Matches | None:
         """Look for them; None where there are none."""
-        assert merge.table is not None
-        fields = [merge.table.field(name) for name in merge.key]
+        fields = [file.table.snapshot.schema.field(name) for name in merge.key]
         found, rows = [], 0
         for group in groups:
             keys, rows = _loaded(merge, group), 0
-            for batch in read.all_rows(file, fields, merge.most_bytes):
+            for batch in merge.reader.all_rows(file, fields, merge.most_bytes):
                 probe = pa.Table.from_batches([batch]).rename_columns(merge.keys)
                 probe = probe.append_column(_AT, pa.array(np.arange(rows, rows + probe.num_rows)))
                 rows += probe.num_rows
@@ -358,29 +357,24 @@ def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -
     matches = _Matches.of(merge, groups, file)
     if matches is None:
         return None
-    about = file.table
-    values = {name: text_of(about.partition[name].as_py()) for name in about.snapshot.partition_by}
-    inside = pa.schema([column for column in merge.table if column.name not in values])
+    columns = [file.table.snapshot.schema.field(name) for name in merge.table.schema.names]
     path = merge.new()
     with merge.part_store.create(path) as sink:
         kept = _Kept(merge, matches, path, sink)
-        remaining = _remaining(read.all_rows(file, [*merge.table], merge.most_bytes), inside, matches, kept)
-        added = merge.writer.rewritten(remaining, inside, values, merge.create)
+        remaining = _remaining(merge.reader.all_rows(file, columns, merge.most_bytes), matches, kept)
+        added = merge.writer.rewritten(remaining, merge.table, merge.create)
         kept.flush()
-    own = file.path.removeprefix(f"{about.snapshot.root}/")
-    return _Rewritten(Removed(own, file.size, values), added, tuple(kept.messages))
+    return _Rewritten(tuple(added), tuple(kept.messages))
 
 
-def _remaining(
-    batches: Iterator[pa.RecordBatch], inside: pa.Schema, matches: _Matches, kept: _Kept
-) -> Iterator[pa.RecordBatch]:
+def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept) -> Iterator[pa.RecordBatch]:
     """The rows that stay; what replaced ones keep is noted."""
     at = 0
     for batch in batches:
         kept.add(batch, at)
         stays = pa.array(~matches.is_gone[at : at + batch.num_rows])
         at += batch.num_rows
-        found = batch.select(inside.names).filter(stays)
+        found = batch.filter(stays)
         if found.num_rows:
             yield found
 
@@ -421,7 +415,7 @@ class _Kept:
             self.messages.append(_Message(number, self._path, start, self._sink.tell() - start))
 
 
-def _written(merge: Merge, item: tuple[int, Piece, Sequence[_Message]]) -> list[Added]:
+def _written(merge: Merge, item: tuple[int, Piece, Sequence[_Message]]) -> list[Any]:
     """Write the records of a part, without those whose flag is set."""
     _, piece, messages = item
     records = _Records(merge, _read(merge, messages))

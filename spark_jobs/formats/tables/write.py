@@ -289,7 +289,7 @@ def _shown(partition: Partition, value: Any) -> str | None:
     """The value of a partition as names of folders have it."""
     if value is None or partition.transform not in (Transform.YEAR, Transform.MONTH, Transform.HOUR):
         return text_of(value)
-    unit = {Transform.YEAR: "Y", Transform.MONTH: "M", Transform.HOUR: "h"}[partition.transform]
+    unit: Any = {Transform.YEAR: "Y", Transform.MONTH: "M", Transform.HOUR: "h"}[partition.transform]
     return str(np.datetime64(value, unit)).replace("T", "-")
 
 

@@ -21,9 +21,9 @@ from spark_jobs.execute.delivery.tables import commit as tables
 from spark_jobs.execute.delivery.tables.folder import TableFolder
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats.delta import log
-from spark_jobs.formats.delta.options import Mode
 from spark_jobs.formats.delta.write import Added
 from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.tables.write import text_of
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location

@@ -18,10 +18,11 @@ from spark_jobs.execute.delivery.tables.output import Target
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import reader
 from spark_jobs.formats.delta import log
-from spark_jobs.formats.delta.options import DeltaRead, Mode
+from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.delta.read import DeltaReader
 from spark_jobs.formats.tables import partitions
 from spark_jobs.formats.tables.files import FAILED
+from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.tables.write import Layout, text_of
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location

@@ -41,11 +41,24 @@ def _within_bounds(step: SourceStep, files: Sequence[InputFile]) -> tuple[list[I
         if number == MOST_FILES:
             return list(files[:number]), f"explain opens {MOST_FILES} files of a source at most"
         if left is not None:
-            left -= file.size
+            left -= _plain_size(step, file)
             if left < 0:
                 mib = MOST_BYTES >> 20
                 return list(files[:number]), f"explain reads {mib} MiB of a {step.file_format.title} source at most"
     return list(files), None
+
+
+def _plain_size(step: SourceStep, file: InputFile) -> int:
+    """How many bytes a file has, unpacked: as far as its beginning tells."""
+    # Here, not above, for the same reason as below.
+    from spark_jobs.scan import unpacking
+    from spark_jobs.scan.files import FormatError
+
+    try:
+        (known,) = unpacking.with_ratios([step.packed(file)])
+    except FormatError:
+        return file.size
+    return known.plain_size
 
 
 def _scanned(step: SourceStep, files: Sequence[InputFile], total: int, reason: str | None) -> SourceProbe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -139,3 +140,16 @@ def test_control_characters_of_headers_are_shown_as_text(tmp_path: Path, capsys:
     put(tmp_path, {"a.csv": "id,\x1b[31mred\n"})
     section, _ = explained(tmp_path, capsys, CSV)
     assert not any("\x1b" in line for line in section)
+
+
+def test_a_small_file_that_unpacks_to_very_much_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = gzip.compress(b'{"id":1,"tip":2}\n' * 20_000)
+    monkeypatch.setattr(source_probe, "MOST_BYTES", 10 * len(packed))
+    (tmp_path / "in/a.json.gz").write_bytes(packed)
+    (tmp_path / "in/b.json.gz").write_bytes(b"")
+    section, _ = explained(tmp_path, capsys, JSON.replace(".json", "/a.json.gz").replace("*/", ""))
+    assert section[0].startswith("source.orders: only what is declared is known: explain reads ")
+    section, _ = explained(tmp_path, capsys, JSON.replace(".json", "/b.json.gz").replace("*/", ""))
+    assert "it is empty" in section[0]

@@ -139,7 +139,8 @@ def _headers(found: Iterator[_Record], file: InputFile, count: int, most: int) -
         if not header.is_whole and (header.is_open or is_longest):
             text = f"the header has a quote that is never closed, or is longer than {most >> 20} MB"
             if not is_longest:
-                text = f"the header has a quote that is never closed, as far as {most} bytes show"
+                text = "the header has a quote that is never closed"
+                text += f", as far as {most} bytes show" if len(header.data) > most else ""
             raise FormatError(f"{text}; to skip lines before it, use `options.skip_rows`", file.name)
         if not header.is_whole or size > most + _LINE_END_BYTES:
             raise reading.too_long(file, most, "the header is")

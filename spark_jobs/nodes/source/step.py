@@ -203,12 +203,17 @@ class SourceStep(node.Step):
         """
         with search.prefetched(files):
             if self.endpoint is None:
-                files = unpacking.with_ratios([self._packed(file) for file in files])
+                files = unpacking.with_ratios([self.packed(file) for file in files])
             found = self.reader.plan(self.keys, files, on_unmapped, search)
         refuse_taken(found, self.renamed)
         return found
 
-    def _packed(self, file: InputFile) -> InputFile:
+    def packed(self, file: InputFile) -> InputFile:
+        """A file as it is read, with its compression.
+
+        Raises:
+            FormatError: it is empty, and no compressed file is.
+        """
         packing = self.options.packing(file.name)
         if packing is not Compression.NONE and not file.size:
             raise FormatError(f"is not a complete {packing} file: it is empty", file.name)

@@ -202,7 +202,7 @@ def _is_route(name: str, branches: Sequence[str]) -> str:
 
 def _no_node(name: str, known: Sequence[str]) -> str:
     hint = nearest.hint(name, known)
-    return f"the pipeline has no node '{name}'; {hint + ' ' if hint else ''}It has {', '.join(known)}"
+    return f"the pipeline has no node '{name}'; {f'{hint} It' if hint else 'it'} has {', '.join(known)}"
 
 
 def _observed(plan: Plan) -> Plan:

@@ -86,12 +86,14 @@ NULL_WORDS = (
 SPREADSHEET_ERRORS = (
     "#N/A", "#N/A!", "#NV", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!",
 )  # fmt: skip
-_CONVERTED = (Kind.INT, Kind.FLOAT, Kind.NUMERIC, Kind.BOOL, Kind.DATE, Kind.DATETIME)
+_CONVERTED = (*NUMBERS, Kind.BOOL, *_TIMES)
 _ERRORS = Hint(
     _CONVERTED,
     "^(?:" + "|".join(f"#{''.join(map(_literally, word[1:]))}" for word in SPREADSHEET_ERRORS) + ")$",
     "; it is an error of a spreadsheet's formula: correct it there, or in a copy of the file",
 )
+#: Cells that are empty are null; the texts of typed formats, such as JSON and Parquet, are values.
+_EMPTY = Hint(_CONVERTED, "^$", "; an empty text is null only if `null_values: ['']` says so")
 _WORDLESS = tuple(
     Hint(
         _CONVERTED,
@@ -153,6 +155,7 @@ def of_column(column: SourceColumn) -> tuple[Hint, ...]:
 @lru_cache(maxsize=256)
 def _of(kind: Kind, formats: tuple[str, ...], has_zone: bool, spelling: Spelling) -> tuple[Hint, ...]:
     words = (
+        _EMPTY,
         _ERRORS,
         *(hint for hint, word in zip(_WORDLESS, NULL_WORDS, strict=True) if word not in spelling.null_values),
     )

@@ -122,6 +122,12 @@ def test_a_wrong_name_is_told_with_those_there_are(capsys: pytest.CaptureFixture
     )
 
 
+def test_a_name_near_none_is_told_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["preview", "p.yaml", "customers"]) == 1
+    said = "clinker preview error: the pipeline has no node 'customers'; it has big, small, s, t, r.big, r.small\n"
+    assert capsys.readouterr().err == said
+
+
 def test_values_may_have_every_sign_that_ends_lines(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "in.csv").write_text("id,n,who\n1,2,a\u2028b\n2,2,c\u0085d\n", encoding="utf-8")
     out, _ = shown(capsys, "t", "--format", "json")

@@ -147,3 +147,21 @@ def test_variables_at_the_top_are_those_of_the_pipeline(tmp_path: Path) -> None:
 def test_the_channel_of_a_composition_has_no_variables(block: str, is_refused: bool, tmp_path: Path) -> None:
     found = said(tmp_path, f"channel: {{ name: k, target: rated.comp.yaml }}\n{block}\n")
     assert [code for code, _, _ in found] == ["E109"] * is_refused
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("acmee", ["did you mean `acme`?", "there is no acmee.channel.yaml in"]),
+        ("globex", ["there is no globex.channel.yaml in", "channels`"]),
+        ("initech", ["a channel's file ends with .channel.yaml: rename `", "initech.yaml`"]),
+        ("channels/none.channel.yaml", ["the path starts at"]),
+    ],
+)
+def test_a_channel_that_is_not_found_says_where_it_was_looked_for(named: str, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "channels").mkdir()
+    write(tmp_path / "channels", HEAD, "acme.channel.yaml")
+    write(tmp_path / "channels", HEAD, "initech.yaml")
+    (item,) = problems(tmp_path, PIPELINE, channel=named)
+    assert (item.code.id, item.message) == ("E112", f"channel '{named}': no such file")
+    assert [word for word in words if word not in (item.help or "")] == []

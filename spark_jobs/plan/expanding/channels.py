@@ -126,15 +126,35 @@ def find(named: str, folders: list[Path]) -> Path | None:
         return direct
     if os.sep in named or named.endswith((".yaml", ".yml")):
         return next((folder / named for folder in folders if os.path.isfile(folder / named)), None)
-    candidates = (folder / where / (named + SUFFIX) for folder in folders for where in ("", "channels"))
-    return next((path for path in candidates if os.path.isfile(path)), None)
+    return next(
+        (path for path in (place / (named + SUFFIX) for place in _places(folders)) if os.path.isfile(path)), None
+    )
+
+
+def _places(folders: list[Path]) -> list[Path]:
+    """The folders in which a channel may be, known by its name."""
+    return list(dict.fromkeys(folder / where for folder in folders for where in ("", "channels")))
+
+
+def _absent(named: str, folders: list[Path]) -> str:
+    """What to do about a channel that is not found: the file or name that was meant, or where it is looked for."""
+    if os.sep in named or named.endswith((".yaml", ".yml")):
+        return "the path starts at this folder, the pipeline's or that of channels"
+    there = [path for place in _places(folders) if place.is_dir() for path in sorted(place.glob("*.y*ml"))]
+    misnamed = next((path for path in there if path.stem == named), None)
+    if misnamed is not None:
+        return f"a channel's file ends with {SUFFIX}: rename `{misnamed}`"
+    known = [path.name.removesuffix(SUFFIX) for path in there if path.name.endswith(SUFFIX)]
+    hint = nearest.hint(named, known)
+    looked = ", ".join(f"`{place}`" for place in _places(folders) if place.is_dir())
+    return f"there is no {named}{SUFFIX} in {looked}" + (f"; {hint}" if hint else "")
 
 
 def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: Diagnostics) -> Channel | None:
     """The channel, None when it is not usable, which `found` says as E112."""
     path = find(named, folders)
     if path is None:
-        found.add(codes.E112.at(None, f"channel '{named}': no such file", help="give the path of a .channel.yaml file"))
+        found.add(codes.E112.at(None, f"channel '{named}': no such file", help=_absent(named, folders)))
         return None
     problems = Diagnostics()
     file = document.open_text(path, problems, os.path.normpath(path) if not path.is_absolute() else str(path))

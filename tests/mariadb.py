@@ -30,7 +30,7 @@ class MariaDatabase:
 
     def run(self, text: str) -> list[tuple[Any, ...]]:
         """What the last of some statements gives."""
-        from spark_jobs.formats.database import mysql
+        from spark_jobs.formats.database.mysql import reading as mysql
         from spark_jobs.scan.connections import Connection
 
         opened = mysql.connected(Connection("tests", self.uri))

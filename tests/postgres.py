@@ -105,7 +105,7 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """An empty database, which is the connection `warehouse` of the environment."""
-    from spark_jobs.formats.database import postgres as driver
+    from spark_jobs.formats.database.postgres import reading as driver
 
     name = f"t{uuid.uuid4().hex[:12]}"
     Database(f"postgresql://{postgres_server}/postgres", "").run(f"CREATE DATABASE {name}")

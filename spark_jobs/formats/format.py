@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.spelling import Spelling
     from spark_jobs.formats.staging import Putting
     from spark_jobs.formats.typed.pruning import Test
+    from spark_jobs.scan.connections import Connection
 
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
 UNDECLARED_PREFIX = "$widened."
@@ -443,10 +444,9 @@ class Format:
         """Whether its outputs are tables, whose records wait in staging tables."""
         return importlib.util.find_spec(self._module("putting")) is not None
 
-    @property
-    def putting(self) -> Putting:
-        """What puts records into tables, where its outputs are tables; see `staging.py`."""
-        putting: Putting = importlib.import_module(self._module("putting"))
+    def putting(self, connection: Connection) -> Putting:
+        """What puts records into tables of a connection, where its outputs are tables; see `staging.py`."""
+        putting: Putting = importlib.import_module(self._module("putting")).of(connection)
         return putting
 
     def reader(self, options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> Reader:

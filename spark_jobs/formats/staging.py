@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Staging:
-    """A staging table, as its comment says.
+    """A staging table, as its note says.
 
     Args:
         schema: the schema that it is in.
@@ -32,9 +32,10 @@ class Staging:
         target: the table that gets its rows, as statements have it.
         mode: `insert`, `upsert` or `replace`.
         keys: what upserts go by.
-        columns: the columns that are written, each with what a staged value becomes.
+        columns: the columns that are written, each with what a staged value becomes, in words of the database.
         rows: how many rows it has once it is filled; -1 before.
         home: where the run decides, as JSON has addresses; None where it decides by itself, or has not prepared yet.
+        quote: what stands around names in statements of the database.
     """
 
     schema: str
@@ -47,20 +48,22 @@ class Staging:
     columns: tuple[tuple[str, str], ...]
     rows: int = -1
     home: dict[str, str] | None = field(default=None, hash=False)
+    quote: str = '"'
 
     @property
     def table(self) -> str:
         """Its name as statements have it."""
-        return ".".join('"' + each.replace('"', '""') + '"' for each in (self.schema, self.name))
+        mark = self.quote
+        return ".".join(f"{mark}{each.replace(mark, mark * 2)}{mark}" for each in (self.schema, self.name))
 
     @property
     def comment(self) -> str:
-        """What its comment says."""
+        """What its note says, which PostgreSQL keeps as a comment."""
         return json.dumps({key: value for key, value in asdict(self).items() if key not in ("schema", "name")})
 
     @classmethod
     def of(cls, schema: str, name: str, comment: str) -> Staging | None:
-        """The one that a comment is about; None where it is about something else."""
+        """The one that a note is about; None where it is about something else."""
         try:
             found = json.loads(comment)
             keys, columns = tuple(found.pop("keys")), tuple((column, text) for column, text in found.pop("columns"))
@@ -83,8 +86,13 @@ class TableWriter(ColumnWriter, Protocol):
 class Putting(Protocol):
     """What moves rows into staging tables and from there into their tables.
 
-    `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails.
+    `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails. What a
+    database cannot do within its transaction, such as dropping a table, is done once it is committed: a staging table
+    without a note is none any more.
     """
+
+    #: Whether all machines reach the database; else the process of the driver fills its staging tables.
+    IS_FILLED_BY_TASKS: bool
 
     def look(self, connection: Connection, options: Any) -> Any:
         """Options of an output that know their table (`options.target.relation`); Unfit where it is not to be had."""

@@ -11,6 +11,7 @@ import importlib.util
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,7 +20,6 @@ from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 #: The diagnostic of a database that refuses or fails.
 FAILED = "E911"
@@ -37,7 +37,6 @@ class Engine:
         schemes: how its URIs begin.
         driver: the package that it needs; empty where none is needed.
         example: how a URI looks.
-        is_written: whether outputs write its tables.
     """
 
     name: str
@@ -45,17 +44,16 @@ class Engine:
     schemes: tuple[str, ...]
     driver: str
     example: str
-    is_written: bool
 
 
 _SQLITE = "sqlite"
 ENGINES = (
     Engine(
         "postgres", "PostgreSQL", ("postgresql", "postgres"), "adbc_driver_postgresql",
-        "postgresql://user@host:port/database", is_written=True,
+        "postgresql://user@host:port/database",
     ),
-    Engine("mysql", "MySQL and MariaDB", ("mysql", "mariadb"), "pymysql", "mysql://user@host:port/database", False),
-    Engine("sqlite", "SQLite", (_SQLITE,), "", "sqlite:///file.db", is_written=False),
+    Engine("mysql", "MySQL and MariaDB", ("mysql", "mariadb"), "pymysql", "mysql://user@host:port/database"),
+    Engine("sqlite", "SQLite", (_SQLITE,), "", "sqlite:///file.db"),
 )  # fmt: skip
 _BY_SCHEME = {scheme: engine for engine in ENGINES for scheme in engine.schemes}
 #: Databases that people ask for, and that nothing here reads.
@@ -86,6 +84,11 @@ class Connection:
             text = f"the variable {variable} is not set on this machine, and on the driver's it is; set it on all"
             raise FormatError(text, self.name, FAILED)
         return found
+
+    @property
+    def told(self) -> str:
+        """How a later process finds it again (`found_again`): by its name, and a file by where it is."""
+        return f"{self.name}@{self.place}" if self.place.startswith(f"{_SQLITE}:") else self.name
 
     @property
     def engine(self) -> Engine:
@@ -180,14 +183,16 @@ def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
     return found
 
 
-def writable(name: str, known: Mapping[str, str], base: Path) -> Connection:
-    """The connection of an output; see `find`.
+def found_again(told: str, known: Mapping[str, str]) -> Connection:
+    """The connection that another process has told of (`Connection.told`).
+
+    Args:
+        told: what it has told.
+        known: the URIs of `clinker.toml`.
 
     Raises:
-        FormatError: see there; or it leads to a database that is only read (E911).
+        FormatError: see `find`.
     """
-    found = find(name, known, base)
-    if not found.engine.is_written:
-        written = ", ".join(engine.title for engine in ENGINES if engine.is_written)
-        raise found.failed(f"outputs write tables of {written}; {found.engine.title} is only read")
-    return found
+    name, _, place = told.partition("@")
+    # A file is meant wherever this process has its base folder.
+    return Connection(name, place) if place.startswith(f"{_SQLITE}:///") else find(name, known, Path())

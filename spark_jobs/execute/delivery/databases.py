@@ -1,8 +1,8 @@
 """Tables of databases as places that a run publishes into: rows wait in staging tables, and one transaction moves them.
 
-Tasks write the records of an output as parts, like those of files. After the verdict tasks put them into a staging
-table by COPY, and the driver publishes all tables of a connection in one transaction. A staging table that is gone has
-been published, or given up; its comment says what completes it (`formats/staging.py`).
+Tasks write the records of an output as parts, like those of files. After the verdict they are put into a staging table,
+by tasks where these reach the database, and the driver publishes all tables of a connection in one transaction. A
+staging table that is gone has been published, or given up; its note says what completes it (`formats/staging.py`).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ KIND = "staged"
 UNFIT = "E915"
 
 
-def _putting() -> Putting:
-    return next(each.putting for each in registry.formats().values() if each.has_staging)
+def _putting(connection: Connection) -> Putting:
+    return next(each for each in registry.formats().values() if each.has_staging).putting(connection)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Tables:
     @property
     def address(self) -> Address:
         """See `Participant`."""
-        return Address(KIND, self.connection.name, self.run)
+        return Address(KIND, self.connection.told, self.run)
 
     @property
     def label(self) -> str:
@@ -74,13 +74,13 @@ class Tables:
         Raises:
             FormatError: the database refuses or fails, or another process has the same run (E911).
         """
-        self._alive = _putting().held(self.connection, self.run, self.connection.name)
+        self._alive = _putting(self.connection).held(self.connection, self.run, self.connection.name)
         if self._alive is None:
             raise self.connection.failed(f"another process of the run {self.run} is still connected: end it first")
 
     def prepare(self, home: Address | None) -> None:
         """See `Participant`."""
-        putting = _putting()
+        putting = _putting(self.connection)
         self.is_prepared = True
         if home is None:
             return
@@ -97,7 +97,7 @@ class Tables:
 
     def complete(self) -> None:
         """See `Participant`."""
-        putting = _putting()
+        putting = _putting(self.connection)
         is_asked = False
         try:
             with putting.opened(self.connection) as found:
@@ -116,7 +116,7 @@ class Tables:
             raise NotCompleted(cause, is_visible=False, can_be_later=True) from problem
 
     def _left(self, found: Any) -> set[str]:
-        putting = _putting()
+        putting = _putting(self.connection)
         putting.alone(found, self.run, self.connection.name)
         return {each.table for each in putting.left_of(found, self.run, self.connection.name)}
 
@@ -137,7 +137,7 @@ class Tables:
 
     def is_completed(self) -> bool:
         """See `Participant`."""
-        putting = _putting()
+        putting = _putting(self.connection)
         with _as_os_errors(), putting.opened(self.connection) as found:
             return not self._left(found)
 
@@ -167,7 +167,7 @@ class LeftTables:
 
     def complete(self) -> None:
         """See `Left`."""
-        putting = _putting()
+        putting = _putting(self.connection)
         with _as_os_errors(), putting.opened(self.connection) as found:
             putting.alone(found, self.run, self.connection.name)
             for each in putting.left_of(found, self.run, self.connection.name):
@@ -186,7 +186,7 @@ def left(address: Address, home: Address, reach: Reach) -> LeftTables:
         OSError: the connection is not known here.
     """
     try:
-        return LeftTables(connections.find(address.place, reach.connections, Path()), address.run, home)
+        return LeftTables(connections.found_again(address.place, reach.connections), address.run, home)
     except FormatError as problem:
         raise _failed(problem) from None
 
@@ -209,7 +209,7 @@ def looked(plan: plans.Plan) -> plans.Plan:
 def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
     try:
         connection = _connection(plan, step)
-        step = replace(step, options=_putting().look(connection, step.options))
+        step = replace(step, options=_putting(connection).look(connection, step.options))
         settle(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
@@ -221,7 +221,7 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
 
 
 def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
-    return connections.writable(step.options.connection, plan.connections, Path(plan.base_dir))
+    return connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
 
 
 def settle(connection: Connection, reach: Reach, target: str | None = None) -> None:
@@ -236,7 +236,7 @@ def settle(connection: Connection, reach: Reach, target: str | None = None) -> N
         FormatError: the database refuses or fails, or rows wait for the table of which nobody can tell whether they
             count (E911).
     """
-    putting = _putting()
+    putting = _putting(connection)
     with putting.opened(connection) as found:
         runs: dict[tuple[str, str], list[Staging]] = {}
         for each in putting.left(found):
@@ -246,7 +246,7 @@ def settle(connection: Connection, reach: Reach, target: str | None = None) -> N
             _settle_run(connection, run, name, stagings, reach)
         except (OSError, ValueError) as error:
             tables = ", ".join(each.table for each in stagings)
-            said = durable.describe(error) if isinstance(error, OSError) else "their comments name no home"
+            said = durable.describe(error) if isinstance(error, OSError) else "their notes name no home"
             text = (
                 f"rows of the run {run} wait in {tables}: the run died, and whether they count cannot be found out: "
                 f"{said}; drop these tables if you know that they do not"
@@ -263,7 +263,7 @@ def _settle_run(connection: Connection, run: str, name: str, stagings: list[Stag
         if joint.resolve(home, reach) is Answer.SETTLED:
             _remove(connection, run, name, partial(_is_of, home))
         return
-    alive = _putting().held(connection, run, name)
+    alive = _putting(connection).held(connection, run, name)
     if alive is not None:
         try:
             _remove(connection, run, name, lambda each: each.home is None)
@@ -281,7 +281,6 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
     Raises:
         RunFailed: the database refuses or fails; nothing is left there then.
     """
-    putting = _putting()
     taking_part: dict[str, Tables] = {}
     step: OutputStep | None = None
     try:
@@ -289,6 +288,7 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
             if not step.is_in_database:
                 continue
             connection = _connection(material.plan, step)
+            putting = _putting(connection)
             tables = taking_part.get(connection.name)
             if tables is None:
                 tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id)
@@ -299,7 +299,11 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
             staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
             pieces = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
             fill = partial(_fill, connection, staging, writer, part_store)
-            counts = spread.spread(spark, fill, [*enumerate(pieces)], reraised=(FormatError, OSError))
+            items = [*enumerate(pieces)]
+            if putting.IS_FILLED_BY_TASKS:
+                counts = spread.spread(spark, fill, items, reraised=(FormatError, OSError))
+            else:
+                counts = [fill(item) for item in items]
             staging = replace(staging, rows=sum(counts))
             with putting.opened(connection, staging.target) as found:
                 putting.note(found, staging)
@@ -319,7 +323,7 @@ def _fill(
     connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, Piece]
 ) -> int:
     """Put the rows of a part into a staging table, in a task."""
-    putting = _putting()
+    putting = _putting(connection)
     number, piece = item
     destination.check(part_store, piece)
     with converting.joined(part_store, writer, [piece], moved=False) as source:
@@ -358,7 +362,7 @@ def _remove(connection: Connection, run: str, name: str, chosen: Callable[[Stagi
     Raises:
         OSError: the database refuses or fails.
     """
-    putting = _putting()
+    putting = _putting(connection)
     with _as_os_errors(), putting.opened(connection) as found:
         putting.alone(found, run, name)
         for each in putting.left_of(found, run, name):

@@ -1,7 +1,8 @@
-"""What a table of PostgreSQL takes: its columns, what the run may do to it, and which columns of records fit."""
+"""What a table takes: its columns, what the run may do to it, and which columns of records fit."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from spark_jobs.diagnostics import nearest
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -22,14 +23,17 @@ class TargetColumn:
 
     Args:
         name: its name.
-        kind: the name of its type, such as `int8` or `_text`.
+        kind: the name of its type as its database calls it, such as `int8` or `_text`.
         type: the type as statements have it, such as `numeric(12,2)`.
         needs_value: whether it takes no null.
         has_default: whether it has a value where none is given.
         is_written: whether values can be given; the database computes all others.
-        length: the most characters of a text, or bits.
-        precision: the digits of a number, `scale` of them after the point.
+        length: the most characters of a text, or bytes, or bits.
+        precision: the digits of a number, `scale` of them after the point; of times, the digits of their seconds.
         scale: see there.
+        is_unsigned: whether a number is never less than 0.
+        choices: the texts that are values, where no others are.
+        charset: which characters its texts have, and how these are compared, as its database calls that.
     """
 
     name: str
@@ -41,6 +45,23 @@ class TargetColumn:
     length: int | None = None
     precision: int | None = None
     scale: int | None = None
+    is_unsigned: bool = False
+    choices: tuple[str, ...] = ()
+    charset: tuple[str, str] | None = None
+
+    def told(self) -> str:
+        """What the note of a staging table says of it, beside its name."""
+        return json.dumps({key: value for key, value in vars(self).items() if key != "name"})
+
+    @classmethod
+    def of(cls, name: str, told: str) -> TargetColumn:
+        """The column that a note tells of."""
+        found = json.loads(told)
+        charset = found.pop("charset")
+        return cls(
+            name=name,
+            **{**found, "choices": tuple(found["choices"]), "charset": None if charset is None else tuple(charset)},
+        )
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,7 @@ class Constraint:
         other: of foreign keys, the table that has to have the row, as statements have it.
         others: the columns there.
         text: of checks, the condition; its columns are those of the record.
+        collations: how the values of each column are compared, where that is not as the column says.
     """
 
     kind: str
@@ -62,6 +84,7 @@ class Constraint:
     other: str = ""
     others: tuple[str, ...] = ()
     text: str = ""
+    collations: tuple[str, ...] = ()
 
     def is_decided_by(self, written: Sequence[str], key: tuple[str, ...], *, replaces: bool) -> bool:
         """Whether records with some columns tell, before they are in the table.
@@ -81,12 +104,21 @@ class Constraint:
         more = key if self.kind == "unique" else ()
         return tuple(dict.fromkeys([*self.columns, *more]))
 
-    def refusing(self, relation: str, key: tuple[str, ...]) -> str:
-        """The condition of records, `r`, that it refuses."""
+    def refusing(self, relation: str, key: tuple[str, ...], quoted: Callable[[str], str] = quoted) -> str:
+        """The condition of records, `r`, that it refuses.
+
+        Args:
+            relation: the table, as statements have it.
+            key: what upserts go by; empty otherwise.
+            quoted: how the database quotes names.
+        """
         if self.kind == "check":
             return f"NOT ({self.text})"
         pairs = zip(self.others or self.columns, self.columns, strict=True)
-        equal = " AND ".join(f"t.{quoted(there)} = r.{quoted(here)}" for there, here in pairs)
+        compared = [f"t.{quoted(there)} = r.{quoted(here)}" for there, here in pairs]
+        if self.collations:
+            compared = [f"{each} COLLATE {name}" for each, name in zip(compared, self.collations, strict=True)]
+        equal = " AND ".join(compared)
         if self.kind == "unique":
             same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in key)
             return f"EXISTS (SELECT 1 FROM {relation} t WHERE {equal}{f' AND NOT ({same})' if same else ''})"
@@ -118,6 +150,9 @@ class Target:
         keys: what upserts go by, as it is written.
         constraints: what its rows, and those of other tables, have to say about records.
         place: what tasks ask about records by; None where nobody is asked.
+        engine: which package has the rules of its database (`scan/connections.py:ENGINES`).
+        most_bytes: the most bytes that a statement with the values of a record may have; None where nothing says so.
+        seen: what tells the database apart from others of its name, where tasks may not see it.
     """
 
     name: str
@@ -127,19 +162,13 @@ class Target:
     keys: tuple[str, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     place: Connection | None = None
+    engine: str = "postgres"
+    most_bytes: int | None = None
+    seen: str = ""
 
 
-#: The types that a column of records goes into; texts go into all, and the database reads them.
-_TAKEN_BY = {
-    "bool": ("bool",),
-    "int": ("int2", "int4", "int8", "numeric", "float4", "float8"),
-    "float": ("float4", "float8", "numeric"),
-    "date": ("date", "timestamp", "timestamptz"),
-    "moment": ("timestamp", "timestamptz"),
-}
-
-
-def _kind_of(found: pa.DataType) -> str:
+def kind_of(found: pa.DataType) -> str:
+    """What the values of a column of records are: `bool`, `int`, `float`, `date`, `moment`, `list`, or else `text`."""
     import pyarrow as pa
 
     for name, test in (
@@ -151,8 +180,14 @@ def _kind_of(found: pa.DataType) -> str:
     return "text"
 
 
-def problems(target: Target, written: pa.Schema) -> list[str]:
-    """Why a table does not take records with some columns; nothing where it does."""
+def problems(target: Target, written: pa.Schema, takes: Callable[[TargetColumn, pa.DataType], bool]) -> list[str]:
+    """Why a table does not take records with some columns; nothing where it does.
+
+    Args:
+        target: the table.
+        written: the columns of the records.
+        takes: whether the database puts values of a type into a column.
+    """
     known = {column.name: column for column in target.columns}
     found = []
     for field in written:
@@ -162,7 +197,7 @@ def problems(target: Target, written: pa.Schema) -> list[str]:
             found.append(f"table {target.name} has no column '{field.name}'{f'; {hint}' if hint else ''}")
         elif not column.is_written:
             found.append(f"column '{field.name}' of table {target.name} is computed by the database")
-        elif not _takes(column, field.type):
+        elif not takes(column, field.type):
             found.append(
                 f"column '{field.name}' of table {target.name} is {column.type}, and the records have {field.type}"
             )
@@ -175,41 +210,3 @@ def problems(target: Target, written: pa.Schema) -> list[str]:
     missing = [key for key in target.keys if key not in names]
     found += [f"`key` names '{key}', which is not among the columns to write" for key in missing]
     return found
-
-
-def _takes(column: TargetColumn, found: pa.DataType) -> bool:
-    kind = _kind_of(found)
-    if kind == "text":
-        return True
-    if kind == "list":
-        inner = _kind_of(found.value_type)
-        return column.kind.startswith("_") and (inner == "text" or column.kind[1:] in _TAKEN_BY.get(inner, ()))
-    return column.kind in _TAKEN_BY[kind]
-
-
-#: What the columns of a staging table are, by what records have.
-STAGED = {"bool": "bool", "int": "int8", "float": "float8", "date": "date", "moment": "timestamp", "text": "text"}
-
-
-def staged(found: pa.DataType) -> str:
-    """The type of a column of a staging table."""
-    kind = _kind_of(found)
-    return f"{STAGED[_kind_of(found.value_type)]}[]" if kind == "list" else STAGED[kind]
-
-
-def converted(name: str, column: TargetColumn, found: pa.DataType) -> str:
-    """A staged column as the table has it, for statements. Nothing is cut or rounded to make it fit."""
-    kind = _kind_of(found)
-    if column.kind == "bytea":
-        return f"convert_to({name}, 'UTF8')"
-    if kind == "float" and column.kind == "numeric":
-        return f"{name}::text::{column.type}"  # all digits that the number has, and no others
-    if column.kind == "bpchar":
-        return f"{name}::bpchar"  # compared without blanks at the end, and not cut either
-    if kind == "text" and column.kind in ("text", "varchar"):
-        return name  # a cast would cut it
-    if kind == "text" and column.kind in ("_varchar", "_bpchar", "_varbit"):
-        return f"{name}::{column.kind[1:]}[]"  # a cast with a length would cut the elements
-    if kind == "text" and column.kind == "_bit":
-        return f"{name}::varbit[]"
-    return f"{name}::{column.type}"

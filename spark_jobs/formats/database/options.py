@@ -87,14 +87,14 @@ class DatabaseWrite(Options):
     """`options:` of a database output.
 
     Args:
-        connection: The name of the connection, as in sources. Outputs write PostgreSQL.
+        connection: The name of the connection, as in sources.
         table: The table that gets the records, with its schema where it needs one. It has to be there.
         mode: Whether records become new rows (`insert`), change the rows that have their keys and else become new ones
             (`upsert`), or take the place of all rows (`replace`).
         key: With `upsert`, the columns whose values tell rows apart. The table needs a unique index of just these,
             and a record without a value in one of them is a dead letter.
-        staging_schema: The schema in which the run keeps its rows until they are published; the table's own when
-            absent.
+        staging_schema: The schema, in MySQL the database, in which the run keeps its rows until they are published; the
+            table's own when absent. SQLite has none.
     """
 
     connection: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +12,6 @@ from spark_jobs.cxl import types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import reader, reading
 from spark_jobs.formats.columns import MISFIT, FilePlan
-from spark_jobs.formats.database import mysql, postgres, sqlite
 from spark_jobs.formats.database.tables import Found, Growing, Slice, TooLong, Unfit
 from spark_jobs.formats.typed import reader as typed_reader
 from spark_jobs.formats.typed.records import TypedShape
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.connections import Connection
 
-#: What reads the tables of each kind of database (`connections.ENGINES`).
-_MODULES = {"mysql": mysql, "postgres": postgres, "sqlite": sqlite}
 #: A batch is as large as the driver makes it, but no larger than a record may be.
 _LEAST_BATCH = 1 << 16
 
@@ -108,7 +106,7 @@ class DatabaseReader(reader.Reader):
 
     def release(self) -> None:
         """End the transactions whose snapshots tasks have read."""
-        postgres.release()
+        importlib.import_module("spark_jobs.formats.database.postgres.reading").release()
 
     def look(
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
@@ -186,7 +184,7 @@ def _slice(split: Split, table: Table) -> Slice:
 
 
 def _module(connection: Connection) -> ModuleType:
-    return _MODULES[connection.engine.name]
+    return importlib.import_module(f"spark_jobs.formats.database.{connection.engine.name}.reading")
 
 
 def _table(file: InputFile) -> Table:

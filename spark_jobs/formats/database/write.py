@@ -1,28 +1,22 @@
 """Records on their way to a table: batches of Arrow, without the records that the table surely refuses.
 
 What the table says of its columns is known before a record is read: lengths, ranges, forms of texts, whether there must
-be a value. What the database alone knows the task asks it: whether it reads a text of an unusual form, and whether the
-rows of tables let a record in (`asking.py`). A record that does not fit is a dead letter. What several records of a run
-do to one another, or another session meanwhile, is found when the rows are put into the table.
+be a value. What the database alone knows the task asks it. A record that does not fit is a dead letter. What several
+records of a run do to one another, or another session meanwhile, is found when the rows are put into the table.
 """
 
 from __future__ import annotations
 
-import decimal
-import json
-import re
+import importlib
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.formats import format
 from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.asking import Asking
-from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.typed.write import TypedWriter
 
 if TYPE_CHECKING:
@@ -32,44 +26,19 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.accepting import TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
 
-_UUID = re.compile(r"(\{)?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?(1)\})")
-_BITS = re.compile(r"[bB]?([01]*)|[xX]([0-9a-fA-F]*)")
-#: The bytes of the database's own short texts, and a byte of one as an escape.
-_NAME_BYTES, _ESCAPED_BYTE = 63, re.compile(r"\\[0-3][0-7]{2}")
-#: The greatest finite number that has 4 bytes, and what rounds to it.
-_FLOAT4 = 3.4028235677973364e38
-#: The digits that a numeric has before the point, and after it.
-_MOST_WHOLE, _MOST_PLACES = 131_072, 16_383
-_BLANKS = r"[ \t\n\r\v\f]*"
-_INTEGER = re.compile(rf"{_BLANKS}[+-]?[0-9]+{_BLANKS}")
-_NUMBER = re.compile(
-    rf"{_BLANKS}([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{{1,9}})?|nan|[+-]?inf(inity)?){_BLANKS}", re.IGNORECASE
-)
-#: What no text of the database has.
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
-#: The forms of texts that are values of a type for sure. The database is asked about all others.
-_DATE = (
-    r"[0-9]{3}[1-9]-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-)
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
-_MOMENT = rf"{_DATE}(?:[ T]{_TIME}(?:Z|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?)?"
-_FLOAT = r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9])?"
-_PLAIN = {
-    "bool": r"(?i:t|true|f|false|y|yes|n|no|on|off|1|0)",
-    "date": _DATE,
-    "time": _TIME,
-    "timestamp": _MOMENT,
-    "timestamptz": _MOMENT,
-    "float4": _FLOAT,
-    "float8": _FLOAT,
-}
-#: The types whose texts are looked at here, to the last case.
-_SURE = frozenset(
-    ["text", "varchar", "bpchar", "bytea", "int2", "int4", "int8", "numeric", "json", "jsonb", "uuid", "bit", "varbit"]
-)
-_BIT_KINDS = ("bit", "varbit")
-_INTS = {"int2": 1 << 15, "int4": 1 << 31, "int8": 1 << 63}
+
+class Checks(Protocol):
+    """What a kind of database refuses; its package has them in `refusing.py`."""
+
+    def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
+        """The rows whose value a column does not take, each with why."""
+
+    def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """The records that the table does not take, whose values fit their columns: why, and the columns that tell.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
 
 
 class DatabaseWriter(TypedWriter):
@@ -80,18 +49,19 @@ class DatabaseWriter(TypedWriter):
     def __init__(self, schema: Schema, options: DatabaseWrite) -> None:
         super().__init__(schema, options)
         self._targets: dict[str, TargetColumn] = {}
-        self._asking: Asking | None = None
-        if options.target is not None:
-            problems = accepting.problems(options.target, self._schema)
+        self._checks: Checks | None = None
+        target = options.target
+        if target is not None:
+            package = f"spark_jobs.formats.database.{target.engine}"
+            takes = importlib.import_module(f"{package}.columns").takes
+            problems = accepting.problems(target, self._schema, takes)
             if problems:
                 raise format.Unfit("; ".join(problems))
             self._targets = {
                 column.name: replace(column, needs_value=column.needs_value or column.name in options.key)
-                for column in options.target.columns
+                for column in target.columns
             }
-            if options.target.place is not None:
-                is_replaced = options.mode is WriteMode.REPLACE
-                self._asking = Asking(options.target.place, options.target, options.key, replaces=is_replaced)
+            self._checks = importlib.import_module(f"{package}.refusing").Checks(target, options)
 
     @property
     def schema(self) -> pa.Schema:
@@ -102,212 +72,25 @@ class DatabaseWriter(TypedWriter):
         raise AssertionError("rows go into a table")
 
     def _refused(self, found: pa.RecordBatch) -> Iterator[RowFailure]:
+        if self._checks is None:
+            return
         bad = set[int]()
         for name, array in zip(found.schema.names, found.columns, strict=True):
-            if name in self._targets:
-                column = self._targets[name]
-                for row, detail in (*_refused(column, array), *self._misread(column, array)):
-                    bad.add(row)
-                    yield self._failure(row, detail, found, (name,))
-        if self._asking is None or not self._asking.has_constraints(found.schema):
-            return
-        good = pa.array([row for row in range(found.num_rows) if row not in bad], pa.int64())
-        for at, detail, names in self._asking.rows(found.take(good) if bad else found):
-            yield self._failure(good[at].as_py(), detail, found, names)
+            for row, detail in self._checks.column(self._targets[name], array):
+                bad.add(row)
+                yield self._failure(row, detail, found, (name,))
+        good = pa.array([row for row in range(found.num_rows) if row not in bad], pa.int64()) if bad else None
+        for at, detail, names in self._checks.rows(found if good is None else found.take(good)):
+            yield self._failure(at if good is None else good[at].as_py(), detail, found, names)
 
     def _failure(self, row: int, detail: str, found: pa.RecordBatch, names: tuple[str, ...]) -> RowFailure:
-        shown = f"column '{names[0]}'" if len(names) == 1 else f"columns {', '.join(names)}"
         told = [found.column(name)[row].as_py() for name in names if name in found.schema.names]
-        value = told[0] if len(told) == 1 else ", ".join(map(str, told))
-        field = names[0] if names else None
-        return RowFailure(row, Failure(f"{shown} of table {self._options.table}: {detail}", value=value, field=field))
-
-    def _misread(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
-        """The rows whose text the database does not read, by its own word where the form does not tell."""
-        if self._asking is None:
-            return
-        if pa.types.is_list(array.type):
-            whose = pc.list_parent_indices(array).to_pylist()
-            for at, detail in self._misread(_of_elements(column), pc.list_flatten(array)):
-                yield whose[at], detail
-        elif pa.types.is_string(array.type) and column.kind not in _SURE:
-            sure = pc.match_substring(array, "\0")
-            if pattern := _PLAIN.get(column.kind):
-                sure = pc.or_(sure, pc.match_substring_regex(array, f"^(?:{pattern})$"))
-            unsure = pc.indices_nonzero(pc.invert(pc.fill_null(sure, True)))
-            if len(unsure):
-                refused = self._asking.texts(column.type, pc.unique(array.take(unsure)))
-                for row in unsure.to_pylist() if refused else ():
-                    if why := refused.get(array[row].as_py()):
-                        yield row, why
-
-
-def _of_elements(column: TargetColumn) -> TargetColumn:
-    """What an array takes as its elements."""
-    kind, type = column.kind.removeprefix("_"), column.type.removesuffix("[]")
-    return replace(column, kind=kind, type=type, needs_value=False)
-
-
-def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
-    """The rows whose value the column does not take, each with why."""
-    if column.needs_value and array.null_count:
-        for row in pc.indices_nonzero(array.is_null()).to_pylist():
-            yield row, "there must be a value"
-    if pa.types.is_string(array.type):
-        yield from _texts_refused(column, cast("pa.StringArray", array))
-    elif pa.types.is_list(array.type):
-        whose = pc.list_parent_indices(array).to_pylist()
-        for at, detail in _refused(_of_elements(column), pc.list_flatten(array)):
-            yield whose[at], detail
-    elif column.kind in _INTS and column.kind != "int8":
-        most = _INTS[column.kind]
-        yield from _told(array, pc.or_(pc.less(array, -most), pc.greater_equal(array, most)), column.kind)
-    elif column.kind == "float4":
-        large = pc.greater(pc.abs(array), _FLOAT4)
-        yield from _told(array, pc.and_(large, pc.is_finite(array)), column.kind)
-    elif column.kind == "numeric" and column.precision is not None:
-        for row, value in enumerate(array.to_pylist()):
-            if value is not None and (why := _number(str(value), column)):
-                yield row, why
-
-
-def _told(array: pa.Array, outside: pa.BooleanArray, kind: str) -> Iterator[tuple[int, str]]:
-    for row in pc.indices_nonzero(pc.fill_null(outside, False)).to_pylist():
-        yield row, f"{array[row].as_py()} is beyond {kind}"
-
-
-def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tuple[int, str]]:
-    zeros = pc.fill_null(pc.match_substring(array, "\0"), False)
-    for row in pc.indices_nonzero(zeros).to_pylist():
-        yield row, "a text cannot have the character U+0000"
-    if column.length is not None and column.kind not in _BIT_KINDS and not column.kind.startswith("_"):
-        # What is too long by blanks alone is cut, as the database does.
-        lengths = pc.utf8_length(pc.utf8_rtrim(array, " "))
-        for row in pc.indices_nonzero(pc.fill_null(pc.greater(lengths, column.length), False)).to_pylist():
-            yield row, f"the text has {lengths[row].as_py()} characters, and {column.length} is the most"
-    check = _FORMS.get(column.kind)
-    if check is not None:
-        for row, text in enumerate(array.to_pylist()):
-            if text is not None and (why := check(text, column)):
-                yield row, why
-
-
-def _number(text: str, column: TargetColumn) -> str | None:
-    if not _NUMBER.fullmatch(text):
-        return f"'{text}' is no number"
-    if column.kind in _INTS:
-        if not _INTEGER.fullmatch(text):
-            return f"'{text}' is no integer"
-        most = _INTS[column.kind]
-        return None if -most <= decimal.Decimal(text.strip()) < most else f"{text} is beyond {column.kind}"
-    found = decimal.Decimal(text.strip())
-    if found.is_nan():
-        return None
-    if not found.is_finite():
-        return None if column.precision is None else f"{text} is beyond numeric({column.precision},{column.scale})"
-    if found and (found.adjusted() >= _MOST_WHOLE or -int(found.as_tuple().exponent) > _MOST_PLACES):
-        return f"{text} has more digits than numeric"
-    if column.precision is None:
-        return None
-    with decimal.localcontext(decimal.Context(prec=2 * _MOST_WHOLE, rounding=decimal.ROUND_HALF_UP)):
-        rounded = found.quantize(decimal.Decimal(1).scaleb(-(column.scale or 0))) if found else found
-    digits = column.precision - (column.scale or 0)
-    return (
-        None
-        if abs(rounded) < decimal.Decimal(10) ** digits
-        else f"{text} has more than {digits} digits before the point"
-    )
-
-
-def _json(text: str, column: TargetColumn) -> str | None:
-    def refuse(word: str) -> None:
-        raise ValueError(word)
-
-    is_binary = column.kind == "jsonb"
-    try:
-        # Numbers are looked at as texts: those of JSON have no bounds.
-        json.loads(text, parse_constant=refuse, **_NUMBERS_OF[column.kind])
-    except (ValueError, RecursionError):
-        return "the text is no JSON"
-    except OverflowError:
-        return "the text has a number with more digits than numeric"
-    if is_binary and "\\u" in text and any(map(_NO_TEXT.search, _texts_in(json.loads(text, parse_int=str)))):
-        return "a text in jsonb cannot have the character U+0000, or half of a pair of surrogates"
-    return None
-
-
-def _checked(number: str) -> str:
-    try:
-        found = decimal.Decimal(number)
-    except decimal.InvalidOperation:  # an exponent that nothing holds
-        raise OverflowError from None
-    if found and (found.adjusted() >= _MOST_WHOLE or -int(found.as_tuple().exponent) > _MOST_PLACES):
-        raise OverflowError
-    return number
-
-
-def _checked_whole(number: str) -> str:
-    if len(number) > _MOST_WHOLE:
-        return _checked(number)
-    return number
-
-
-_NUMBERS_OF: dict[str, dict[str, Any]] = {
-    "json": {"parse_int": str, "parse_float": str},
-    "jsonb": {"parse_int": _checked_whole, "parse_float": _checked},
-}
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """All texts of a value of JSON, keys too."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list):
-            waiting += each
-
-
-def _uuid(text: str, column: TargetColumn) -> str | None:
-    return None if _UUID.fullmatch(text) else f"'{text}' is no UUID"
-
-
-def _bits(text: str, column: TargetColumn) -> str | None:
-    found = _BITS.fullmatch(text)
-    if found is None:
-        return f"'{text}' is no string of bits"
-    count = len(found[1]) if found[1] is not None else 4 * len(found[2])
-    if column.length is None or count == column.length or (column.kind == "varbit" and count < column.length):
-        return None
-    return f"the text has {count} bits, and {column.type} takes {column.length}"
-
-
-def _name(text: str, column: TargetColumn) -> str | None:
-    count = len(text.encode())
-    return None if count <= _NAME_BYTES else f"the text has {count} bytes, and {_NAME_BYTES} is the most"
-
-
-def _byte(text: str, column: TargetColumn) -> str | None:
-    count = len(text.encode())
-    return None if count <= 1 or _ESCAPED_BYTE.fullmatch(text) else f"the text has {count} bytes, and 1 is the most"
-
-
-_FORMS = {
-    "int2": _number,
-    "int4": _number,
-    "int8": _number,
-    "numeric": _number,
-    "json": _json,
-    "jsonb": _json,
-    "uuid": _uuid,
-    "bit": _bits,
-    "varbit": _bits,
-    "name": _name,
-    "char": _byte,
-}
+        value = ", ".join(map(str, told)) if len(told) > 1 else next(iter(told), None)
+        table = f"table {self._options.table}"
+        if names:
+            shown = f"column '{names[0]}'" if len(names) == 1 else f"columns {', '.join(names)}"
+            table = f"{shown} of {table}"
+        return RowFailure(row, Failure(f"{table}: {detail}", value=value, field=names[0] if names else None))
 
 
 def open_writer(

@@ -111,7 +111,7 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
     for name, step in plan.outputs.items():
         if step.is_in_database:
             try:
-                connections.writable(step.options.connection, plan.connections, Path(plan.base_dir))
+                connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
             except FormatError as error:
                 found.append(codes.E911.at(plan.places.get(name, plan.by_name[name].span), str(error)))
     return found

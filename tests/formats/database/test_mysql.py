@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.formats.database import mysql
+from spark_jobs.formats.database.mysql import reading as mysql
 from spark_jobs.formats.database.options import DatabaseRead
 from spark_jobs.formats.database.tables import Slice, Unfit
 from spark_jobs.scan.connections import Connection

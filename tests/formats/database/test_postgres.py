@@ -10,8 +10,8 @@ import pytest
 
 from spark_jobs import plan
 from spark_jobs.formats import registry
-from spark_jobs.formats.database import postgres as postgres_tables
 from spark_jobs.formats.database.options import DatabaseRead
+from spark_jobs.formats.database.postgres import reading as postgres_tables
 from spark_jobs.formats.database.tables import Slice
 from spark_jobs.formats.reader import Place
 from spark_jobs.plan.options import RunOptions
@@ -113,7 +113,7 @@ def test_a_table_is_read_in_splits_by_its_pages(warehouse: Warehouse, monkeypatc
 
 
 def test_a_run_sees_one_state_of_the_database(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark_jobs.formats.database import postgres as driver
+    from spark_jobs.formats.database.postgres import reading as driver
 
     warehouse.database.run(ROWS)
     pipelines.cut_by(monkeypatch, 50_000)

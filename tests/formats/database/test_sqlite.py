@@ -14,8 +14,8 @@ import pytest
 from spark_jobs import plan
 from spark_jobs.cli import clinker
 from spark_jobs.cxl import types
-from spark_jobs.formats.database import sqlite
 from spark_jobs.formats.database.options import DatabaseRead
+from spark_jobs.formats.database.sqlite import reading as sqlite
 from spark_jobs.formats.database.tables import Slice
 from spark_jobs.plan.physical import inputs
 from spark_jobs.scan.connections import Connection
@@ -170,7 +170,6 @@ def test_bytes_are_texts_where_they_are_declared_so(shop: Shop) -> None:
 def test_a_database_that_is_written_to_while_it_is_read_ends_the_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_jobs.formats.database import sqlite
 
     shop.fill("CREATE TABLE t (id INTEGER)", "INSERT INTO t VALUES (1)")
     look = sqlite.look

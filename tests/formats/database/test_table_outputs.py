@@ -26,8 +26,8 @@ from spark_jobs.execute.delivery import databases, joint
 from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.delivery.local.files import LocalDraft
 from spark_jobs.execute.delivery.participant import Reach
-from spark_jobs.formats.database import putting
 from spark_jobs.formats.database.options import DatabaseWrite
+from spark_jobs.formats.database.postgres import putting
 from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError
 from tests.execute import pipelines, without_spark
@@ -70,6 +70,7 @@ class Warehouse:
     def __init__(self, folder: Path, database: Database) -> None:
         self.folder, self.database = folder, database
         self.error: Any = None
+        self.putting: Any = putting
 
     def write(self, rows: list[dict[str, Any]], schema: str, code: int = 0, **said: str) -> None:
         known = {"table": "t", "options": "mode: insert", "unmapped": "drop", "files": "", **said}
@@ -85,6 +86,12 @@ class Warehouse:
     @property
     def staged(self) -> list[Any]:
         return self.database.run("SELECT relname::text FROM pg_class WHERE relname LIKE 'clinker%'")
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left there tells of itself."""
+        text = "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'clinker%' AND relkind = 'r'"
+        return [comment or "" for (comment,) in self.database.run(text)]
 
     @property
     def letters(self) -> list[str]:
@@ -479,10 +486,7 @@ def dying(warehouse: Warehouse, run: Callable[[], None], patch: Callable[[Callab
     status = os.waitpid(child, 0)[1]
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
     # What is left there tells nobody a password.
-    for (comment,) in warehouse.database.run(
-        "SELECT obj_description(oid, 'pg_class') FROM pg_class WHERE relname LIKE 'clinker%' AND relkind = 'r'"
-    ):
-        assert PASSWORD not in (comment or "")
+    assert not [note for note in warehouse.notes if PASSWORD in note]
     for file in warehouse.folder.rglob("*"):
         assert not file.is_file() or PASSWORD.encode() not in file.read_bytes()
     return os.WIFSIGNALED(status)
@@ -508,9 +512,9 @@ def killed(owner: Any, name: str, number: int, *, before: bool = False) -> Calla
     return patch
 
 
-def killed_in_copy(die: Callable[[], None]) -> None:
+def killed_in_copy(die: Callable[[], None], package: Any = putting) -> None:
     """Die while the first rows are on their way."""
-    real = putting.fill
+    real = package.fill
 
     def fill(connection: Any, staging: Any, part: int, batches: Any, schema: Any) -> int:
         def ending() -> Any:
@@ -519,7 +523,7 @@ def killed_in_copy(die: Callable[[], None]) -> None:
 
         return real(connection, staging, part, ending(), schema)
 
-    putting.fill = fill
+    package.fill = fill
 
 
 def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> list[int]:
@@ -695,9 +699,9 @@ def test_validate_looks_for_the_connection_of_an_output(
     monkeypatch.delenv("CLINKER_CONNECTION_WAREHOUSE", raising=False)
     assert clinker.main(["validate", str(tmp_path / "pipeline.yaml")]) == 1
     assert "error[E911]: warehouse: there is no connection" in capsys.readouterr().err
-    monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "sqlite:///x.db")
+    monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "oracle://db.acme.example/x")
     assert clinker.main(["validate", str(tmp_path / "pipeline.yaml")]) == 1
-    assert "SQLite is only read" in capsys.readouterr().err
+    assert "leads to Oracle, which is not supported" in capsys.readouterr().err
     monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", "postgresql://ada:s3cret@127.0.0.1:1/x")
     assert clinker.main(["validate", str(tmp_path / "pipeline.yaml")]) == 0
     capsys.readouterr()
@@ -770,6 +774,19 @@ TWO_TABLES = """
 """
 
 
+def watched(command: list[str], log: Path, shown: set[str]) -> tuple[int, str]:
+    """Execute a command, and note the command lines of its processes; gives its code and what it says."""
+    with log.open("w") as told, subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT) as process:
+        own = psutil.Process(process.pid)
+        while process.poll() is None:
+            try:
+                shown |= {" ".join(each.cmdline()) for each in [own, *own.children(recursive=True)]}
+                process.wait(0.2)
+            except (psutil.Error, subprocess.TimeoutExpired):
+                continue
+    return process.returncode, log.read_text()
+
+
 @pytest.mark.spark
 def test_tasks_of_spark_put_rows_into_tables_and_no_password_is_left(
     tmp_path: Path, postgres: Database, monkeypatch: pytest.MonkeyPatch
@@ -787,16 +804,8 @@ def test_tasks_of_spark_put_rows_into_tables_and_no_password_is_left(
     command = [sys.executable, "-m", "spark_jobs", "run", str(tmp_path / "p.yaml"), *options]
     shown = set[str]()
     for _ in range(2):
-        log = tmp_path / "told.log"
-        with log.open("w") as told, subprocess.Popen(command, stdout=told, stderr=subprocess.STDOUT) as process:
-            own = psutil.Process(process.pid)
-            while process.poll() is None:
-                try:
-                    shown |= {" ".join(each.cmdline()) for each in [own, *own.children(recursive=True)]}
-                    process.wait(0.2)
-                except (psutil.Error, subprocess.TimeoutExpired):
-                    continue
-        assert process.returncode == 2, log.read_text()
+        code, told = watched(command, tmp_path / "told.log", shown)
+        assert code == 2, told
         assert postgres.run("SELECT count(*), min(id), max(id) FROM t") == [(9000, 0, 8999)]
         assert postgres.run("SELECT v, id FROM seen ORDER BY v") == [
             ("g0", 40000), ("g1", 8998), ("g2", 8999), ("too long", 1),

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.postgres import told
-from spark_jobs.formats.database.putting import waiting
+from spark_jobs.formats.database.postgres import columns
+from spark_jobs.formats.database.postgres.putting import waiting
+from spark_jobs.formats.database.postgres.reading import told
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
@@ -73,10 +73,6 @@ class Asking:
             self._known[type, text] = refused.get(number)
         return {text: why for text in texts.to_pylist() if (why := self._known[type, text]) is not None}
 
-    def has_constraints(self, written: pa.Schema) -> bool:
-        """Whether there is something to ask about records with some columns."""
-        return bool(self._constraints(written))
-
     def _constraints(self, written: pa.Schema) -> list[Constraint]:
         # Arrays among many values cannot be told apart.
         names = [field.name for field in written if not pa.types.is_list(field.type)]
@@ -96,10 +92,10 @@ class Asking:
         names = constraint.asked_for(self._key)
         arrays = [found.column(name) for name in names]
         values = [
-            f"{accepting.converted(quoted(name), self._columns[name], array.type)} AS {quoted(name)}"
+            f"{columns.converted(quoted(name), self._columns[name], array.type)} AS {quoted(name)}"
             for name, array in zip(names, arrays, strict=True)
         ]
-        lists = [f"${at}::{accepting.staged(array.type)}[]" for at, array in enumerate(arrays, 1)]
+        lists = [f"${at}::{columns.staged(array.type)}[]" for at, array in enumerate(arrays, 1)]
         given = ", ".join([*map(quoted, names), '"$n"'])
         statement = (
             f'SELECT "$n"::int8 - 1 FROM (SELECT "$n", {", ".join(values)} FROM unnest({", ".join(lists)}) '
@@ -150,7 +146,7 @@ class Asking:
 
     def _session(self) -> Any:
         if self._opened is None:
-            from spark_jobs.formats.database import putting
+            from spark_jobs.formats.database.postgres import putting
 
             driver = importlib.import_module("adbc_driver_postgresql.dbapi")
             self._opened = driver.connect(self._connection.uri, autocommit=True)

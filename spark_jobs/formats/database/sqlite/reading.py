@@ -59,7 +59,8 @@ _MOMENT = re.compile(
 )
 
 
-def _path(connection: Connection) -> str:
+def path_of(connection: Connection) -> str:
+    """The file of a database."""
     return connection.uri.removeprefix("sqlite:///")
 
 
@@ -69,7 +70,8 @@ def _state(path: str) -> str:
     for each in (path, f"{path}-wal"):
         try:
             status = os.stat(each)
-            found.append(f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}")
+            # A log without content comes and goes with sessions.
+            found.append(f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}" if status.st_size else "")
         except FileNotFoundError:
             found.append("")
     return ":".join(found)
@@ -82,7 +84,7 @@ def _opened(connection: Connection, part: Part | None = None) -> Iterator[sqlite
     Raises:
         FormatError: it cannot be read (E911), or was changed (E907).
     """
-    path = _path(connection)
+    path = path_of(connection)
     name = path if part is None else part.name
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as opened:
@@ -112,14 +114,14 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
         FormatError: the database cannot be read, or has no such table (E911).
         Unfit: the table has no such column, or rows have no value in it.
     """
-    snapshot = _state(_path(connection))
+    snapshot = _state(path_of(connection))
     with _opened(connection) as opened:
         if options.query:
             part = Part(f"({options.query.strip().rstrip(';')}\n)", "query", 1, snapshot=snapshot)
         else:
             schema, _, table = options.table.rpartition(".")
             relation = f"{quoted(schema)}.{quoted(table)}" if schema else quoted(table)
-            size = os.path.getsize(_path(connection))
+            size = os.path.getsize(path_of(connection))
             part = Part(relation, options.table, size, snapshot=snapshot, span=_span(opened, relation))
         columns = [
             Column(each[0], "", How.PLAIN)

@@ -1,0 +1,133 @@
+"""What MySQL and MariaDB say of records before they are sent: a task puts them into a temporary table, and asks by it.
+
+The temporary table has the columns of the table, with its types, characters and collations. So the database itself says
+whether it takes a value, and which values are the same for it. What it refuses is looked for by halves, so that each
+refusal belongs to one record. The answers hold for the moment of asking.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats.database.mysql import columns
+from spark_jobs.formats.database.mysql.putting import ROW, column_definition, run, session, statements_of, waiting
+from spark_jobs.formats.database.mysql.reading import quoted, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.scan.connections import Connection
+
+#: Errors about values: what a column does not take, and what a check refuses.
+_ABOUT_VALUES = frozenset(
+    [1048, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1525, 1690, 3140, 3156, 3819, 4025, 4078]
+)
+#: Errors that say that the question cannot be asked: no right, no such table or column, a condition that is not read.
+_CANNOT = frozenset([1044, 1054, 1064, 1142, 1143, 1146, 1267, 1270, 1271, 1305, 1356, 1370])
+_COLUMN = re.compile(r"column '([^']+)'|column `[^`]*`\.`[^`]*`\.`([^`]+)`")
+
+
+class Asking:
+    """A session in which a task asks.
+
+    Args:
+        connection: where.
+        target: the table that gets the records.
+        key: what upserts go by; empty otherwise.
+        replaces: whether the table's rows go.
+    """
+
+    def __init__(self, connection: Connection, target: Target, key: tuple[str, ...], *, replaces: bool) -> None:
+        self._connection, self._target, self._key, self._replaces = connection, target, key, replaces
+        self._opened: Any = None
+        self._tables: dict[tuple[str, ...], str] = {}
+        self._columns = {column.name: column for column in target.columns}
+
+    def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """The records that the table refuses: the row, why, and the columns that tell.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        names = found.schema.names
+        constraints = [
+            each
+            for each in self._target.constraints
+            if each.is_decided_by(names, self._key, replaces=self._replaces)
+        ]  # fmt: skip
+        unsure = [
+            name
+            for name, array in zip(names, found.columns, strict=True)
+            if columns.is_unsure(self._columns[name], array)
+        ]
+        asked = tuple(dict.fromkeys([*unsure, *(name for each in constraints for name in each.asked_for(self._key))]))
+        if not asked or not found.num_rows:
+            return
+        with waiting(self._connection), told(self._connection, self._target.name):
+            table = self._table(asked)
+            run(self._session(), f"DELETE FROM {table}")
+            yield from self._refused(table, asked, found)
+            for each in constraints:
+                for row in self._against(each, table):
+                    yield row, each.why, each.columns
+
+    def _refused(
+        self, table: str, asked: Sequence[str], found: pa.RecordBatch
+    ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """Put records into the temporary table; gives those that do not go there."""
+        import pymysql
+
+        values = [columns.literals(self._columns[name], found.column(name)) for name in asked]
+        lines = [f"({','.join(each)},{row})" for row, each in enumerate(zip(*values, strict=True))]
+        waiting_for = [range(found.num_rows)]
+        start = f"INSERT INTO {table} VALUES "
+        while waiting_for:
+            some = waiting_for.pop()
+            try:
+                for statement in statements_of(start, (lines[at] for at in some), self._target.most_bytes):
+                    run(self._session(), statement)
+            except pymysql.Error as problem:
+                if not problem.args or problem.args[0] not in _ABOUT_VALUES:
+                    raise
+                # Statements before this one may have put some of them there.
+                run(self._session(), f"DELETE FROM {table} WHERE {quoted(ROW)} BETWEEN {some[0]} AND {some[-1]}")
+                if len(some) == 1:
+                    told_of = _COLUMN.search(str(problem.args[1]))
+                    name = next(filter(None, told_of.groups())) if told_of else ""
+                    yield some[0], f"the database says: {problem.args[1]}", (name,) if name in asked else tuple(asked)
+                else:
+                    half = len(some) // 2
+                    waiting_for += [some[half:], some[:half]]
+
+    def _against(self, constraint: Constraint, table: str) -> list[int]:
+        import pymysql
+
+        refusing = constraint.refusing(self._target.relation, self._key, quoted)
+        try:
+            found = run(self._session(), f"SELECT r.{quoted(ROW)} FROM {table} r WHERE {refusing} ORDER BY 1")
+        except pymysql.Error as problem:
+            if problem.args and problem.args[0] in _CANNOT:
+                return []
+            raise
+        return [row for (row,) in found]
+
+    def _table(self, asked: tuple[str, ...]) -> str:
+        known = self._tables.get(asked)
+        if known is None:
+            name = f"clinker_ask_{len(self._tables)}"
+            known = self._tables[asked] = f"{quoted(self._target.schema)}.{quoted(name)}"
+            definitions = [column_definition(self._columns[each]) for each in asked]
+            definitions.append(f"{quoted(ROW)} bigint NOT NULL PRIMARY KEY")
+            run(self._session(), f"CREATE TEMPORARY TABLE {known} ({', '.join(definitions)}) ENGINE=InnoDB")
+        return known
+
+    def _session(self) -> Any:
+        if self._opened is None:
+            self._opened = session(self._connection, "READ COMMITTED")
+            weakref.finalize(self, self._opened.close)
+        return self._opened

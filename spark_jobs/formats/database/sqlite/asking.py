@@ -1,0 +1,135 @@
+"""What SQLite says of records before they are sent, where the task sees the file of the database.
+
+A copy of the table without rows, in memory, says whether its checks hold. A temporary table with the records, in a
+session that only reads, says whether the rows of tables let them in. Tasks on other machines ask nobody.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.formats.database.sqlite import columns
+from spark_jobs.formats.database.sqlite.reading import path_of
+from spark_jobs.formats.database.sqlite.session import LOCK_S, identity, reading, told
+from spark_jobs.formats.database.tables import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.scan.connections import Connection
+
+_ROW = '"$row"'
+
+
+class Asking:
+    """A session in which a task asks.
+
+    Args:
+        connection: where.
+        target: the table that gets the records.
+        key: what upserts go by; empty otherwise.
+        replaces: whether the table's rows go.
+    """
+
+    def __init__(self, connection: Connection, target: Target, key: tuple[str, ...], *, replaces: bool) -> None:
+        self._connection, self._target, self._key, self._replaces = connection, target, key, replaces
+        self._columns = {column.name: column for column in target.columns}
+        self._is_here = identity(path_of(connection)) == target.seen
+        self._opened: sqlite3.Connection | None = None
+        self._copy: sqlite3.Connection | None = None
+        self._tables: dict[tuple[str, ...], str] = {}
+
+    def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """The records that the table refuses: the row, why, and the columns that tell.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        if not found.num_rows:
+            return
+        names = found.schema.names
+        values = {
+            name: columns.values(self._columns[name], array)
+            for name, array in zip(names, found.columns, strict=True)
+            if self._target.constraints
+        }
+        with told(self._connection, self._target.name):
+            for each in self._target.constraints:
+                if not each.is_decided_by(names, self._key, replaces=self._replaces):
+                    continue
+                if each.kind == "check":
+                    yield from self._tried(each, names, values)
+                elif self._is_here:
+                    for row in self._against(each, values):
+                        yield row, each.why, each.columns
+
+    def _tried(
+        self, definition: Constraint, names: Sequence[str], values: dict[str, list[Any]]
+    ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """Put records into a copy of the table in memory, and remove them again: what it says of values and checks."""
+        written = {column.name for column in self._target.columns if column.is_written}
+        if self._key and written - {*names}:
+            return  # a row that an upsert changes has other values there
+        if self._copy is None:
+            self._copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            weakref.finalize(self, self._copy.close)
+            self._copy.execute(definition.text)
+        relation = quoted(definition.name)
+        marks = ", ".join("?" * len(names))
+        add = f"INSERT OR ABORT INTO {relation} ({', '.join(map(quoted, names))}) VALUES ({marks})"
+        rows = [*zip(*(values[name] for name in names), strict=True)]
+        try:
+            self._copy.executemany(add, rows)
+        except sqlite3.IntegrityError:
+            pass  # a record, or two with one value: each is looked at alone
+        except sqlite3.OperationalError:
+            return  # a function or a collation that the program of the table's owner brings along
+        else:
+            self._copy.execute(f"DELETE FROM {relation}")
+            return
+        for number, row in enumerate(rows):
+            self._copy.execute(f"DELETE FROM {relation}")
+            try:
+                self._copy.execute(add, row)
+            except sqlite3.IntegrityError as problem:
+                about = tuple(name for name in names if re.search(rf"\b{re.escape(name)}\b", str(problem)))
+                yield number, f"the database says: {problem}", about
+
+    def _against(self, constraint: Constraint, values: dict[str, list[Any]]) -> list[int]:
+        asked = constraint.asked_for(self._key)
+        table = self._table(asked)
+        session = self._session()
+        session.execute(f"DELETE FROM {table}")
+        marks = ", ".join("?" * (len(asked) + 1))
+        given = zip(range(len(values[asked[0]])), *(values[name] for name in asked), strict=True)
+        session.executemany(f"INSERT INTO {table} VALUES ({marks})", given)
+        refusing = constraint.refusing(self._target.relation, self._key)
+        try:
+            found = session.execute(f"SELECT r.{_ROW} FROM {table} r WHERE {refusing} ORDER BY 1").fetchall()
+        except sqlite3.OperationalError as problem:
+            if "no such" in str(problem):
+                return []  # a table, a function or a collation that is not here
+            raise
+        return [row for (row,) in found]
+
+    def _table(self, asked: tuple[str, ...]) -> str:
+        known = self._tables.get(asked)
+        if known is None:
+            known = self._tables[asked] = f"temp.clinker_ask_{len(self._tables)}"
+            definitions = ", ".join(f"{quoted(name)} {self._columns[name].type}" for name in asked)
+            self._session().execute(f"CREATE TABLE {known} ({_ROW} INTEGER PRIMARY KEY, {definitions})")
+        return known
+
+    def _session(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._opened = reading(path_of(self._connection))
+            weakref.finalize(self, self._opened.close)
+            self._opened.execute("PRAGMA temp_store = MEMORY")
+            self._opened.execute(f"PRAGMA busy_timeout = {LOCK_S * 1000}")
+        return self._opened

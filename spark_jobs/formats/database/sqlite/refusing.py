@@ -1,0 +1,36 @@
+"""What columns and tables of SQLite refuse, as far as that is known before rows are put into them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.database.options import WriteMode
+from spark_jobs.formats.database.sqlite import columns
+from spark_jobs.formats.database.sqlite.asking import Asking
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from spark_jobs.formats.database.accepting import Target, TargetColumn
+    from spark_jobs.formats.database.options import DatabaseWrite
+
+
+class Checks:
+    """See `write.py:Checks`."""
+
+    def __init__(self, target: Target, options: DatabaseWrite) -> None:
+        self._asking: Asking | None = None
+        if target.place is not None:
+            is_replaced = options.mode is WriteMode.REPLACE
+            self._asking = Asking(target.place, target, options.key, replaces=is_replaced)
+
+    def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
+        """See `write.py:Checks`."""
+        yield from columns.refused(column, array)
+
+    def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+        """See `write.py:Checks`."""
+        if self._asking is not None:
+            yield from self._asking.rows(found)

@@ -1,0 +1,139 @@
+"""Pipelines that write a table of MariaDB or SQLite, and what independent clients read of it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from spark_jobs.cxl import types, values
+from spark_jobs.cxl.schema import Column, Schema
+from spark_jobs.execute.delivery import databases
+from spark_jobs.execute.delivery.local import recovery
+from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.formats.database import write
+from spark_jobs.formats.database.options import DatabaseRead, DatabaseWrite, WriteMode
+from spark_jobs.formats.database.tables import Slice
+from spark_jobs.scan import connections
+from tests.formats.database.test_table_outputs import Warehouse
+
+if TYPE_CHECKING:
+    from spark_jobs.cxl.types import Type
+    from tests.mariadb import MariaDatabase
+
+
+@dataclass(frozen=True)
+class SqliteDatabase:
+    """A file of SQLite: its URI."""
+
+    uri: str
+
+    @property
+    def path(self) -> Path:
+        return Path(self.uri.removeprefix("sqlite:///"))
+
+    def run(self, text: str) -> list[tuple[Any, ...]]:
+        """What the last of some statements gives."""
+        with closing(sqlite3.connect(self.path, isolation_level=None, timeout=60)) as opened:
+            opened.execute("PRAGMA foreign_keys = ON")
+            found: list[tuple[Any, ...]] = []
+            for each in text.split(";\n"):
+                found = opened.execute(each).fetchall()
+            return found
+
+
+class SqliteWarehouse(Warehouse):
+    """See `Warehouse`."""
+
+    database: SqliteDatabase  # type: ignore[assignment]
+
+    @property
+    def staged(self) -> list[Any]:
+        beside = [name for name in os.listdir(self.database.path.parent) if "clinker_" in name]
+        return beside + self.database.run("SELECT name FROM sqlite_master WHERE name LIKE 'clinker%'")
+
+    @property
+    def notes(self) -> list[str]:
+        names = self.database.run("SELECT name FROM sqlite_master WHERE name LIKE 'clinker%'")
+        return [str(self.database.run(f'SELECT * FROM "{name}"')) for (name,) in names]
+
+
+class MariaWarehouse(Warehouse):
+    """See `Warehouse`."""
+
+    database: MariaDatabase  # type: ignore[assignment]
+
+    @property
+    def staged(self) -> list[Any]:
+        name = urlsplit(self.database.uri).path.removeprefix("/")
+        text = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{}' AND table_name LIKE '{}'"
+        return self.database.run(text.format(name, "clinker%"))
+
+    @property
+    def notes(self) -> list[str]:
+        return [str(self.database.run(f"SELECT `$note` FROM `{_text(name)}` WHERE `$part` = -1")) for (name,) in
+                self.staged]  # fmt: skip
+
+    def read(self, text: str) -> list[tuple[Any, ...]]:
+        """What a statement gives, as the driver itself converts it."""
+        import pymysql
+
+        parts = urlsplit(self.database.uri)
+        assert parts.hostname is not None
+        with closing(
+            pymysql.connect(host=parts.hostname, port=parts.port or 0, user=parts.username or "",
+                            password=parts.password or "", database=parts.path[1:], charset="utf8mb4")
+        ) as opened, opened.cursor() as cursor:  # fmt: skip
+            cursor.execute(text)
+            return [*cursor.fetchall()]
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> list[int]:
+    """What is in the table, and in the file if there is one, once somebody has cleared up."""
+    reach = Reach(connections={"warehouse": warehouse.database.uri})
+    if first == "files" and (warehouse.folder / "out").exists():
+        recovery.recover(warehouse.folder / "out", reach)
+    databases.settle(connections.find("warehouse", {}, warehouse.folder), reach)
+    assert warehouse.staged == []
+    ids = sorted(int(row[0]) for row in warehouse.database.run("SELECT id FROM t"))
+    if files:
+        assert (warehouse.folder / "out/rows.csv").read_text().split()[1:] == [str(each) for each in ids]
+    return ids
+
+
+def put(
+    putting: Any, connection: connections.Connection, table: str, static: Type, found: list[Any], run: str
+) -> dict[int, str]:
+    """Put values into the column `v` of a table, whose rows go; gives those that are refused, each with why."""
+    known = putting.look(connection, DatabaseWrite(connection.name, table, WriteMode.REPLACE))
+    writer = write.DatabaseWriter(Schema((Column("id", types.INT), Column("v", static))), known)
+    arrays = [pa.array(range(len(found)), pa.int64()), pa.array(found, writer.schema.field("v").type)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=writer.schema)
+    refused = {failure.row: failure.failure.detail for failure in writer._refused(batch)}
+    taken = batch.take(pa.array([at for at in range(len(found)) if at not in refused], pa.int64()))
+    with closing(putting.held(connection, run, connection.name)):
+        staging = putting.begin(connection, known, run, 0, writer.schema)
+        count = putting.fill(connection, staging, 0, [taken], writer.schema)
+        with putting.opened(connection) as session:
+            putting.publish(session, replace(staging, rows=count))
+    return refused
+
+
+def read_again(reading: Any, connection: connections.Connection, table: str) -> dict[int, Any]:
+    """The values of the column `v` by the row's number, as our own source reads them."""
+    (found,) = reading.look(connection, DatabaseRead(connection.name, table)).tables
+    again: dict[int, Any] = {}
+    for _, arrays in reading.batches(Slice(connection, found.part, 0, found.part.size, is_last=True), found.columns):
+        (ids, _), (read, static) = arrays
+        again |= dict(zip(ids.to_pylist(), values.from_arrow(read, static), strict=True))
+    return again

@@ -204,6 +204,7 @@ _TEXT_NAMES: list[tuple[str, str, Callable[[int], bytes]]] = [
     ("csv", "", lambda size: b"k;" * (size // 2) + b"\n1\n"),
     ("csv", "", lambda size: b'k,"' + b'""' * (size // 2) + b'"\n1,2\n'),
     ("csv", "", lambda size: b'k,"' + b"a\n" * (size // 2)),
+    ("csv", "", lambda size: b'k,a\n1,"' + b'""' * (size // 2) + b'"\n'),
     ("csv", ", header_rows: 9", lambda size: (b"k," + b"a" * (size // 9) + b"\n") * 9 + b"1,2\n"),
     ("csv", ", has_header: false", lambda size: (b"k," * 3 + b"a" * (size // 4) + b"\n") * 4),
     ("csv", ", skip_footer: 1", lambda size: b"k\n1\n" + b"a" * size + b"\nend\n"),

@@ -27,6 +27,7 @@ _RETURN = ord("\r")
 #: does not matter how many there are.
 _PLACE_BYTES, _SHARE = 16, 3
 _FEW_BYTES = 1 << 20
+_FEW_QUOTES = 4
 
 Piece = tuple[bytes, str | None]
 
@@ -93,21 +94,33 @@ def _pass_over(
     Gives the bytes that were read beyond it, None when the range ended first, and whether that was inside quotes. A
     return at the end of the range ends the record; the newline that may follow is an empty line of the next one.
     """
-    is_inside, before = False, quotes.FILE_START
-    chunk = data
-    while chunk:
-        while chunk.endswith(dialect.quote_byte) and (more := stream.read(1)):
-            # The other half of a doubled quote must not stand in the next chunk.
-            stats.bytes_read += 1
-            chunk += more
-        toggles = dialect.toggles(chunk, is_inside, before)
-        if chunk is not data and (end := quotes.next_record_start(chunk, 0, toggles, is_inside)) is not None:
-            return chunk[end:], False
+    quote = dialect.quote_byte
+    is_inside, before, is_first = False, quotes.FILE_START, True
+    while True:
+        # The other half of a doubled quote must not stand in the next chunk: those at the end go there.
+        body = data.rstrip(quote)
+        run = len(data) - len(body)
+        toggles = dialect.toggles(body, is_inside, before)
+        if not is_first and (end := quotes.next_record_start(body, 0, toggles, is_inside)) is not None:
+            return data[end:], False
         is_inside ^= bool(len(toggles) % 2)
-        before = chunk[-1]
-        chunk = _read_exactly(stream, size)
-        stats.bytes_read += len(chunk)
-    return (b"" if before == _RETURN and not is_inside else None), is_inside
+        before = body[-1] if body else before
+        is_first = False
+        data = _read_exactly(stream, size)
+        stats.bytes_read += len(data)
+        while run and data and not (rest := data.lstrip(quote)):
+            run += len(data)
+            data = _read_exactly(stream, size)
+            stats.bytes_read += len(data)
+        is_end = not data
+        if run and data:
+            run, data = run + len(data) - len(rest), rest
+        # Of very many quotes nothing matters but whether they are even: no record ends among them.
+        data = quote * (run if run < _FEW_QUOTES else 2 + run % 2) + data
+        if is_end:
+            is_inside ^= bool(len(dialect.toggles(data, is_inside, before)) % 2)
+            before = data[-1] if data else before
+            return (b"" if before == _RETURN and not is_inside else None), is_inside
 
 
 def _read_exactly(stream: ByteStream, size: int) -> bytes:

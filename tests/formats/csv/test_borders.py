@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import pytest
@@ -7,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.formats import splits
+from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import FilePlan
-from spark_jobs.formats.csv import borders, parser, quotes
+from spark_jobs.formats.csv import borders, parser, pieces, quotes
 from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
@@ -73,3 +75,19 @@ def test_borders_are_guessed_right_among_cells_of_many_lines(tmp_path: Path) -> 
             start, end = splits.actual_range(split, stream, dialect.likely_start, guesses=True)
             assert start % len(record) == 0
             assert end % len(record) == 0
+
+
+@pytest.mark.parametrize("count", [2_000_000, 2_000_001])
+def test_a_record_of_very_many_quotes_is_passed_over_in_few_reads(count: int) -> None:
+    class Counted(io.BytesIO):
+        reads = 0
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            self.reads += 1
+            return super().read(size)
+
+    stream = Counted(b'"' * count + b'"\n1,2\n')
+    found = [*pieces.pieces(stream, quotes.Dialect(), 10_000, RangeStats(), is_last=True, most=50_000)]
+    assert stream.reads < 500
+    # An opening quote, pairs, and a closing one: the record ends, and is left out as too long; else it has no end.
+    assert found == ([(b"1,2\n", None)] if count % 2 else [(b'"' * 4000, "quote is never closed")])

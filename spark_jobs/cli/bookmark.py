@@ -72,9 +72,10 @@ def _with_bookmark(
         if plan is None:
             return ExitCode.CONFIG
         try:
-            there = executor.destinations(plan)
+            run_options = RunOptions(**vars(options))
+            there = executor.destinations(plan, run_options)
             names = identity.Identity.new(None, None)
-            wanted = targets.resolve(plan, names, RunOptions(**vars(options)), there)
+            wanted = targets.resolve(plan, names, run_options, there)
             if wanted.bookmark is None:
                 sys.stdout.write("no source of the pipeline has `incremental:`, so there is no bookmark\n")
                 return ExitCode.SUCCESS

@@ -66,14 +66,14 @@ class Schema:
         return self._by_name.get(name)
 
     def with_columns(self, *columns: Column) -> Schema:
-        """These columns laid over: a known name is replaced in place, a new one is appended."""
+        """The schema with more columns: a known name is replaced in place, a new one is appended."""
         merged = dict(self._by_name)
         for column in columns:
             merged[column.name] = column
-        laid = Schema(tuple(merged.values()))
+        result = Schema(tuple(merged.values()))
         # What a cached property would compute, known already: rows of wide pipelines are made by the thousand.
-        laid.__dict__["_by_name"] = merged
-        return laid
+        result.__dict__["_by_name"] = merged
+        return result
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name

@@ -15,26 +15,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.execute.scratch import Scratch
-
-#: Up to so many records the driver joins the bits of tasks itself: a job costs more.
-DRIVER_RECORDS = 2_000_000
-#: Tasks that share a larger number.
-_TASKS = 64
+    from spark_jobs.tuning import Tuning
 
 
-def count(spark: SparkSession, bits: Sequence[Bits], room: Scratch) -> int:
+def count(spark: SparkSession, bits: Sequence[Bits], room: Scratch, tuning: Tuning) -> int:
     """The records that are in some task's bits.
 
     Args:
         spark: runs tasks, where there is much to join.
         bits: the bits of each task.
         room: where their files are.
+        tuning: how many records the driver counts itself, and how many tasks share more.
     """
     alone, shared = _apart(bits)
     found = sum(each.count for each in alone)
     if not shared:
         return found
-    ranges = _ranges(shared)
+    ranges = _ranges(shared, tuning)
     if len(ranges) == 1:
         return found + _joined(room, ranges[0])
     return found + sum(spread.spread(spark, partial(_joined, room), ranges, reraised=(OSError,)))
@@ -64,11 +61,11 @@ class _Range:
     bits: tuple[Bits, ...]
 
 
-def _ranges(bits: Sequence[Bits]) -> list[_Range]:
+def _ranges(bits: Sequence[Bits], tuning: Tuning) -> list[_Range]:
     """The splits, cut into ranges of about as many; one range where there is little."""
     first, last = min(each.splits[0] for each in bits), max(each.splits[1] for each in bits)
-    many = sum(each.count for each in bits) > DRIVER_RECORDS
-    size = max(1, -(-(last - first + 1) // _TASKS)) if many else last - first + 1
+    many = sum(each.count for each in bits) > tuning.driver_ok_records
+    size = max(1, -(-(last - first + 1) // tuning.ok_tasks)) if many else last - first + 1
     ranges: list[_Range] = []
     for start in range(first, last + 1, size):
         splits = (start, start + size - 1)

@@ -20,7 +20,7 @@ from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind
 from spark_jobs.execute import identity
 from spark_jobs.execute.delivery import places
-from spark_jobs.execute.delivery.destination import Content, FileType, Piece
+from spark_jobs.execute.delivery.destination import Content, FileType, PartRange
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import publishing, reading_again, work_list
 from spark_jobs.execute.run import executor
@@ -528,9 +528,9 @@ def _contents(after: _After, *, force: bool) -> dict[FilePath, Content]:
                     "stage at a time (--stage)"
                 )
             start = _heading_bytes(step, path)
-            files[target] = replace(earlier, pieces=(*earlier.pieces, Piece(str(path), start, size - start)))
+            files[target] = replace(earlier, ranges=(*earlier.ranges, PartRange(str(path), start, size - start)))
         elif there.standing(target) is FileType.NOTHING or (after.into is not None and force):
-            files[target] = Content(pieces=(Piece(str(path), 0, size),))
+            files[target] = Content(ranges=(PartRange(str(path), 0, size),))
         elif after.into is not None:
             raise Refused(f"{target} exists already: use --force to replace it")
         else:
@@ -553,7 +553,7 @@ def _appended(step: OutputStep, path: Path, target: FilePath, known: PartStore) 
         before.seek(max(length - 1, 0))
         # Somebody may have saved the file without its last line end.
         gap = b"\n" if file.read(1) == b"\n" and before.read(1) not in (b"\n", b"") else b""
-    return Content(pieces=(Piece(str(target), 0, length), Piece(str(path), start, size - start, before=gap)))
+    return Content(ranges=(PartRange(str(target), 0, length), PartRange(str(path), start, size - start, before=gap)))
 
 
 def _heading_bytes(step: OutputStep, path: Path) -> int:

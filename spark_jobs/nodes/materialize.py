@@ -102,7 +102,7 @@ class ReadMaterialized(operator.Operator):
             data = batches.gather(table)
             whole = batches.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
             done += data.num_rows
-            for piece in self.portions(self.given(whole)):
+            for piece in self.slices(self.given(whole)):
                 self.push(piece)
             self.context.pause()
 
@@ -112,4 +112,4 @@ class ReadMaterialized(operator.Operator):
 
 
 #: The operators that any node can have.
-OPERATORS = {shape.Role.KEEP: Materialize, shape.Role.KEPT: ReadMaterialized}
+OPERATORS = {shape.Role.MATERIALIZE: Materialize, shape.Role.READ_MATERIALIZED: ReadMaterialized}

@@ -63,7 +63,7 @@ class Step:
     def schedule(self, counts: Sequence[int], create: Callable[[], IO[bytes]]) -> bool:
         """Write down in which order the records of inputs go on, where tasks cannot tell from the counts alone.
 
-        The driver asks, where the step has inputs that earlier jobs wrote down and that go on. Gives whether there is
+        The driver asks, where the step has inputs that earlier jobs materialized and that go on. Gives whether there is
         such a file now, which `create` begins.
         """
         return False

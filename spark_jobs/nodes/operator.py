@@ -78,10 +78,10 @@ class Files(Protocol):
         """Open a new file for the records of a need. The task closes it and reports it."""
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
-        """What an earlier job wrote down, in order; of one partition when they have such."""
+        """What an earlier job materialized, in order; of one partition when they have such."""
 
     def count(self, rows: Rows) -> int:
-        """How many records an earlier job wrote down."""
+        """How many records an earlier job materialized."""
 
     def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
         """Some of them by their numbers, in order, in tables one after another."""
@@ -223,14 +223,14 @@ class Wiring:
         last: whether they leave it here.
         exchange: where the operator sends records; None when it pushes them on.
         partitions: in how many partitions it sends them, or writes them down.
-        provides: what it writes down for a later job.
-        reads: what earlier jobs wrote down that it reads as a root.
+        provides: what it materializes for a later job.
+        reads: what earlier jobs materialized that it reads as a root.
         arrivals: where the records come from that are pushed to it.
         before: where the records downstream of an exchange came from, before it joined their merge paths into one.
         number_of_partition: which partition of an exchange this is.
         undeclared: the undeclared columns that reach the node, in first-seen order.
         undeclared_type: what they hold.
-        shows_later: whether records are only written down here, for tasks that may have to show them as dead letters.
+        shows_later: whether records are only materialized here, for tasks that may have to show them as dead letters.
     """
 
     context: Context
@@ -348,8 +348,8 @@ class Operator:
         self.enter(count)
         self.drop(filtered=count)
 
-    def portions(self, batch: Batch) -> Iterable[Batch]:
-        """A batch in pieces that are small in records and for the task's memory."""
+    def slices(self, batch: Batch) -> Iterable[Batch]:
+        """Slices of a batch that are small in records and in bytes, compared with the task's memory."""
         most = memory.step_bytes(self.context.memory_pool.share)
         return batch.slices(max(1, min(batches.BATCH_ROWS, batch.count * most // max(batch.data.nbytes, 1))))
 

@@ -211,5 +211,5 @@ def push_all(
         data = batches.gather(table.drop_columns(list(by)))
         whole = batches.Batch(data, pa.array(np.arange(done, done + data.num_rows)), origin)
         done += data.num_rows
-        for piece in given.portions(whole):
+        for piece in given.slices(whole):
             given.push(piece)

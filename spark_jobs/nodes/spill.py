@@ -18,7 +18,7 @@ from spark_jobs.nodes.records import order
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: Spilled rows are split by key into this many pieces, each again where it does not fit.
+#: Spilled rows are split by key into so many partitions, each again where it does not fit.
 FAN_OUT = 16
 _MOST_SPLITS = 6
 #: Sorted runs that are merged at once, a block of each in memory.
@@ -121,7 +121,7 @@ class Ordered:
                     self._spill_held()
                 yield from self._merged([run for level in reversed(self._levels) for run in level])
             elif self._held:
-                yield from pieces(self._sorted(), memory.step_bytes(self._room.memory_pool.share))
+                yield from slices(self._sorted(), memory.step_bytes(self._room.memory_pool.share))
             self._reservation.close()
 
     def _spill_held(self) -> None:
@@ -151,7 +151,7 @@ class Ordered:
 
     def _spill(self, tables: Iterable[pa.Table]) -> list[sorted_runs.Block]:
         """A sorted run on disk."""
-        return [self._block(piece) for table in tables for piece in pieces(table, self._block_bytes)]
+        return [self._block(piece) for table in tables for piece in slices(table, self._block_bytes)]
 
     def _block(self, table: pa.Table) -> sorted_runs.Block:
         written = self._room.spill(self._node, table)
@@ -266,7 +266,7 @@ class Keyed:
         for piece, part in parts:
             blocks = self._spilled.setdefault(piece, [])
             size = memory.step_bytes(self._room.memory_pool.share)
-            blocks += [self._room.spill(self._node, block) for block in pieces(part, size)]
+            blocks += [self._room.spill(self._node, block) for block in slices(part, size)]
 
 
 def checked(room: SpillContext, node: str, held: int) -> int:
@@ -334,7 +334,7 @@ def _cut(table: pa.Table, keys: Sequence[str], salt: int) -> Iterator[tuple[int,
     return partition.cut(table, numbers)
 
 
-def pieces(table: pa.Table, size: int) -> Iterator[pa.Table]:
+def slices(table: pa.Table, size: int) -> Iterator[pa.Table]:
     """A table in slices of about `size` bytes."""
     rows = max(1, int(table.num_rows * size / max(table.nbytes, 1)))
     for start in range(0, table.num_rows, rows):

@@ -90,9 +90,9 @@ class Azure:
         found = self._properties(location)
         if found is None:
             return None
-        told, now = found
-        age_s = (parsedate_to_datetime(now) - told.last_modified).total_seconds() if now else 0.0
-        return ObjectInfo(told.etag, told.size, age_s, _mark(told.metadata))
+        properties, now = found
+        age_s = (parsedate_to_datetime(now) - properties.last_modified).total_seconds() if now else 0.0
+        return ObjectInfo(properties.etag, properties.size, age_s, _mark(properties.metadata))
 
     def get(self, location: Location) -> bytes | None:
         return writing.small(self, location)
@@ -170,11 +170,11 @@ class Azure:
         """What the store says of a blob, and its clock's time."""
         clock: list[str] = []
 
-        def hear(answer: Any) -> None:
+        def note_time(answer: Any) -> None:
             clock.append(answer.http_response.headers.get("Date", ""))
 
         def look() -> Any:
-            return self._blob(location).get_blob_properties(raw_response_hook=hear)
+            return self._blob(location).get_blob_properties(raw_response_hook=note_time)
 
         try:
             found = self._asked(location, look)
@@ -208,8 +208,8 @@ def _next(pages: Any) -> list[Any] | None:
     return None if page is None else list(page)
 
 
-def _object(location: Location, told: Any) -> Object:
-    return Object(location, told.size, int(told.last_modified.timestamp() * 1e9), _quoted(told.etag))
+def _object(location: Location, properties: Any) -> Object:
+    return Object(location, properties.size, int(properties.last_modified.timestamp() * 1e9), _quoted(properties.etag))
 
 
 def _quoted(etag: str) -> str:
@@ -298,12 +298,13 @@ def _container(settings: AzureSettings, bucket: str, process: int, known: int) -
     session = requests.Session()
     session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
     session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
-    told = _told()
-    endpoint = settings.endpoint or (told.get("blobendpoint") if told.get("accountname") == account else None)
+    connection = _connection_string()
+    is_named = connection.get("accountname") == account
+    endpoint = settings.endpoint or (connection.get("blobendpoint") if is_named else None)
     return ContainerClient(
         endpoint or f"https://{host}",
         name,
-        credential=_credential(settings, account, told, bucket),
+        credential=_credential(settings, account, connection, bucket),
         transport=RequestsTransport(session=session),
         retry_policy=ExponentialRetry(initial_backoff=PAUSE_S, increment_base=2, retry_total=RETRIES),
         connection_timeout=_CONNECT_S,
@@ -318,14 +319,14 @@ def _known() -> int:
     return hash(tuple(os.environ.get(name) for name in _VARIABLES))
 
 
-def _told() -> dict[str, str]:
+def _connection_string() -> dict[str, str]:
     """The connection string of this machine, its names in lower case; empty where there is none."""
     text = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "")
     pairs = (each.partition("=") for each in text.split(";") if "=" in each)
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _credential(settings: AzureSettings, account: str, told: dict[str, str], bucket: str) -> Any:
+def _credential(settings: AzureSettings, account: str, connection: dict[str, str], bucket: str) -> Any:
     """What signs requests to an account; keys and signatures only go to the account that they belong to.
 
     Raises:
@@ -337,8 +338,8 @@ def _credential(settings: AzureSettings, account: str, told: dict[str, str], buc
         return None
     find = os.environ.get
     named = find("AZURE_STORAGE_ACCOUNT_NAME") or find("AZURE_STORAGE_ACCOUNT")
-    if told.get("accountname") == account:
-        key, sas = told.get("accountkey"), told.get("sharedaccesssignature")
+    if connection.get("accountname") == account:
+        key, sas = connection.get("accountkey"), connection.get("sharedaccesssignature")
     elif named == account:
         key = find("AZURE_STORAGE_ACCOUNT_KEY") or find("AZURE_STORAGE_KEY")
         sas = find("AZURE_STORAGE_SAS_TOKEN")

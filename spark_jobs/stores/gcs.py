@@ -63,7 +63,7 @@ class _Answer:
     data: bytes
 
     @property
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.data)
         return found
 
@@ -76,21 +76,21 @@ class Gcs:
 
     def describe(self, location: Location) -> Object | None:
         answer = self._metadata(location)
-        return None if answer is None else _object(location, answer.told)
+        return None if answer is None else _object(location, answer.content)
 
     def pages(self, prefix: Location, *, deep: bool, most: int | None = None) -> Iterator[Page]:
         fields = f"nextPageToken,prefixes,items({_FIELDS})"
         wanted = {"prefix": prefix.key, "maxResults": str(most or PAGE_KEYS), "fields": fields}
         wanted |= {} if deep else {"delimiter": "/"}
         while True:
-            told = self._asked("list", "GET", prefix, f"/storage/v1/b/{prefix.bucket}/o", wanted).told
-            found = (_object(prefix.at(each["name"]), each) for each in told.get("items", ()))
+            listed = self._asked("list", "GET", prefix, f"/storage/v1/b/{prefix.bucket}/o", wanted).content
+            found = (_object(prefix.at(each["name"]), each) for each in listed.get("items", ()))
             # What consoles make for an empty folder is no file.
             objects = tuple(each for each in found if not each.location.key.endswith("/"))
-            yield Page(objects, tuple(told.get("prefixes", ())))
-            if not told.get("nextPageToken"):
+            yield Page(objects, tuple(listed.get("prefixes", ())))
+            if not listed.get("nextPageToken"):
                 return
-            wanted["pageToken"] = told["nextPageToken"]
+            wanted["pageToken"] = listed["nextPageToken"]
 
     def fetch(self, location: Location, start: int, end: int, version: str) -> bytes:
         if start >= end:
@@ -112,10 +112,10 @@ class Gcs:
         answer = self._metadata(location)
         if answer is None:
             return None
-        told, now = answer.told, answer.headers.get("date")
-        age_s = (parsedate_to_datetime(now) - _moment(told)).total_seconds() if now else 0.0
-        mark = told.get("metadata", {}).get(MARK, "")
-        return ObjectInfo(str(told["generation"]), int(told["size"]), age_s, mark)
+        metadata, now = answer.content, answer.headers.get("date")
+        age_s = (parsedate_to_datetime(now) - _moment(metadata)).total_seconds() if now else 0.0
+        mark = metadata.get("metadata", {}).get(MARK, "")
+        return ObjectInfo(str(metadata["generation"]), int(metadata["size"]), age_s, mark)
 
     def get(self, location: Location) -> bytes | None:
         return writing.small(self, location)
@@ -130,7 +130,7 @@ class Gcs:
         headers = {"Content-Type": f"multipart/related; boundary={edge}"}
         path = f"/upload/storage/v1/b/{location.bucket}/o"
         try:
-            return str(self._asked("write", "POST", location, path, wanted, body, headers).told["generation"])
+            return str(self._asked("write", "POST", location, path, wanted, body, headers).content["generation"])
         except StoreError as error:
             if when is None:
                 raise
@@ -207,12 +207,13 @@ class Gcs:
         self, location: Location, names: Sequence[tuple[str, str]], mark: str = "", when: str | None = None
     ) -> str:
         sources = [{"name": key, "generation": generation} for key, generation in names]
-        told = {"sourceObjects": sources, "destination": {"contentType": "application/octet-stream", **_marked(mark)}}
+        written = {"contentType": "application/octet-stream", **_marked(mark)}
+        request = {"sourceObjects": sources, "destination": written}
         wanted = {"fields": "generation", **_condition(when)}
         headers = {"Content-Type": "application/json"}
-        body = json.dumps(told).encode()
+        body = json.dumps(request).encode()
         answer = self._asked("write", "POST", location, _path(location) + "/compose", wanted, body, headers)
-        return str(answer.told["generation"])
+        return str(answer.content["generation"])
 
     def _metadata(self, location: Location) -> _Answer | None:
         try:
@@ -275,13 +276,13 @@ def _path(location: Location) -> str:
     return f"/storage/v1/b/{location.bucket}/o/{quote(location.key, safe='')}"
 
 
-def _object(location: Location, told: Mapping[str, Any]) -> Object:
-    mtime_ns = int(_moment(told).timestamp() * 1e9)
-    return Object(location, int(told.get("size", 0)), mtime_ns, str(told["generation"]))
+def _object(location: Location, metadata: Mapping[str, Any]) -> Object:
+    mtime_ns = int(_moment(metadata).timestamp() * 1e9)
+    return Object(location, int(metadata.get("size", 0)), mtime_ns, str(metadata["generation"]))
 
 
-def _moment(told: Mapping[str, Any]) -> datetime:
-    return datetime.fromisoformat(str(told["updated"]))
+def _moment(metadata: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(str(metadata["updated"]))
 
 
 def _condition(when: str | None) -> dict[str, str]:
@@ -296,7 +297,7 @@ def _refused(answer: _Answer, what: str, location: Location) -> StoreError:
     """What the store answered, in words."""
     uri, bucket, status = str(location), location.bucket, answer.status
     try:
-        says = " ".join(str(answer.told["error"]["message"]).split())
+        says = " ".join(str(answer.content["error"]["message"]).split())
     except (ValueError, KeyError, TypeError):
         says = " ".join(answer.data[:200].decode("utf-8", "replace").split())
     if status in (409, 412):

@@ -7,13 +7,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from spark_jobs.cxl import types
 from spark_jobs.formats.csv.options import CsvRead, Duplicates, Quoting, Ragged
-from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.scan.files import FormatError
+from spark_jobs.tuning import Tuning
 from tests.attack import rounds, typed_files, wide_values, xml_files
 from tests.formats.csv.files import Result, read_csv
 from tests.formats.json.test_reading_json import read_json
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LIMIT_S = 10.0
+#: The size of a split that has a whole file.
+_WHOLE = 1 << 30
 _DECLARED = {"a": types.STRING, "i": types.INT, "f": types.FLOAT, "b": types.BOOL, "d": types.DATE, "x": types.ANY}
 _TEXTS = ["", "a", "é", "\ufeff", '"', '""', ",", "\n", "\r\n", "\r", " ", '","', '"\n', "😀", "\x00", "\x1a", "null"]
 _CELLS = ["1", "-0", "007", "1.5", "1e400", str(2**63), str(10**30), "true", "on", "2024-02-30", "2024-02-29", "x", ""]
@@ -73,12 +73,10 @@ def one(chance: random.Random, folder: Path) -> str:
         return f"{kind} {_compressed(chance, folder)}"
     data, read = _OTHERS[kind](chance) if kind in _OTHERS else _file(kind, chance)
     began = time.process_time()
-    whole = _read(lambda: read(folder / "whole", data, 1 << 30))
+    whole = _read(lambda: read(folder / "whole", data, _WHOLE))
     assert kind != "array and more" or whole[0] == "refused", f"{data!r}: {whole}"
     for size in {chance.randint(1, 30), chance.randint(30, 200), len(data) // 2 + 1}:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(uniform, "_FEWEST", 0)
-            found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
+        found = _read(lambda size=size: read(folder / "cut", data, size))  # type: ignore[misc]
         assert found == whole, f"{data!r} in splits of {size}: {found} instead of {whole}"
     took = time.process_time() - began
     assert took < _LIMIT_S, f"{took:.1f} s for {data[:200]!r}"
@@ -89,10 +87,10 @@ def _compressed(chance: random.Random, folder: Path) -> str:
     """A file in members: it has the records that it had before, or is refused."""
     text, _ = _file("csv of cells", chance)
     data, read, plainly = typed_files.compressed(chance, text)
-    found = _read(lambda: read(folder / "whole", data, 1 << 30))
+    found = _read(lambda: read(folder / "whole", data, _WHOLE))
     if found[0] == "refused" and " file: " in found[1]:
         return "broken"
-    expected = _read(lambda: plainly(folder / "whole", text, 1 << 30))
+    expected = _read(lambda: plainly(folder / "whole", text, _WHOLE))
     assert found == expected, f"{data!r}: {found} instead of {expected}"
     return found[0]
 
@@ -131,7 +129,9 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
         lines = _alike(chance)
     if kind == "ndjson":
         data = chance.choice(["\n", "\r\n", "\n\n"]).join(lines).encode("utf-8", "surrogatepass")
-        return data, lambda path, data, size: read_json(path, data, _DECLARED, split_bytes=size, failure_texts=True)
+        return data, lambda path, data, size: read_json(
+            path, data, _DECLARED, split_bytes=size, failure_texts=True, tuning=_tuning(size)
+        )
     layout = JsonRead(format=JsonLayout.ARRAY)
     if kind == "array and more":
         lines = _alike(chance)
@@ -140,8 +140,13 @@ def _file(kind: str, chance: random.Random) -> tuple[bytes, Callable[[Path, byte
     text += chance.choice(_JUNK) + space if kind == "array and more" else ""
     data = text.encode("utf-8", "surrogatepass")
     return data, lambda path, data, size: read_json(
-        path, data, _DECLARED, options=layout, split_bytes=size, failure_texts=True
+        path, data, _DECLARED, options=layout, split_bytes=size, failure_texts=True, tuning=_tuning(size)
     )
+
+
+def _tuning(size: int) -> Tuning:
+    """In splits, any number of objects is read as arrays of bytes."""
+    return Tuning() if size == _WHOLE else Tuning(json_uniform_objects=0)
 
 
 def _cell(chance: random.Random) -> str:

@@ -21,14 +21,13 @@ import yaml
 from spark_jobs import plan as planning
 from spark_jobs.diagnostics.diagnostic import DiagnosticError
 from spark_jobs.execute import identity, report
-from spark_jobs.execute.correlation import facts, stored
+from spark_jobs.execute.correlation import stored
 from spark_jobs.execute.run import executor, passes
 from spark_jobs.execute.spark import spread
 from spark_jobs.execute.tasks import shuffle_records
 from spark_jobs.execute.tasks import stage as stages
 from spark_jobs.formats.csv import parser as csv_parser
 from spark_jobs.formats.json import parser as json_parser
-from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.texts import portions
 from spark_jobs.nodes import memory, spill
 from spark_jobs.nodes.combine import run as combine
@@ -54,14 +53,14 @@ _SMALL: list[tuple[Any, str, Any]] = [
     (records, "BLOCK_ROWS", 3), (records, "_LEAST_BLOCK_ROWS", 2),
     (records, "_WRITTEN_ROWS", 7), (portions, "MOST_LINES", 3),
     (json_parser, "_BLOCK_RECORDS", 3), (csv_parser, "_CAREFUL_BYTES", 60),
-    (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3), (uniform, "_FEWEST", 0), (stored, "MOST_ROWS", 3),
-    (facts, "HELD_ROWS", 2),
+    (spill, "MOST_RUNS", 2), (spill, "FAN_OUT", 3), (stored, "MOST_ROWS", 3),
 ]  # fmt: skip
 _SMALL_TUNING = Tuning(
     group_rows=4, merge_rows=5, write_rows=4, probe_rows=3, pair_rows=5, many_candidates=2, crowded_rows=4,
     strip_rows=3, frame_pairs=5, dlq_block_rows=2, dlq_slice_rows=3, dlq_tables=2, driver_dlq_rows=2, dlq_tasks=5,
     driver_output_bytes=0, merge_range_bytes=100, driver_name_bytes=0, name_pack_bytes=300, name_sample_bytes=0,
-    name_sample_records=2, json_portion_bytes=100,
+    name_sample_records=2, json_portion_bytes=100, json_uniform_objects=0, fact_rows=2, pack_task_bytes=300,
+    driver_ok_records=0, ok_tasks=3, inline_bits_bytes=0, bits_chunks=1, inline_loads=0, load_block=3,
 )  # fmt: skip
 _FIGURES = (
     "exit_code", "records_total", "records_ok", "records_written", "records_filtered", "records_deduplicated",

@@ -160,7 +160,7 @@ def roles(step: Step) -> dict[Step, set[Role]]:
         found[step].add(Role.BUILD)
     # What a large file gives to one task is written down for others.
     for each in [step for step in found if step.kind == "source"]:
-        found[each].add(Role.KEPT)
+        found[each].add(Role.READ_MATERIALIZED)
     return found
 
 

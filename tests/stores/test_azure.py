@@ -114,5 +114,5 @@ def test_a_key_goes_to_no_other_account(azure: AzureBucket, monkeypatch: pytest.
     for name, value in (("ACCOUNT_NAME", ACCOUNT), ("ACCOUNT_KEY", ACCOUNT_KEY), ("SAS_TOKEN", "sig=secret")):
         monkeypatch.setenv(f"AZURE_STORAGE_{name}", value)
     other = "container@other.dfs.core.windows.net"
-    assert azure_store._credential(AzureSettings(), "other", azure_store._told(), other) is None
+    assert azure_store._credential(AzureSettings(), "other", azure_store._connection_string(), other) is None
     assert used == ["identity"]

@@ -32,8 +32,8 @@ class FailureGroup(NamedTuple):
 def groups_of(facts: Facts) -> list[FailureGroup]:
     """The groups that facts are of, in order."""
     found: set[FailureGroup] = set()
-    for portion in facts.portions(*FailureGroup._fields):
-        columns = [portion.column(name).to_numpy().astype(np.int64) for name in FailureGroup._fields]
+    for table in facts.tables(*FailureGroup._fields):
+        columns = [table.column(name).to_numpy().astype(np.int64) for name in FailureGroup._fields]
         # A row of no records is of no source: its number is less than 0.
         least = [int(column.min(initial=0)) for column in columns]
         codes = [column - low for column, low in zip(columns, least, strict=True)]

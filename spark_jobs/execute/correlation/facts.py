@@ -1,6 +1,6 @@
 """Facts that the tasks of a pass report about failing records, rows of aggregates and groups.
 
-A task writes its facts to a file (`FactWriter`). The driver reads the files of all tasks a portion at a time (`Facts`),
+A task writes its facts to a file (`FactWriter`). The driver reads the files of all tasks a table at a time (`Facts`),
 again for each question that it asks, so it holds none of them where there are many.
 """
 
@@ -20,6 +20,8 @@ from spark_jobs.execute.correlation import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from spark_jobs.tuning import Tuning
 
 
 class FactKind(IntEnum):
@@ -61,9 +63,6 @@ FACTS = pa.schema([
 ])  # fmt: skip
 #: Facts as the driver reads them: many texts are longer together than small ones may be.
 SCHEMA = FACTS.set(FACTS.get_field_index("why"), pa.field("why", pa.large_string()))
-#: So many facts of a task, or bytes of them, are in memory; then they are written.
-HELD_ROWS = 1 << 16
-HELD_BYTES = 1 << 23
 
 
 class FactWriter:
@@ -71,10 +70,12 @@ class FactWriter:
 
     Args:
         path: the file; there is none as long as there are few facts.
+        tuning: how many facts, and how many bytes of them, are in memory before they are written.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, tuning: Tuning) -> None:
         self.path = path
+        self._tuning = tuning
         self._held: list[pa.Table] = []
         self._rows = self._bytes = 0
         self._file: part_file.PartFile | None = None
@@ -87,7 +88,7 @@ class FactWriter:
         """
         self._held.append(facts)
         self._rows, self._bytes = self._rows + facts.num_rows, self._bytes + facts.nbytes
-        if self._rows >= HELD_ROWS or self._bytes >= HELD_BYTES:
+        if self._rows >= self._tuning.fact_rows or self._bytes >= self._tuning.fact_bytes:
             self._write()
 
     def close(self) -> bool:
@@ -117,12 +118,12 @@ class Facts:
     """Some facts of a pass, in the order of tasks.
 
     Args:
-        read: gives their portions, of which it reads the named columns alone.
+        read: gives their tables, of which it reads the named columns alone.
     """
 
     read: Callable[[Sequence[str]], Iterator[pa.Table]]
 
-    def portions(self, *names: str) -> Iterator[pa.Table]:
+    def tables(self, *names: str) -> Iterator[pa.Table]:
         """These columns, some thousand rows at a time."""
         return self.read(names)
 
@@ -130,9 +131,9 @@ class Facts:
         """The facts that are chosen by some columns."""
 
         def read(names: Sequence[str]) -> Iterator[pa.Table]:
-            for portion in self.read(tuple(dict.fromkeys([*names, *needs]))):
-                chosen = are(portion)
-                some = portion.select(list(names))
+            for table in self.read(tuple(dict.fromkeys([*names, *needs]))):
+                chosen = are(table)
+                some = table.select(list(names))
                 if chosen.any():
                     yield some if chosen.all() else some.filter(pa.array(chosen))
 
@@ -141,11 +142,11 @@ class Facts:
     def of_kind(self, *kinds: FactKind, nodes: Collection[int] | None = None) -> Facts:
         """The facts of some kinds; `nodes`: those about some nodes alone."""
         if nodes is None:
-            return self.where("kind", are=lambda portion: np.isin(portion.column("kind").to_numpy(), kinds))
+            return self.where("kind", are=lambda table: np.isin(table.column("kind").to_numpy(), kinds))
         some = sorted(nodes)
 
-        def are(portion: pa.Table) -> np.ndarray:
-            node, kind = (portion.column(name).to_numpy() for name in ("node", "kind"))
+        def are(table: pa.Table) -> np.ndarray:
+            node, kind = (table.column(name).to_numpy() for name in ("node", "kind"))
             found: np.ndarray = np.isin(kind, kinds) & np.isin(node, some)
             return found
 
@@ -153,20 +154,20 @@ class Facts:
 
     def lacking_keys(self, *, lacking: bool = True) -> Facts:
         """The failures of records and of rows without a known key; with `lacking=False` the others."""
-        return self.where("lacks_key", are=lambda portion: lacks_key(portion) == lacking)
+        return self.where("lacks_key", are=lambda table: lacks_key(table) == lacking)
 
     def each(self, change: Callable[[pa.Table], pa.Table]) -> Facts:
-        """Apply a function to the facts, portion by portion."""
+        """Apply a function to the facts, table by table."""
 
         def read(names: Sequence[str]) -> Iterator[pa.Table]:
-            for portion in self.read(SCHEMA.names):
-                yield change(portion).select(list(names))
+            for table in self.read(SCHEMA.names):
+                yield change(table).select(list(names))
 
         return Facts(read)
 
     def any(self) -> bool:
         """Whether there are some."""
-        return any(portion.num_rows for portion in self.read(["kind"]))
+        return any(table.num_rows for table in self.read(["kind"]))
 
 
 def lacks_key(facts: pa.Table) -> np.ndarray:
@@ -182,14 +183,14 @@ def together(*several: Facts) -> Facts:
 
 def of(files: Sequence[str]) -> Facts:
     """The facts of all tasks of a pass."""
-    found = list(islice(_portions(files, SCHEMA.names), 2))
+    found = list(islice(_tables(files, SCHEMA.names), 2))
     if len(found) > 1:
-        return Facts(partial(_portions, tuple(files)))
+        return Facts(partial(_tables, tuple(files)))
     whole = found[0] if found else SCHEMA.empty_table()
     return Facts(lambda names: iter([whole.select(list(names))]))
 
 
-def _portions(files: Sequence[str], names: Sequence[str]) -> Iterator[pa.Table]:
+def _tables(files: Sequence[str], names: Sequence[str]) -> Iterator[pa.Table]:
     """Columns of facts; one file is open at a time."""
     fields = sorted(FACTS.get_field_index(name) for name in names)
     schema = pa.schema([SCHEMA.field(name) for name in names])

@@ -1,6 +1,6 @@
 """What passes with correlation keys have found, as tables: groups and records, put together and put into order.
 
-Each function takes facts a portion at a time; `folder` is for tables that are long.
+Each function takes facts a table at a time; `folder` is for tables that are long.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _AT_ONCE = 1 << 16
 
 def with_keys(failed: Facts, keyed: Facts, folder: str) -> Facts:
     """Failures, with the groups that were found for records which had none; each record says what failed first."""
-    portions = failed.lacking_keys().portions(*_OF_RECORDS.names)
-    said = ordered.once(folder, _OF_RECORDS, portions, ["record"], ["node", "at"])
+    tables = failed.lacking_keys().tables(*_OF_RECORDS.names)
+    said = ordered.once(folder, _OF_RECORDS, tables, ["record"], ["node", "at"])
     records = said.column("record").to_numpy()
 
-    def as_failed(portion: pa.Table) -> pa.Table:
-        at = identity.among(portion.column("record").to_numpy(), records)
+    def as_failed(table: pa.Table) -> pa.Table:
+        at = identity.among(table.column("record").to_numpy(), records)
         chosen = pa.array(at, mask=at < 0)
         for name in _SAID:
             place = SCHEMA.get_field_index(name)
-            portion = portion.set_column(place, SCHEMA.field(name), said.column(name).take(chosen))
-        return portion
+            table = table.set_column(place, SCHEMA.field(name), said.column(name).take(chosen))
+        return table
 
     return facts.together(failed.lacking_keys(lacking=False), keyed.each(as_failed))
 
@@ -68,7 +68,7 @@ def aggregated(failed: Facts, folder: str) -> np.ndarray:
 
 
 def _column(found: Facts, name: str) -> Iterator[np.ndarray]:
-    return (portion.column(name).to_numpy() for portion in found.portions(name))
+    return (table.column(name).to_numpy() for table in found.tables(name))
 
 
 def _numbers(folder: str, schema: pa.Schema, parts: Iterable[np.ndarray]) -> pa.Table:
@@ -93,9 +93,9 @@ class Names:
 
 def rejected(found: Facts, names: Names, folder: str) -> pa.Table:
     """The rejected groups, each with its first failure in record order."""
-    of_groups = found.where("group", are=lambda portion: portion.column("group").to_numpy() != identity.NO_GROUP)
+    of_groups = found.where("group", are=lambda table: table.column("group").to_numpy() != identity.NO_GROUP)
     reduce = partial(ordered.first_of_each, keys=["group"], then=_PLACE)
-    firsts = ordered.merged(ordered.runs(folder, of_groups.portions(*_FIRST), reduce), ["group"], reduce)
+    firsts = ordered.merged(ordered.runs(folder, of_groups.tables(*_FIRST), reduce), ["group"], reduce)
     tables = (_displayed(some, names) for first in firsts for some in stored.slices(first, _AT_ONCE))
     return stored.kept(folder, REJECTED, tables)
 
@@ -131,12 +131,12 @@ def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
 def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
     """Merge pairs with those of two columns of facts, each once; pairs without a group are left out."""
 
-    def of(portion: pa.Table) -> pa.Table:
-        some = portion.rename_columns(PAIRS.names).cast(PAIRS)
+    def of(table: pa.Table) -> pa.Table:
+        some = table.rename_columns(PAIRS.names).cast(PAIRS)
         is_one = some.column("group").to_numpy() != identity.NO_GROUP
         return some if is_one.all() else some.filter(pa.array(is_one))
 
-    return ordered.once(folder, PAIRS, map(of, found.portions(*names)), PAIRS.names, before=known)
+    return ordered.once(folder, PAIRS, map(of, found.tables(*names)), PAIRS.names, before=known)
 
 
 def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray) -> list[LogLine]:
@@ -149,4 +149,4 @@ def lines_about(lines: Iterable[LogLine], records: np.ndarray, rows: np.ndarray)
 
 def first_of_each(found: Facts, known: pa.Table, folder: str) -> pa.Table:
     """The first record of each group, among the known records and those in facts."""
-    return ordered.once(folder, PAIRS, found.portions(*PAIRS.names), ["group"], ["record"], before=known)
+    return ordered.once(folder, PAIRS, found.tables(*PAIRS.names), ["group"], ["record"], before=known)

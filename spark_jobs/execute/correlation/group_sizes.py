@@ -28,7 +28,7 @@ _PLACE = ("split", "row", "is_row", "aggregated")
 
 def large_buckets(counted: Facts, rejections: Rejections, most: int) -> np.ndarray:
     """Buckets in which groups may be too large: those that tasks have found, and those in which many records failed."""
-    parts = [portion.column("group").to_numpy().astype(np.int64) for portion in counted.portions("group")]
+    parts = [table.column("group").to_numpy().astype(np.int64) for table in counted.tables("group")]
     failed = ordered.more_often_than(rejections.whole.column("group").to_numpy(), most)
     at, _ = ordered.rows_of(rejections.buckets.column("group").to_numpy(), failed)
     buckets = rejections.buckets.column("record").take(pa.array(at)).to_numpy() // (KEY_BUCKETS // SIZE_BUCKETS)
@@ -63,8 +63,8 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
     members = findings.pairs(came, ("group", "record"), failed, folder)
     groups = members.column("group").to_numpy()
     large = ordered.more_often_than(groups, limit)
-    mine = came.where("group", are=lambda portion: ascending.are_among(portion.column("group").to_numpy(), large))
-    first = ordered.once(folder, _NAMED, map(_placed, mine.portions(*_CAME)), ["group"], _PLACE)
+    mine = came.where("group", are=lambda table: ascending.are_among(table.column("group").to_numpy(), large))
+    first = ordered.once(folder, _NAMED, map(_placed, mine.tables(*_CAME)), ["group"], _PLACE)
     if not first.num_rows:
         return None
     numbers = first.column("group").to_numpy()
@@ -86,7 +86,7 @@ def _placed(came: pa.Table) -> pa.Table:
 
 
 def _records(came: Facts, failed: pa.Table) -> Iterator[pa.Table]:
-    for portion in came.portions("split", "row"):
-        found = record_numbers(portion.column("split"), portion.column("row"))
+    for table in came.tables("split", "row"):
+        found = record_numbers(table.column("split"), table.column("row"))
         yield pa.table([found[found >= 0]], schema=RECORDS)
     yield failed.select(RECORDS.names)

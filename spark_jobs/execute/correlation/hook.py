@@ -102,7 +102,7 @@ class CorrelatedTask(TaskHook):
         self._guard = guarded.Guard(is_read=bool(spec.run.guards))
         self._sources = list(spec.run.steps)
         self._keys = GroupKeys(plan, self._sources)
-        writer = FactWriter(spec.run.scratch.file(f"facts-{name}.arrow"))
+        writer = FactWriter(spec.run.scratch.file(f"facts-{name}.arrow"), spec.run.tuning)
         self._facts = TaskFacts(plan, self._sources, self._keys, writer)
         #: Which groups were read, where the next pass may run some tasks again and leave others as they are.
         self._bitmap = GroupBitmap() if spec.notes_groups else None

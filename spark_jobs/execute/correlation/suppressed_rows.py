@@ -63,7 +63,7 @@ class SuppressedRows:
     def learn_groups(self, sought: np.ndarray, keyed: Facts) -> None:
         """Take in the groups of rows; those without any are of none."""
         self._known = ascending.united(self._known, sought)
-        found = keyed.portions(*_GROUPS.names)
+        found = keyed.tables(*_GROUPS.names)
         self._groups = ordered.once(self.folder, _GROUPS, found, _GROUPS.names, before=self._groups)
 
     def with_groups(self, failures: Facts) -> Facts:
@@ -71,7 +71,7 @@ class SuppressedRows:
         mine = failures.where("lacks_key", "aggregated", are=_are_rows_without_key)
         if not mine.any():
             return failures
-        rest = failures.where("lacks_key", "aggregated", are=lambda portion: ~_are_rows_without_key(portion))
+        rest = failures.where("lacks_key", "aggregated", are=lambda table: ~_are_rows_without_key(table))
         return facts.together(rest, mine.each(_with_key), mine.each(self._with_groups))
 
     def _with_groups(self, mine: pa.Table) -> pa.Table:
@@ -90,7 +90,7 @@ def _with_key(mine: pa.Table) -> pa.Table:
     return mine.set_column(place, mine.schema.field(place), pa.array(nothing)).combine_chunks()
 
 
-def _are_rows_without_key(portion: pa.Table) -> np.ndarray:
+def _are_rows_without_key(table: pa.Table) -> np.ndarray:
     """Which rows, not records, failed where their keys were not at hand."""
-    found: np.ndarray = facts.lacks_key(portion) & (portion.column("aggregated").to_numpy() != NO_ROW)
+    found: np.ndarray = facts.lacks_key(table) & (table.column("aggregated").to_numpy() != NO_ROW)
     return found

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.execute.delivery.destination import Piece, check
+from spark_jobs.execute.delivery.destination import PartRange, check
 from spark_jobs.nodes.output import records
 from spark_jobs.nodes.output.step import ChunkRule, Oversize
 from spark_jobs.scan import compression
@@ -65,9 +65,9 @@ def _without_sequence(path: FilePath, naming: str) -> str:
 
 @dataclass(slots=True)
 class Chunk:
-    """A file: its pieces, and how many records and bytes they have (`start` bytes before the first record too)."""
+    """A file: ranges of parts, the records and bytes that they have, and `start` bytes before the first record."""
 
-    pieces: list[Piece] = field(default_factory=list)
+    ranges: list[PartRange] = field(default_factory=list)
     records: int = 0
     bytes: int = 0
 
@@ -105,7 +105,7 @@ class Cutter:
         self._group: _Group | None = None
         self._oversize = 0
 
-    def add(self, part: Piece) -> None:
+    def add(self, part: PartRange) -> None:
         """Go on with the records of a part.
 
         Raises:
@@ -162,11 +162,11 @@ class Cutter:
         if stop == done:
             return
         chunk, size = self.chunks[-1], int(ends[stop - 1]) - start
-        last = chunk.pieces[-1] if chunk.pieces else None
+        last = chunk.ranges[-1] if chunk.ranges else None
         if last is not None and last.path == part and last.start + last.size == start:
-            chunk.pieces[-1] = Piece(part, last.start, last.size + size)
+            chunk.ranges[-1] = PartRange(part, last.start, last.size + size)
         else:
-            chunk.pieces.append(Piece(part, start, size))
+            chunk.ranges.append(PartRange(part, start, size))
         chunk.records += stop - done
         chunk.bytes += size
 
@@ -225,7 +225,7 @@ class Cutter:
 
 
 def cut(
-    part_store: PartStore, parts: Sequence[Piece], split: ChunkRule, first: int, later: int
+    part_store: PartStore, parts: Sequence[PartRange], split: ChunkRule, first: int, later: int
 ) -> tuple[list[Chunk], list[str]]:
     """The chunks of some parts, at least one, and warnings.
 

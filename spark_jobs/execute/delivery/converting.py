@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.formats.format import ColumnWriter
     from spark_jobs.tuning import Tuning
 
@@ -32,13 +32,13 @@ class _File:
     """A file that is to be made.
 
     Args:
-        pieces: what it is made of.
+        ranges: what it is made of.
         target: where in the depot.
         moved: whether their records moved alone.
         checked: whether somebody has seen that the parts are as they were written.
     """
 
-    pieces: tuple[Piece, ...]
+    ranges: tuple[PartRange, ...]
     target: str
     moved: bool
     checked: bool
@@ -48,26 +48,26 @@ def convert(
     spark: SparkSession,
     part_store: PartStore,
     writer: ColumnWriter,
-    groups: Sequence[Sequence[Piece]],
+    groups: Sequence[Sequence[PartRange]],
     folder: str,
     tuning: Tuning,
     *,
     moved: bool = False,
     checked: bool = False,
-) -> list[list[Piece]]:
-    """The files of some groups of pieces, each a piece; none of a group that is empty.
+) -> list[list[PartRange]]:
+    """The files of some groups of ranges, each a range; none of a group that is empty.
 
-    Where their records `moved` alone, and the parts are `checked`, pieces may be ranges of them.
+    Where their records `moved` alone, and the parts are `checked`, ranges may be ranges of them.
 
     Raises:
-        OSError: a piece is not as it was written, or a file cannot be.
+        OSError: a range is not as it was written, or a file cannot be.
     """
     wanted = [
         _File(tuple(group), os.path.join(folder, f"{uuid.uuid4().hex}.made"), moved, checked)
         for group in groups
         if group
     ]
-    if sum(piece.size for each in wanted for piece in each.pieces) <= tuning.driver_output_bytes:
+    if sum(part_range.size for each in wanted for part_range in each.ranges) <= tuning.driver_output_bytes:
         made = [_write(part_store, writer, each) for each in wanted]
     else:
         made = spread.spread(spark, partial(_write, part_store, writer), wanted, reraised=(OSError,))
@@ -75,36 +75,36 @@ def convert(
     return [[next(files)] if group else [] for group in groups]
 
 
-def shown(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool = False) -> bytes:
-    """The contents of some pieces, for people."""
-    return writer.show(joined(part_store, writer, pieces, moved=moved), moved=moved)
+def shown(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool = False) -> bytes:
+    """The contents of some ranges, for people."""
+    return writer.show(joined(part_store, writer, ranges, moved=moved), moved=moved)
 
 
-def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> Piece:
+def _write(part_store: PartStore, writer: ColumnWriter, wanted: _File) -> PartRange:
     """Make a file; gives it, under another name where a task is tried again."""
-    for piece in () if wanted.checked else wanted.pieces:
-        destination.check(part_store, piece)
+    for part_range in () if wanted.checked else wanted.ranges:
+        destination.check(part_store, part_range)
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     with durable.about(path), part_store.create(path) as sink:
-        writer.convert(joined(part_store, writer, wanted.pieces, moved=wanted.moved), sink, moved=wanted.moved)
+        writer.convert(joined(part_store, writer, wanted.ranges, moved=wanted.moved), sink, moved=wanted.moved)
         return destination.whole(path, sink.tell())
 
 
-def joined(part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool) -> IO[bytes]:
-    """The contents of some pieces, as one stream."""
-    return io.BufferedReader(_Chain(_streams(part_store, writer, pieces, moved=moved)))
+def joined(part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool) -> IO[bytes]:
+    """The contents of some ranges, as one stream."""
+    return io.BufferedReader(_Chain(_streams(part_store, writer, ranges, moved=moved)))
 
 
 def _streams(
-    part_store: PartStore, writer: ColumnWriter, pieces: Sequence[Piece], *, moved: bool
+    part_store: PartStore, writer: ColumnWriter, ranges: Sequence[PartRange], *, moved: bool
 ) -> Iterator[tuple[IO[bytes], int]]:
     """The streams that follow one another, each with its number of bytes."""
     start, end = (b"", b"") if moved else (writer.start, writer.end)
     yield io.BytesIO(start), len(start)
-    for piece in pieces:
-        with part_store.open(piece.path) as source:
-            source.seek(piece.start)
-            yield source, piece.size
+    for part_range in ranges:
+        with part_store.open(part_range.path) as source:
+            source.seek(part_range.start)
+            yield source, part_range.size
     yield io.BytesIO(end), len(end)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.execute.delivery.outputs import Material
     from spark_jobs.formats.staging import Putting, Staging, TableWriter
     from spark_jobs.nodes.output.step import OutputStep
@@ -84,7 +84,7 @@ class Tables:
         self.is_prepared = True
         if home is None:
             return
-        self.stagings = [replace(each, home=home.told()) for each in self.stagings]
+        self.stagings = [replace(each, home=home.as_json()) for each in self.stagings]
         with _as_refusals(), putting.opened(self.connection) as found:
             for each in self.stagings:
                 # The run counts once its home has decided: from then on the rows must outlive the server.
@@ -171,7 +171,7 @@ class LeftTables:
         with _as_os_errors(), putting.opened(self.connection) as found:
             putting.alone(found, self.run, self.connection.name)
             for each in putting.left_of(found, self.run, self.connection.name):
-                if each.home == self.home.told():
+                if each.home == self.home.as_json():
                     putting.publish(found, each)
 
     def remove(self) -> None:
@@ -192,7 +192,7 @@ def left(address: Address, home: Address, reach: Reach) -> LeftTables:
 
 
 def looked(plan: plans.Plan) -> plans.Plan:
-    """The plan whose outputs know the tables that they write into; what dead runs left there is settled first.
+    """The plan whose outputs know the tables that they write into; what dead runs left there is recovered first.
 
     Raises:
         RunFailed: a table does not take the records, or the database refuses or fails.
@@ -210,7 +210,7 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
     try:
         connection = _connection(plan, step)
         step = replace(step, options=_putting(connection).look(connection, step.options))
-        settle(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
+        recover(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
         return step
@@ -224,13 +224,13 @@ def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
     return connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
 
 
-def settle(connection: Connection, reach: Reach, target: str | None = None) -> None:
+def recover(connection: Connection, reach: Reach, target: str | None = None) -> None:
     """Complete or remove what dead runs have left in a database.
 
     Args:
         connection: where.
         reach: how the homes of these runs are reached.
-        target: the table that is to be written; what waits for it has to be settled, and other tables are not urgent.
+        target: the table that is to be written; what waits for it has to be decided, and other tables are not urgent.
 
     Raises:
         FormatError: the database refuses or fails, or rows wait for the table of which nobody can tell whether they
@@ -243,7 +243,7 @@ def settle(connection: Connection, reach: Reach, target: str | None = None) -> N
             runs.setdefault((each.run, each.connection), []).append(each)
     for (run, name), stagings in runs.items():
         try:
-            _settle_run(connection, run, name, stagings, reach)
+            _recover_run(connection, run, name, stagings, reach)
         except (OSError, ValueError) as error:
             tables = ", ".join(each.table for each in stagings)
             said = durable.describe(error) if isinstance(error, OSError) else "their notes name no home"
@@ -256,11 +256,11 @@ def settle(connection: Connection, reach: Reach, target: str | None = None) -> N
             logs.LOG.warning("%s", text)
 
 
-def _settle_run(connection: Connection, run: str, name: str, stagings: list[Staging], reach: Reach) -> None:
-    told = next((each.home for each in stagings if each.home is not None), None)
-    if told is not None:
-        home = Address.of(told)
-        if joint.resolve(home, reach) is Answer.SETTLED:
+def _recover_run(connection: Connection, run: str, name: str, stagings: list[Staging], reach: Reach) -> None:
+    known = next((each.home for each in stagings if each.home is not None), None)
+    if known is not None:
+        home = Address.of(known)
+        if joint.resolve(home, reach) is Answer.RESOLVED:
             _remove(connection, run, name, partial(_is_of, home))
         return
     alive = _putting(connection).held(connection, run, name)
@@ -272,7 +272,7 @@ def _settle_run(connection: Connection, run: str, name: str, stagings: list[Stag
 
 
 def _is_of(home: Address, staging: Staging) -> bool:
-    return staging.home in (None, home.told())
+    return staging.home in (None, home.as_json())
 
 
 def load(spark: SparkSession, material: Material, part_store: PartStore) -> list[Tables]:
@@ -297,9 +297,9 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
                 "TableWriter", output_run.writer(step, material.run.undeclared[name], material.run.undeclared_type)
             )
             staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
-            pieces = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
+            ranges = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
             fill = partial(_fill, connection, staging, writer, part_store)
-            items = [*enumerate(pieces)]
+            items = [*enumerate(ranges)]
             if putting.IS_FILLED_BY_TASKS:
                 counts = spread.spread(spark, fill, items, reraised=(FormatError, OSError))
             else:
@@ -320,13 +320,13 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
 
 
 def _fill(
-    connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, Piece]
+    connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, PartRange]
 ) -> int:
     """Put the rows of a part into a staging table, in a task."""
     putting = _putting(connection)
-    number, piece = item
-    destination.check(part_store, piece)
-    with converting.joined(part_store, writer, [piece], moved=False) as source:
+    number, part_range = item
+    destination.check(part_store, part_range)
+    with converting.joined(part_store, writer, [part_range], moved=False) as source:
         return putting.fill(connection, staging, number, writer.batches(source, moved=False), writer.schema)
 
 

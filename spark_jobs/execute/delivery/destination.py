@@ -31,7 +31,7 @@ Where = TypeVar("Where", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PartRange:
     """A range of a part, in bytes; `before` is what stands before it in the file, beside the separator."""
 
     path: str
@@ -41,18 +41,18 @@ class Piece:
 
 
 #: Some of a file: bytes, or a range of a part.
-Segment: TypeAlias = bytes | Piece
+Segment: TypeAlias = bytes | PartRange
 
 
 def length(found: Segment) -> int:
     """The number of bytes."""
-    return found.size if isinstance(found, Piece) else len(found)
+    return found.size if isinstance(found, PartRange) else len(found)
 
 
 def cut(found: Segment, start: int, end: int) -> Segment:
     """From a place on until another one."""
-    if isinstance(found, Piece):
-        return Piece(found.path, found.start + start, end - start)
+    if isinstance(found, PartRange):
+        return PartRange(found.path, found.start + start, end - start)
     return found[start:end]
 
 
@@ -72,25 +72,25 @@ def read(part_store: PartStore, found: Segment) -> bytes:
     return data
 
 
-def whole(path: str, size: int) -> Piece:
+def whole(path: str, size: int) -> PartRange:
     """A part from its beginning to its end, which is where its task said that it is."""
-    return Piece(path, 0, size)
+    return PartRange(path, 0, size)
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The pieces and texts that a file is put together from.
+    """The ranges and texts that a file is put together from.
 
     Args:
-        pieces: pieces of parts, in order.
+        ranges: ranges of parts, in order.
         start: what stands before the first.
         separator: what stands between two.
         end: what follows the last.
-        trailing: so many bytes of the last piece are left out.
-        uses_up: whether the pieces are whole parts, or all of these together, that nobody needs any more.
+        trailing: so many bytes of the last range are left out.
+        uses_up: whether the ranges are whole parts, or all of these together, that nobody needs any more.
     """
 
-    pieces: tuple[Piece, ...] = ()
+    ranges: tuple[PartRange, ...] = ()
     start: bytes = b""
     separator: bytes = b""
     end: bytes = b""
@@ -100,28 +100,30 @@ class Content:
     def laid_out(self) -> Iterator[Segment]:
         """The contents of the file, in order."""
         yield self.start
-        last = len(self.pieces) - 1
-        for number, piece in enumerate(self.pieces):
+        last = len(self.ranges) - 1
+        for number, part_range in enumerate(self.ranges):
             yield self.separator if number else b""
-            yield piece.before
-            yield replace(piece, size=piece.size - self.trailing, before=b"") if number == last else piece
+            yield part_range.before
+            if number == last:
+                part_range = replace(part_range, size=part_range.size - self.trailing, before=b"")
+            yield part_range
         yield self.end
 
     @property
-    def whole_parts(self) -> Iterator[Piece]:
+    def whole_parts(self) -> Iterator[PartRange]:
         """The parts that it uses up, as they must have been written."""
         if self.uses_up:
-            for path, group in itertools.groupby(self.pieces, key=lambda piece: piece.path):
-                yield whole(path, sum(piece.size for piece in group))
+            for path, group in itertools.groupby(self.ranges, key=lambda part_range: part_range.path):
+                yield whole(path, sum(part_range.size for part_range in group))
 
     @property
     def size(self) -> int:
         """The file's size in bytes."""
         around = len(self.start) + len(self.end)
-        if not self.pieces:
+        if not self.ranges:
             return around
-        inside = sum(len(piece.before) + piece.size for piece in self.pieces)
-        return around + inside + len(self.separator) * (len(self.pieces) - 1) - self.trailing
+        inside = sum(len(part_range.before) + part_range.size for part_range in self.ranges)
+        return around + inside + len(self.separator) * (len(self.ranges) - 1) - self.trailing
 
 
 class FileType(enum.Enum):
@@ -275,7 +277,7 @@ class FileDestination(Destination[Where], Protocol[Where]):
         """
 
 
-def check(part_store: PartStore, part: Piece) -> None:
+def check(part_store: PartStore, part: PartRange) -> None:
     """Refuse a part that has not the bytes that its task has written: it was cut off, or somebody else has changed it.
 
     What a file system says of a size is not enough: a part may have lost bytes without anybody being told.
@@ -286,7 +288,7 @@ def check(part_store: PartStore, part: Piece) -> None:
     check_size(part, part_store.size(part.path))
 
 
-def check_size(part: Piece, found: int) -> None:
+def check_size(part: PartRange, found: int) -> None:
     """Check the size of a file whose number of bytes is known.
 
     Raises:

@@ -181,7 +181,7 @@ def remove_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
 def resolve(home: Address, reach: Reach) -> Answer:
     """Ask a home what became of its run, and have everything that the run left completed or removed.
 
-    Whoever finds what a participant has prepared asks this first. After `Answer.SETTLED` it looks again: what is still
+    Whoever finds what a participant has prepared asks this first. After `Answer.RESOLVED` it looks again: what is still
     prepared was never decided, and goes.
 
     Raises:

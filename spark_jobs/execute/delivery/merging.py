@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.formats.frame import Frame
     from spark_jobs.nodes.sorted_runs import Key
     from spark_jobs.tuning import Tuning
@@ -44,7 +44,7 @@ _BY = (records.KEY,)
 class SortedPart:
     """A part whose records are in their order, what is noted of it, and how many bytes its records are."""
 
-    piece: Piece
+    part_range: PartRange
     note: str = ""
     records: int = 0
 
@@ -73,7 +73,7 @@ class Range:
 def merge(
     spark: SparkSession,
     part_store: PartStore,
-    run_groups: Sequence[Sequence[Piece]],
+    run_groups: Sequence[Sequence[PartRange]],
     columns: Sequence[str],
     folder: str,
     most: int,
@@ -105,18 +105,23 @@ def merge(
         written = [_write(part_store, each) for each in wanted]
     else:
         written = spread.spread(spark, partial(_write, part_store), wanted, reraised=(OSError, format.Unfit))
-    pieces = iter(written)
+    merged = iter(written)
     found = []
     for runs, group in zip(run_groups, groups, strict=True):
-        parts = [next(pieces) for _ in group] if group else [SortedPart(run, records=run.size) for run in runs]
+        parts = [next(merged) for _ in group] if group else [SortedPart(run, records=run.size) for run in runs]
         if sum(part.records for part in parts) != sum(run.size for run in runs):
             raise OSError(errno.EIO, "the merged runs have not the bytes of the runs; run again", folder)
-        found.append([part for part in parts if part.piece.size or part.note])
+        found.append([part for part in parts if part.part_range.size or part.note])
     return found
 
 
 def _ranges(
-    part_store: PartStore, runs: Sequence[Piece], columns: Sequence[str], folder: str, size: int, frame: Frame | None
+    part_store: PartStore,
+    runs: Sequence[PartRange],
+    columns: Sequence[str],
+    folder: str,
+    size: int,
+    frame: Frame | None,
 ) -> list[Range]:
     """Ranges of about `size` bytes."""
     known = [_Run.of(part_store, run) for run in runs]
@@ -151,7 +156,7 @@ class _Run:
             yield first, size + index_size
 
     @classmethod
-    def of(cls, part_store: PartStore, run: Piece) -> _Run:
+    def of(cls, part_store: PartStore, run: PartRange) -> _Run:
         """Read the blocks of a run from its index."""
         destination.check(part_store, run)
         with records.index(part_store.arrow, run.path) as file:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Destination, Draft, Piece
+    from spark_jobs.execute.delivery.destination import Destination, Draft, PartRange
     from spark_jobs.execute.delivery.tables.output import Target
     from spark_jobs.execute.identity import Identity
     from spark_jobs.execute.report import Part
@@ -97,7 +97,7 @@ def assemble(
         wanted: the outputs.
         draft: gets the files.
         tables: the tables among the outputs, which get their files by themselves.
-        is_shown: whether the files are only looked at, each in one piece.
+        is_shown: whether the files are only looked at, each in one range.
     """
     written: dict[str, tuple[str, ...]] = {}
     for target in wanted.outputs:
@@ -151,29 +151,29 @@ class _Assembly:
 
     def put_together(self, spark: SparkSession) -> None:
         """Write all files of the output, and note their names."""
-        pieces, counts = self._pieces()
-        if not pieces:
+        ranges, counts = self._ranges()
+        if not ranges:
             return  # There is a file for each input file, and there was none.
         step, share = self.target.step, self.material.run.memory_share
-        if step.sort_order and any(pieces):
+        if step.sort_order and any(ranges):
             columns = [records.GROUP] if step.split and step.split.group_key else []
             most = min(share // 4, splits.configured_bytes())
             folder = self._folder
-            runs = [[each.piece for each in own] for own in pieces]
-            pieces = merging.merge(
+            runs = [[each.part_range for each in own] for own in ranges]
+            ranges = merging.merge(
                 spark, self.draft.part_store, runs, columns, folder, most, self.material.run.tuning, step.frame
             )
         if self.table is not None and not self.is_shown:
-            self._to_table(spark, self.table, [each.piece for own in pieces for each in own])
+            self._to_table(spark, self.table, [each.part_range for own in ranges for each in own])
             return
         if self._is_converted and not self.is_shown and not step.split:
-            made = self._converted(spark, [[each.piece for each in own] for own in pieces])
-            pieces = [[merging.SortedPart(piece) for piece in own] for own in made]
+            made = self._converted(spark, [[each.part_range for each in own] for own in ranges])
+            ranges = [[merging.SortedPart(part_range) for part_range in own] for own in made]
         firsts = []
-        for delivery, own in zip(self.target.deliveries, pieces, strict=True):
+        for delivery, own in zip(self.target.deliveries, ranges, strict=True):
             firsts.append(len(self.written))
             if step.split and not self.is_shown:
-                self._chunks(spark, delivery.path, [each.piece for each in own], step.split)
+                self._chunks(spark, delivery.path, [each.part_range for each in own], step.split)
             elif step.parts and not self.is_shown:
                 self._parts(delivery.path, own)
             else:
@@ -185,12 +185,12 @@ class _Assembly:
             ):
                 self._sidecar(delivery.path, count, sum(self._sizes[path] for path in self.written[first:end]))
 
-    def _pieces(self) -> tuple[list[list[merging.SortedPart]], list[int]]:
-        """The pieces of each file, and how many records they have; of very many parts nothing else is kept."""
+    def _ranges(self) -> tuple[list[list[merging.SortedPart]], list[int]]:
+        """The ranges of each file, and how many records they have; of very many parts nothing else is kept."""
         if not self.target.step.has_path:
             found = [part for part in self.material.products.take(self.target.name) if part.bytes or part.records]
-            pieces = [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in found]
-            return [pieces], [sum(part.records for part in found)]
+            ranges = [merging.SortedPart(destination.whole(part.path, part.bytes), part.note) for part in found]
+            return [ranges], [sum(part.records for part in found)]
         of_file: dict[str | None, list[Part]] = {each.source_file: [] for each in self.target.deliveries}
         for part in self.material.products.take(self.target.name):
             if part.bytes or part.records:
@@ -216,7 +216,7 @@ class _Assembly:
     def _is_converted(self) -> bool:
         return registry.named(self.target.step.format).is_typed
 
-    def _to_table(self, spark: SparkSession, table: Target, pieces: list[Piece]) -> None:
+    def _to_table(self, spark: SparkSession, table: Target, ranges: list[PartRange]) -> None:
         """Files in the folder of a table, which nobody sees before the commit."""
         from spark_jobs.execute.delivery.tables.output import Records, Room  # other runs need no Arrow for tables
 
@@ -229,7 +229,7 @@ class _Assembly:
             self.draft.part_store,
             self._writer,
             written,
-            pieces,
+            ranges,
             step.is_indexed,
             room,
             self.material.identity.execution_id,
@@ -238,17 +238,17 @@ class _Assembly:
         table.commit = table.write(spark, records)
         self.written += [str(each.path) for each in self.target.deliveries]
 
-    def _converted(self, spark: SparkSession, pieces: list[list[Piece]]) -> list[list[Piece]]:
-        """Files for pieces: each file is one piece then."""
+    def _converted(self, spark: SparkSession, ranges: list[list[PartRange]]) -> list[list[PartRange]]:
+        """Files for ranges: each file is one range then."""
         folder, part_store = self._folder, self.draft.part_store
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
         tuning = self.material.run.tuning
         if not self.target.step.parts:
             checked = self.target.step.split is not None  # by who has cut them
-            return converting.convert(spark, part_store, writer, pieces, folder, tuning, moved=moved, checked=checked)
-        alone = [[one] for own in pieces for one in own]
+            return converting.convert(spark, part_store, writer, ranges, folder, tuning, moved=moved, checked=checked)
+        alone = [[one] for own in ranges for one in own]
         made = iter(converting.convert(spark, part_store, writer, alone, folder, tuning, moved=moved))
-        return [[next(made)[0] for _ in own] for own in pieces]
+        return [[next(made)[0] for _ in own] for own in ranges]
 
     @cached_property
     def _writer(self) -> Writer:
@@ -278,7 +278,7 @@ class _Assembly:
 
     def _whole(self, path: FilePath, noted: Sequence[merging.SortedPart]) -> None:
         writer, frame = self._writer, self.target.step.frame
-        parts = [each.piece for each in noted]
+        parts = [each.part_range for each in noted]
         if not parts:
             content = Content(start=writer.empty)
         elif self._is_converted and self.is_shown:
@@ -297,20 +297,20 @@ class _Assembly:
             content = Content(tuple(parts), writer.start, writer.separator, writer.end, uses_up=True)
         self._put(path, content)
 
-    def _of_begun(self, parts: Sequence[Piece]) -> Content:
+    def _of_begun(self, parts: Sequence[PartRange]) -> Content:
         """A file of a part that begins as the file does; several are joined where they are only looked at."""
         first, *others = parts
         begun = len(self._writer.start)
         rest = [replace(part, start=begun, size=part.size - begun) for part in others]
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
-    def _chunks(self, spark: SparkSession, path: FilePath, parts: Sequence[Piece], split: ChunkRule) -> None:
+    def _chunks(self, spark: SparkSession, path: FilePath, parts: Sequence[PartRange], split: ChunkRule) -> None:
         """Numbered files. Those of an earlier run that are not written again are removed: all files are of one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
         around = (0, 0) if self._is_converted else (len(writer.start), len(later))
         found, warnings = chunks.cut(self.draft.part_store, parts, split, *around)
-        made = self._converted(spark, [chunk.pieces for chunk in found]) if self._is_converted else None
+        made = self._converted(spark, [chunk.ranges for chunk in found]) if self._is_converted else None
         for warning in warnings:
             logs.LOG.warning("output '%s': %s", self.target.name, warning)
         taken = set[str]()
@@ -325,7 +325,7 @@ class _Assembly:
                 content = Content(tuple(made[number - 1]), uses_up=True)
             elif chunk.records:
                 start = writer.start if number == 1 else later
-                content = Content(tuple(chunk.pieces), start, end=writer.end, trailing=len(writer.separator))
+                content = Content(tuple(chunk.ranges), start, end=writer.end, trailing=len(writer.separator))
             self._put(final, content)
         if step.if_exists is not IfExists.UNIQUE_SUFFIX:
             for name in sorted(stale):
@@ -363,15 +363,15 @@ class _Assembly:
         self.draft.assemble(targets.sidecar(path), Content(start=(json.dumps(facts, indent=2) + "\n").encode()))
 
 
-def _framed(parts: Sequence[Piece], joined: Joined) -> Content:
+def _framed(parts: Sequence[PartRange], joined: Joined) -> Content:
     """Parts with what stands around them and their ranges."""
-    pieces: list[Piece] = []
+    ranges: list[PartRange] = []
     for part, segments in zip(parts, joined.parts, strict=True):
         at = 0
         for before, known in segments:
             size = part.size - at if known is None else known
-            pieces.append(replace(part, start=at, size=size, before=before))
+            ranges.append(replace(part, start=at, size=size, before=before))
             at += size
         if at != part.size:
             raise OSError(errno.EIO, f"has {part.size} bytes, but {at} were noted of it; run again", part.path)
-    return Content(tuple(pieces), joined.start, end=joined.end, uses_up=True)
+    return Content(tuple(ranges), joined.start, end=joined.end, uses_up=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.disk import durable
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.destination import Content, Piece, Segment
+from spark_jobs.execute.delivery.destination import Content, PartRange, Segment
 from spark_jobs.execute.spark import spread
 from spark_jobs.nodes.output.packed import pack
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 #: Bytes of a file that a member has; the last one has what is left.
 MEMBER_BYTES = 4 << 20
-#: A task compresses about so many bytes.
-_TASK_BYTES = 64 << 20
 #: What a member is made of: bytes, and ranges of parts.
 _Member = tuple[Segment, ...]
 
@@ -61,25 +59,25 @@ def packed(
         contents: what the files are put together of as they are.
         compression: how they are compressed.
         folder: where in the depot the members go.
-        tuning: how many bytes the driver compresses itself.
+        tuning: how many bytes a task compresses, and how many the driver compresses by itself.
 
     Raises:
         OSError: a part is not as it was written, or a member cannot be.
     """
-    # Others have seen it where only pieces of the parts are wanted.
+    # Others have seen it where only ranges of the parts are wanted.
     for part in (part for content in contents for part in content.whole_parts):
         destination.check(part_store, part)
     files = [list(_members(content, MEMBER_BYTES)) for content in contents]
     batches = [
         _Batch(members, os.path.join(folder, f"{uuid.uuid4().hex}.packed"), compression)
-        for members in _batches([member for members in files for member in members])
+        for members in _batches([member for members in files for member in members], tuning.pack_task_bytes)
     ]
     if sum(_size(member) for batch in batches for member in batch.members) <= tuning.driver_output_bytes:
         written = [_write(part_store, each) for each in batches]
     else:
         written = spread.spread(spark, partial(_write, part_store), batches, reraised=(OSError,))
-    pieces = itertools.chain.from_iterable(written)
-    return [Content(tuple(itertools.islice(pieces, len(members)))) for members in files]
+    ranges = itertools.chain.from_iterable(written)
+    return [Content(tuple(itertools.islice(ranges, len(members)))) for members in files]
 
 
 def _members(content: Content, most: int) -> Iterator[_Member]:
@@ -103,27 +101,27 @@ def _size(member: _Member) -> int:
     return sum(map(destination.length, member))
 
 
-def _batches(members: Sequence[_Member]) -> Iterator[tuple[_Member, ...]]:
+def _batches(members: Sequence[_Member], most_bytes: int) -> Iterator[tuple[_Member, ...]]:
     """Neighbouring members that have about as many bytes as a task compresses."""
     held: list[_Member] = []
     size = 0
     for member in members:
         held.append(member)
         size += _size(member)
-        if size >= _TASK_BYTES:
+        if size >= most_bytes:
             yield tuple(held)
             held, size = [], 0
     if held:
         yield tuple(held)
 
 
-def _write(part_store: PartStore, wanted: _Batch) -> list[Piece]:
+def _write(part_store: PartStore, wanted: _Batch) -> list[PartRange]:
     """Compress members; gives where each is, under another name where a task is tried again."""
     path = f"{wanted.target}.{uuid.uuid4().hex}"
     found = []
     with durable.about(path), part_store.create(path) as sink:
         for member in wanted.members:
             data = pack(b"".join(destination.read(part_store, each) for each in member), wanted.compression)
-            found.append(Piece(path, sink.tell(), len(data)))
+            found.append(PartRange(path, sink.tell(), len(data)))
             sink.write(data)
     return found

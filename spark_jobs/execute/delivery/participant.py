@@ -59,20 +59,20 @@ class Address:
     place: str
     run: str
 
-    def told(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, str]:
         """The address as JSON has it."""
         return {"kind": self.kind, "place": self.place, "run": self.run}
 
     @classmethod
-    def of(cls, told: Any) -> Address:
+    def of(cls, found: Any) -> Address:
         """The address that JSON has.
 
         Raises:
             ValueError: it is none.
         """
-        if not isinstance(told, dict) or {type(told.get(name)) for name in ("kind", "place", "run")} != {str}:
-            raise ValueError(told)
-        return cls(told["kind"], told["place"], told["run"])
+        if not isinstance(found, dict) or {type(found.get(name)) for name in ("kind", "place", "run")} != {str}:
+            raise ValueError(found)
+        return cls(found["kind"], found["place"], found["run"])
 
 
 @dataclass(frozen=True)
@@ -226,9 +226,9 @@ class Answer(enum.Enum):
     #: It still runs: leave alone what it has.
     LIVES = "lives"
     #: It is dead, and all that it had prepared is completed or removed by now. What is still there was never decided.
-    SETTLED = "settled"
+    RESOLVED = "resolved"
 
 
-def told(addresses: Iterable[Address]) -> list[dict[str, str]]:
+def as_json(addresses: Iterable[Address]) -> list[dict[str, str]]:
     """Addresses as JSON has them."""
-    return [each.told() for each in addresses]
+    return [each.as_json() for each in addresses]

@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING
 from spark_jobs.execute.delivery.destinations import Destinations
 from spark_jobs.execute.delivery.local.files import LocalFiles
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from spark_jobs.execute.delivery.destination import PartStore
     from spark_jobs.execute.delivery.objects.files import ObjectFiles
     from spark_jobs.execute.delivery.participant import Reach
     from spark_jobs.stores.location import FilePath
+    from spark_jobs.tuning import Tuning
 
 
-def destinations(reach: Reach) -> Destinations:
-    """The destinations of files."""
+def destinations(reach: Reach, tuning: Tuning = DEFAULT) -> Destinations:
+    """The destinations of files.
+
+    Args:
+        reach: how they are reached.
+        tuning: how many bytes of small files the driver sends to a store by itself.
+    """
 
     def store() -> ObjectFiles:
         from spark_jobs.execute.delivery.objects.files import ObjectFiles  # runs with local files need no store
         from spark_jobs.stores import opening
 
-        return ObjectFiles(opening.writable(reach.stores.resolved()), reach)
+        return ObjectFiles(opening.writable(reach.stores.resolved()), reach, tuning)
 
     return Destinations(LocalFiles(reach), store)
 

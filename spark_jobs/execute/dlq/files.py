@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import Draft, PartStore, Piece
+    from spark_jobs.execute.delivery.destination import Draft, PartRange, PartStore
     from spark_jobs.execute.dlq.writer import DlqFile, DlqWriter
     from spark_jobs.execute.report import DlqReport
     from spark_jobs.stores.location import FilePath
@@ -63,10 +63,10 @@ def deliver(
     names = {source: str(path) for source, path in paths.items()}
     files = dlq_files_of(writer.errors, writer.inputs, names)
     written: list[str] = []
-    for file, pieces in zip(files, write(spark, writer, files, reports, draft, tuning), strict=True):
-        if pieces:
+    for file, parts in zip(files, write(spark, writer, files, reports, draft, tuning), strict=True):
+        if parts:
             header = packed.pack(writer.header(file), compression.of_name(file.path))
-            content = destination.Content(tuple(pieces), header, uses_up=True)
+            content = destination.Content(tuple(parts), header, uses_up=True)
             draft.assemble(location.located(file.path), content)
             written.append(file.path)
         else:
@@ -81,7 +81,7 @@ def write(
     reports: Sequence[DlqReport],
     draft: Draft[FilePath],
     tuning: Tuning,
-) -> list[list[Piece]]:
+) -> list[list[PartRange]]:
     """Write the rows of all dead letters; gives the parts of each file, in record order."""
     found = [entry for entry in reports if entry.path]
     if not files or not found:
@@ -94,7 +94,7 @@ def write(
         written = [writing(each) for each in ranges]
     else:
         written = spread.spread(spark, writing, ranges)
-    return [[pieces[i] for pieces in written if pieces[i].size] for i in range(len(files))]
+    return [[parts[i] for parts in written if parts[i].size] for i in range(len(files))]
 
 
 def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], most: int) -> tuple[EntryRange, ...]:
@@ -112,14 +112,16 @@ def _ranges(reports: Sequence[DlqReport], folders: Sequence[str], most: int) -> 
     return tuple(ranges)
 
 
-def _write_range(part_store: PartStore, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange) -> list[Piece]:
+def _write_range(
+    part_store: PartStore, writer: DlqWriter, files: Sequence[DlqFile], wanted: EntryRange
+) -> list[PartRange]:
     """Write the rows of a range; gives the part of each file, which has another path when a task tries again."""
-    pieces = []
+    ranges = []
     for file, part in zip(files, wanted.parts, strict=True):
         path = f"{part}.{uuid.uuid4().hex}.rows"
         with durable.about(path), part_store.create(path) as out:
             rows = packed.PackedFile(out, compression.of_name(file.path))
             writer.write(file, wanted.reports, wanted.splits, rows, wanted.number)
             size = rows.finish()
-        pieces.append(destination.whole(path, size))
-    return pieces
+        ranges.append(destination.whole(path, size))
+    return ranges

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute import identity, interrupts
 from spark_jobs.execute.delivery import places
-from spark_jobs.execute.delivery.destination import Content, FileType, Piece, whole
+from spark_jobs.execute.delivery.destination import Content, FileType, PartRange, whole
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.dlq import work_list
 from spark_jobs.stores import location
@@ -75,18 +75,18 @@ def publish(
 
 
 def _in_store(draft: Draft[FilePath], target: FilePath, content: Content) -> Content:
-    """Move the pieces of a file into the store: local pieces become parts there."""
-    pieces = []
-    for piece in content.pieces:
-        if location.is_uri(piece.path):
-            pieces.append(piece)
+    """Move the ranges of a file into the store: local ranges become parts there."""
+    ranges = []
+    for part_range in content.ranges:
+        if location.is_uri(part_range.path):
+            ranges.append(part_range)
             continue
         part = f"{draft.parts(target)}/{uuid.uuid4().hex}"
-        with draft.part_store.open(piece.path) as local, draft.part_store.create(part) as file:
-            local.seek(piece.start)
+        with draft.part_store.open(part_range.path) as local, draft.part_store.create(part) as file:
+            local.seek(part_range.start)
             shutil.copyfileobj(local, file)
-        pieces.append(Piece(part, 0, piece.size, piece.before))
-    return replace(content, pieces=tuple(pieces))
+        ranges.append(PartRange(part, 0, part_range.size, part_range.before))
+    return replace(content, ranges=tuple(ranges))
 
 
 def _list(before: WorkList, left: Sequence[Entry]) -> Content | None:
@@ -100,4 +100,4 @@ def _ledger(there: Destination[FilePath], ledger: FilePath, events: Sequence[str
     text = "".join(events).encode()
     if there.standing(ledger) is FileType.NOTHING:
         return Content(start=text)
-    return Content(pieces=(whole(str(ledger), places.files(reach, ledger).size(str(ledger))),), end=text)
+    return Content(ranges=(whole(str(ledger), places.files(reach, ledger).size(str(ledger))),), end=text)

@@ -228,7 +228,7 @@ def execute(
 
 def _publishing(run: _Run) -> ExitCode:
     """Do everything that a run does within its draft."""
-    there = destinations(run.plan)
+    there = destinations(run.plan, run.options)
     wanted = targets.resolve(run.plan, run.identity, run.options, there)
     asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
     if _is_done_before(run, asked, there):
@@ -373,15 +373,15 @@ def _give_up(tables: Iterable[Target]) -> None:
             logs.LOG.warning("%s: files that no version of the table has are left: %s", table.output, error)
 
 
-def destinations(plan: plans.Plan) -> Destinations:
+def destinations(plan: plans.Plan, options: RunOptions) -> Destinations:
     """The destinations that publish the files of a plan."""
-    return places.destinations(Reach(plan.stores, plan.connections, plan.catalogs))
+    return places.destinations(Reach(plan.stores, plan.connections, plan.catalogs), options.tuning)
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
     """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
     opening = _begin(run, {})
-    wanted = targets.resolve(run.plan, run.identity, run.options, destinations(run.plan), run.inputs)
+    wanted = targets.resolve(run.plan, run.identity, run.options, destinations(run.plan, run.options), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
     room = Scratch(str(draft.home))
     try:

@@ -41,24 +41,24 @@ class Sizes:
         plan: the plan.
         inputs: the files.
         memory_share: bytes that each task may hold.
-        written: the sizes of what earlier jobs wrote down.
-        lays_all: whether the records of all sources are written down as they are read.
+        written: the sizes of what earlier jobs materialized.
+        materializes_sources: whether the records of all sources are materialized as they are read.
     """
 
     plan: plans.Plan
     inputs: Inputs
     memory_share: int
     written: Mapping[Need, Written]
-    lays_all: bool = False
+    materializes_sources: bool = False
 
     def of(self, name: str) -> int:
         """The number of partitions that a node's records are spread over."""
         return upstream.step(self.plan.by_name[name]).partitions(self)
 
     @property
-    def laid(self) -> frozenset[str]:
+    def materialized_sources(self) -> frozenset[str]:
         """The sources with a large file that one task has to read: others go on with its records; or all sources."""
-        if self.lays_all:
+        if self.materializes_sources:
             return frozenset(self.plan.sources)
         found: dict[str, list[int]] = {}
         for name, place in self.inputs.splits:
@@ -77,8 +77,8 @@ class Sizes:
             size = int(size * min(1.0, columns / everything))
         return self._share(size)
 
-    def pieces(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
-        """In how many pieces records that are written down fit into tasks, as far as their size is known."""
+    def materialized_partitions(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
+        """How many partitions of materialized records fit into tasks, as far as their size is known."""
         planned = self.plan.by_name[rows.node]
         edge = next(edge for edge, written in upstream.inputs(planned) if written == rows)
         size = self.inputs.bytes_of(self._sources_of(edge.node)) * growth

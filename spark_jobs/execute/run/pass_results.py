@@ -100,10 +100,10 @@ class PassResults:
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         correlation: with correlation keys, the metrics of the passes.
         fact_files: what tasks found of correlation groups.
-        counted: what nodes had counted when what they look up was written down.
+        counted: what nodes had counted when what they look up was materialized.
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
-        laid: what it wrote down of all records as they were read, if it did.
+        materialized_inputs: the records of all sources as they were read, if the pass materialized them.
         reusable_jobs: the jobs before others that later passes may leave as they are, by their numbers.
         alone: the reports of its last job, where that makes all outputs and no record of it depends on those of other
             tasks.

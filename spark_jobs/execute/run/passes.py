@@ -52,8 +52,8 @@ class Pass:
         inputs: what is read, with what earlier passes have measured of it.
         values: what is known of `$...`.
         state: its goal, and what earlier passes have found of excluded records and rejected groups.
-        lays: whether the records of all sources are written down as they are read, and everybody goes on with that.
-        laid: what an earlier pass has written down of them, which is read instead of the sources then.
+        materializes_sources: whether the records of all sources are materialized as they are read, for a later job.
+        materialized_inputs: the records of sources as an earlier pass materialized them, read in place of the sources.
         reusable_jobs: the jobs of the pass before that this one may leave as they are, by their numbers.
         reusable: the tasks of the last job of that pass that would do the same again, if all jobs before it do.
         progress: shows how far its jobs are.
@@ -64,7 +64,7 @@ class Pass:
     inputs: Inputs
     values: Mapping[str, Any]
     state: PassState = field(default_factory=PassState)
-    lays: bool = False
+    materializes_sources: bool = False
     materialized_inputs: MaterializedInputs | None = None
     reusable_jobs: Mapping[int, ReusableJob] = field(default_factory=dict)
     reusable: ReusableTasks | None = None
@@ -90,7 +90,7 @@ class Pass:
         for index in range(len(self._jobs(written))):
             job = self._jobs(written)[index]  # planned anew: build sides that are small after all go to every task
             done = self._done(job, products) if stands else None
-            if self.lays and self.materialized_inputs is not None and index == 0:
+            if self.materializes_sources and self.materialized_inputs is not None and index == 0:
                 products.add_materialized_inputs(self.materialized_inputs, self.state)
             elif done is not None:
                 products.add(job.number, done.reports)
@@ -103,7 +103,7 @@ class Pass:
                 products.add(job.number, reports)
                 if wanted.notes_groups:
                     products.alone = reports
-                if self.lays and index == 0:
+                if self.materializes_sources and index == 0:
                     products.materialized_inputs = MaterializedInputs(job.number, reports, self.state.excluded)
                 elif self._is_apart(job) and not self.state.goal.is_search:
                     products.reusable_jobs[job.number] = ReusableJob(job.ops, reports, self.state.excluded)
@@ -122,7 +122,7 @@ class Pass:
         if reusable is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
         loads = [load for load in wanted.loads if load.number not in reusable.numbers]
-        again = self._reports(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)), products)
+        again = self._reports(spark, replace(wanted, loads=self._provided(loads)), products)
         return MergedReports(again, reusable)
 
     def _done(self, job: fragments.Job, products: PassResults) -> ReusableJob | None:
@@ -163,7 +163,7 @@ class Pass:
 
     def _jobs(self, written: Mapping[Need, list[Part]]) -> tuple[fragments.Job, ...]:
         sizes = self._sizes(written)
-        jobs, unwanted = fragments.jobs(self.plan, sizes.of, sizes.laid), self._unwanted()
+        jobs, unwanted = fragments.jobs(self.plan, sizes.of, sizes.materialized_sources), self._unwanted()
         if self.state.goal is Goal.RETRACTED_RECORDS:
             jobs = tuple(job_pruning.short(job, self._silent) for job in jobs)
         return tuple(job_pruning.without(job, unwanted) for job in jobs)
@@ -190,14 +190,15 @@ class Pass:
             rows: Written(sum(part.bytes for part in parts), sum(part.records for part in parts))
             for rows, parts in written.items()
         }
-        return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, lays_all=self.lays)
+        materializes = self.materializes_sources
+        return Sizes(self.plan, self.inputs, self.run.memory_share, sizes, materializes_sources=materializes)
 
     def _spec(self, job: fragments.Job, products: PassResults, written: Mapping[Need, list[Part]]) -> spec.JobSpec:
         loads, jobs = self._loads(job, products, written), self._jobs(written)
         return spec.JobSpec(
             run=self.run,
             job=job,
-            loads=task_inputs.provide(loads, self.run.scratch),
+            loads=self._provided(loads),
             values=self.values,
             state=self.state,
             materialized={
@@ -211,10 +212,17 @@ class Pass:
             counted=_counted(job, products),
         )
 
+    def _provided(self, loads: Sequence[task_inputs.Load]) -> Sequence[task_inputs.Load]:
+        return task_inputs.provide(loads, self.run.scratch, self.run.tuning)
+
+    def _packed(self, products: PassResults, job: fragments.Job) -> list[task_inputs.Load]:
+        splits = products.inputs.splits_of(job.sources)
+        return task_inputs.packed(splits, self.run.pack_bytes, self.run.tuning.pack_splits)
+
     def _loads(
         self, job: fragments.Job, products: PassResults, written: Mapping[Need, list[Part]]
     ) -> list[task_inputs.Load]:
-        found = task_inputs.packed(products.inputs.splits_of(job.sources), self.run.pack_bytes)
+        found = self._packed(products, job)
         number = 1 + max((place.number for _, place in products.inputs.splits), default=-1)
         for op in job.readers:
             parts = [written[rows] for rows in op.reads]
@@ -233,8 +241,8 @@ class Pass:
             return reports
         products.inputs = products.inputs.with_exact(wrong)
         ranges = [load for load in wanted.loads if isinstance(load, task_inputs.MaterializedRange)]
-        loads = [*task_inputs.packed(products.inputs.splits_of(wanted.job.sources), self.run.pack_bytes), *ranges]
-        return self._run(spark, replace(wanted, loads=task_inputs.provide(loads, self.run.scratch)))
+        loads = [*self._packed(products, wanted.job), *ranges]
+        return self._run(spark, replace(wanted, loads=self._provided(loads)))
 
     def _run(self, spark: SparkSession, wanted: spec.JobSpec) -> Iterable[TaskReport]:
         if self.progress is None:
@@ -302,6 +310,6 @@ def _counted(job: fragments.Job, products: PassResults) -> dict[str, Counters]:
     """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
-    here = {op.step.name for op in job.ops.values() if op.provides is None and op.role is not Role.KEPT}
+    here = {op.step.name for op in job.ops.values() if op.provides is None and op.role is not Role.READ_MATERIALIZED}
     before = {name: counters for name, counters in products.tally.counters.items() if name not in here}
     return before | {name: counters for name, counters in products.counted.items() if name in here}

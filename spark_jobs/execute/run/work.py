@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan.options import RunOptions
 
-#: Starting a Spark task costs as much as reading some megabytes: small files share one.
-_PACK_BYTES = 4 << 20
 #: A preview counts so many splits of each source at first: small files of a few records each, or one of many.
 _FIRST_SPLITS = 4
 
@@ -75,7 +73,7 @@ def run_spec(plan: plans.Plan, options: RunOptions, found: inputs.Inputs, room: 
         spill=room.spilling,
         log_level=logs.LEVELS.get(options.log_level, logs.LEVELS["info"]),
         branches=branches(plan),
-        pack_bytes=min(_PACK_BYTES, splits.configured_bytes()),
+        pack_bytes=min(options.tuning.pack_bytes, splits.configured_bytes()),
         correlation=correlation.of(plan),
         guards=guards.of(plan),
         tuning=options.tuning,
@@ -147,7 +145,8 @@ class Work:
         if wrong := self.products.tally.unbalanced():
             text = f"records do not add up, nothing is published: {'; '.join(wrong)}"
             raise RunFailed(ExitCode.EVALUATION, "E903", text)
-        self.products.tally.ok = ok_records.count(spark, self.products.written_rows, self.wanted.run.scratch)
+        run = self.wanted.run
+        self.products.tally.ok = ok_records.count(spark, self.products.written_rows, run.scratch, run.tuning)
         self._warn_of_absent()
         self.is_done = True
 
@@ -195,10 +194,10 @@ class Work:
     def _over(self, spark: SparkSession, state: PassState) -> PassResults:
         """Run a pass, again where folds of nodes do not hold; `products` are those of passes that compute."""
         is_search = state.goal.is_search
-        lays = self._goes_on(state)
+        materializes_sources = self._goes_on(state)
         while True:
             found = PassResults(self.wanted.inputs)
-            wanted = replace(self.wanted, state=state, lays=lays)
+            wanted = replace(self.wanted, state=state, materializes_sources=materializes_sources)
             if is_search:
                 wanted = replace(wanted, reusable=None)
             else:

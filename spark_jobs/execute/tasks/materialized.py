@@ -1,4 +1,4 @@
-"""Records that an earlier job wrote down, in files of Arrow batches in record order.
+"""Records that an earlier job materialized, in files of Arrow batches in record order.
 
 A file ends with a list of its batches: who wants some of them does not look at the others.
 """

@@ -45,7 +45,7 @@ class ShuffleBuffer:
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> int:
         """Rows for a partition of an exchange; tables with one ordinal keep their order. Gives the payloads' bytes."""
         total = 0
-        for piece in spill.pieces(table, self._payload_bytes):
+        for piece in spill.slices(table, self._payload_bytes):
             payload = block_codec.encode(piece)
             total += len(payload)
             self.add(exchange, partition, ordinal << _SEQUENCE_BITS | self._sent, payload)

@@ -204,7 +204,7 @@ class Task(failing.Failing):
         super().pause()
 
     def go_on(self, load: MaterializedRange) -> None:
-        """Push some of what earlier jobs wrote down through its fragment."""
+        """Push some of what earlier jobs materialized through its fragment."""
         started = time.perf_counter()
         operators = self._region([load.op])
         root: Any = operators[0]
@@ -317,7 +317,7 @@ class Task(failing.Failing):
             self._break(OSError(error.errno, error.strerror or str(error), error.filename))
         try:
             name = f"written-{self.spec.job.number}-{self.stage}-{self.report.number}-{self.attempt}.arrow"
-            self.report.written_rows = self._written_rows.encoded(self.spec.run.scratch.file(name))
+            self.report.written_rows = self._written_rows.encoded(self.spec.run.scratch.file(name), self.tuning)
         except OSError as error:
             self._break(error)
         self._meter.add(stage=self.stage)
@@ -370,7 +370,7 @@ class Task(failing.Failing):
     def _only_keeps(self, op: fragments.PhysicalOperator) -> bool:
         """Whether all that is done with the records of an operator is writing them down."""
         downstream = [self.spec.job.ops[target.op] for target in op.targets]
-        return bool(downstream) and all(each.role is Role.KEEP for each in downstream)
+        return bool(downstream) and all(each.role is Role.MATERIALIZE for each in downstream)
 
 
 def _pace(metered: meter.Meter, places: Sequence[SplitInput]) -> meter.Pace:

@@ -1,4 +1,4 @@
-"""What the tasks of a job's first stage read: splits of files, or ranges of what earlier jobs wrote down."""
+"""What the tasks of a job's first stage read: splits of files, or ranges of what earlier jobs materialized."""
 
 from __future__ import annotations
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.scratch import Scratch
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.plan.physical.fragments import PhysicalOperator
-
-#: At most so many splits are read by one task: opening files takes time, which others could share.
-PACK_SPLITS = 500
-#: Up to so many loads travel with their job; more are in a file, of which each task reads a block.
-MOST_AT_HAND = 4096
-_BLOCK_LOADS = 256
+    from spark_jobs.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ class Splits:
 
 @dataclass(frozen=True, slots=True)
 class MaterializedRange:
-    """Some records of what earlier jobs wrote down for an operator, in the order in which it takes them.
+    """Some records of what earlier jobs materialized for an operator, in the order in which it takes them.
 
     Args:
         op: the root that takes them.
@@ -61,17 +56,22 @@ class MaterializedRange:
 Load = Splits | MaterializedRange
 
 
-def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int) -> list[Load]:
+def packed(splits: Iterable[tuple[str, SplitInput]], most_bytes: int, most_splits: int) -> list[Load]:
     """Pack splits into tasks: splits of a source that are small together share a task.
 
     Sizes and numbers alone decide, so results are the same on any cluster.
+
+    Args:
+        splits: the splits, by source.
+        most_bytes: bytes that a task reads.
+        most_splits: splits that a task reads: opening files takes time, which others could share.
     """
     loads: list[Load] = []
     pack: list[SplitInput] = []
     size, last = 0, ""
     for name, place in splits:
         length = place.split.end - place.split.start
-        if pack and (name != last or size + length > most_bytes or len(pack) >= PACK_SPLITS):
+        if pack and (name != last or size + length > most_bytes or len(pack) >= most_splits):
             loads.append(Splits(last, tuple(pack)))
             pack, size = [], 0
         last = name
@@ -93,7 +93,7 @@ def materialized_ranges(
         size: the bytes of all.
         first_number: the number of the first range.
         most_bytes: those of a range. It has as many records as there are inputs at least, since it opens them all.
-        room: where the order is written down, if it has to be.
+        room: where the order is written, if it has to be.
     """
     total = sum(counts)
     step = max(total * most_bytes // max(size, 1), len(counts), 1)
@@ -103,17 +103,17 @@ def materialized_ranges(
     return [MaterializedRange(op.id, number, start, min(start + step, total), schedule) for number, start in starts]
 
 
-def provide(loads: Sequence[Load], room: Scratch) -> Sequence[Load]:
+def provide(loads: Sequence[Load], room: Scratch, tuning: Tuning) -> Sequence[Load]:
     """Provide them to tasks: as values, or in a file that all machines can read."""
-    if len(loads) <= MOST_AT_HAND:
+    if len(loads) <= tuning.inline_loads:
         return tuple(loads)
     path = room.file(f"loads-{uuid.uuid4().hex}")
-    starts = [0]
+    starts, block = [0], tuning.load_block
     with scratch.create(path) as file:
-        for first in range(0, len(loads), _BLOCK_LOADS):
-            file.write(pickle.dumps(loads[first : first + _BLOCK_LOADS], protocol=pickle.HIGHEST_PROTOCOL))
+        for first in range(0, len(loads), block):
+            file.write(pickle.dumps(loads[first : first + block], protocol=pickle.HIGHEST_PROTOCOL))
             starts.append(file.tell())
-    return LoadFile(path, len(loads), tuple(starts))
+    return LoadFile(path, len(loads), block, tuple(starts))
 
 
 class LoadFile(Sequence[Load]):
@@ -122,12 +122,14 @@ class LoadFile(Sequence[Load]):
     Args:
         path: the file.
         count: how many loads there are.
+        block: how many of them a block has.
         starts: where the blocks begin, and the last one ends.
     """
 
-    def __init__(self, path: str, count: int, starts: tuple[int, ...]) -> None:
+    def __init__(self, path: str, count: int, block: int, starts: tuple[int, ...]) -> None:
         self._path = path
         self._count = count
+        self._block = block
         self._starts = starts
 
     def __len__(self) -> int:
@@ -136,7 +138,7 @@ class LoadFile(Sequence[Load]):
     def __getitem__(self, number: int) -> Load:  # type: ignore[override]  # nobody asks for slices
         if not 0 <= number < self._count:
             raise IndexError(number)
-        block, place = divmod(number, _BLOCK_LOADS)
+        block, place = divmod(number, self._block)
         with scratch.opened(self._path) as file:
             return self._read(file, block)[place]
 

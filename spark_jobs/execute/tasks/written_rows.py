@@ -22,17 +22,15 @@ from spark_jobs.execute import scratch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from spark_jobs.tuning import Tuning
+
 #: The bits of a split are held in chunks of so many rows.
 _CHUNK_BITS = 16
 _CHUNK_ROWS = 1 << _CHUNK_BITS
 #: A chunk is known by its split, and by its place there.
 _PLACE_BITS = 31
-#: Bits of up to this size are in the report itself, compressed.
-INLINE_BYTES = 512
 #: So many chunks, about as many rows as a batch has, are marked at once.
 _MOST_CHUNKS = 4
-#: Chunks that are written and read at once, 8 KiB each.
-_BLOCK = 1024
 _SCHEMA = pa.schema([("chunk", pa.int64()), ("bits", pa.binary())])
 
 
@@ -106,8 +104,12 @@ class WrittenRows:
         """How many there are."""
         return sum(int(np.bitwise_count(bits).sum()) for bits in self._chunks.values())
 
-    def encoded(self, path: str) -> Bits | None:
+    def encoded(self, path: str, tuning: Tuning) -> Bits | None:
         """The bits for the report of a task; written to a file at `path` where there are many. None without a record.
+
+        Args:
+            path: the file.
+            tuning: how many bytes are in the report itself, compressed, and how many chunks are written at once.
 
         Raises:
             OSError: the file cannot be written.
@@ -116,13 +118,16 @@ class WrittenRows:
             return None
         ordered = sorted(self._chunks)
         found = Bits(self.count, (ordered[0] >> _PLACE_BITS, ordered[-1] >> _PLACE_BITS))
-        if len(ordered) <= _BLOCK and len(packed := zlib.compress(self._block(ordered), 1)) <= INLINE_BYTES:
-            found.data = base64.b85encode(packed).decode()
-            return found
+        block = tuning.bits_chunks
+        if len(ordered) <= block:
+            packed = zlib.compress(self._block(ordered), 1)
+            if len(packed) <= tuning.inline_bits_bytes:
+                found.data = base64.b85encode(packed).decode()
+                return found
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with scratch.ArrowFile(path, _SCHEMA, options) as writer:
-            for start in range(0, len(ordered), _BLOCK):
-                writer.write_batch(self._batch(ordered[start : start + _BLOCK]))
+            for start in range(0, len(ordered), block):
+                writer.write_batch(self._batch(ordered[start : start + block]))
         found.path = path
         return found
 

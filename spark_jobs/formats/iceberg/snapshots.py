@@ -116,7 +116,7 @@ class _Found:
 
 
 def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
-    columns = arrow_of(found.schema, _Told.of(found.table, found.schema))
+    columns = arrow_of(found.schema, _ColumnFacts.of(found.table, found.schema))
     specs = found.table.specs()
     own: dict[int, dict[int, pa.Field]] = {key: _identities(spec, found.schema, columns) for key, spec in specs.items()}
     parted = dict.fromkeys(field.name for one in own.values() for field in one.values())
@@ -148,7 +148,7 @@ def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _ColumnFacts:
     """What a table says of columns for files that have other names or fewer columns, by the numbers of columns.
 
     Args:
@@ -160,7 +160,7 @@ class _Told:
     defaults: Mapping[bytes, Any]
 
     @classmethod
-    def of(cls, table: Table, schema: Schema) -> _Told:
+    def of(cls, table: Table, schema: Schema) -> _ColumnFacts:
         """What a table says."""
         return cls(_names_in_files(table), _defaults(schema))
 
@@ -173,8 +173,8 @@ class _Told:
             known = physical.called(known, self.names.get(number, ()))
         if number in self.defaults:
             known = physical.defaulting(known, pa.scalar(self.defaults[number], field.type))
-        told: pa.Field = column.with_metadata(known)
-        return told
+        result: pa.Field = column.with_metadata(known)
+        return result
 
 
 def _names_in_files(table: Table) -> Mapping[bytes, Sequence[str]] | None:
@@ -213,19 +213,19 @@ def _defaults(schema: Schema) -> Mapping[bytes, Any]:
     return found
 
 
-def arrow_of(schema: Schema, told: _Told | None = None) -> pa.Schema:
+def arrow_of(schema: Schema, facts: _ColumnFacts | None = None) -> pa.Schema:
     """The columns of a table as Arrow has them, with their numbers among their metadata.
 
     Args:
         schema: the columns.
-        told: what else is known of them; None where it does not matter.
+        facts: what else is known of them; None where it does not matter.
     """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    return pa.schema([_small(field, told) for field in schema_to_pyarrow(schema)])
+    return pa.schema([_small(field, facts) for field in schema_to_pyarrow(schema)])
 
 
-def _small(field: pa.Field, told: _Told | None) -> pa.Field:
+def _small(field: pa.Field, facts: _ColumnFacts | None) -> pa.Field:
     """A column whose texts and lists have short offsets, as files have them."""
     kind: Any = field.type
     arrow: Any = pa
@@ -234,13 +234,13 @@ def _small(field: pa.Field, told: _Told | None) -> pa.Field:
     elif pa.types.is_large_binary(kind):
         kind = pa.binary()
     elif pa.types.is_struct(kind):
-        kind = pa.struct([_small(each, told) for each in kind])
+        kind = pa.struct([_small(each, facts) for each in kind])
     elif pa.types.is_map(kind):
-        kind = arrow.map_(_small(kind.key_field, told), _small(kind.item_field, told))
+        kind = arrow.map_(_small(kind.key_field, facts), _small(kind.item_field, facts))
     elif pa.types.is_list(kind) or arrow.types.is_large_list(kind):
-        kind = pa.list_(_small(kind.value_field, told))
+        kind = pa.list_(_small(kind.value_field, facts))
     found = field.with_type(kind)
-    return found if told is None else told.of_column(found)
+    return found if facts is None else facts.of_column(found)
 
 
 def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict[int, pa.Field]:

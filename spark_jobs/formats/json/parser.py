@@ -88,7 +88,7 @@ class JsonParser:
         self._exact = one_by_one.ExactRecords(reading)
         declared = [column.key for column in reading.columns]
         self._noticing = None if known is None else name_discovery.NameDiscovery(declared, known, tuning)
-        in_columns = quick.QuickRecords(reading, self._arrays, self._noticing)
+        in_columns = quick.QuickRecords(reading, self._arrays, self._noticing, tuning)
         self._in_columns = in_columns
         self._attempts = bisection.Bisection(in_columns, tuning.json_quick_lines) if in_columns.is_possible else None
 

@@ -60,7 +60,7 @@ class Final(shuffle.ShuffleReader):
         if self.exchange is not None:
             size = memory.step_bytes(self.context.memory_pool.share)
             for table in self.whole():
-                for piece in spill.pieces(table, size):
+                for piece in spill.slices(table, size):
                     ordered = piece.take(sorted_runs.order(piece, self.ordered_by))
                     self.send_home(pa.table(self._evaluate(ordered).data))
             return
@@ -89,7 +89,7 @@ class Final(shuffle.ShuffleReader):
 
     def push_all(self, batch: batches.Batch) -> None:
         """Give the groups on without their places."""
-        for piece in self.portions(batch):
+        for piece in self.slices(batch):
             self.push(replace(piece, data=piece.data.drop_columns(list(self.ordered_by))))
 
     def _no_rows(self) -> pa.Table:

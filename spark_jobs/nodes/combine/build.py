@@ -1,4 +1,4 @@
-"""The build side of a combine: records written down once by the job before, and found by key by every task."""
+"""The build side of a combine: records materialized once by the job before, and found by key by every task."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ def is_found(step: CombineStep) -> bool:
 
 
 def kept_of(step: CombineStep, names: Sequence[str]) -> list[str]:
-    """The columns of build records that are only found: those that arrays have of them, and those that ride along."""
-    read = {*step.collected(step.builds[0]).names, *(column for _, _, column in step.carried)}
+    """The columns of build records that are only found: those that arrays have of them, and those that pass through."""
+    read = {*step.collected(step.builds[0]).names, *(column for _, _, column in step.pass_through)}
     return [name for name in names if name in read]
 
 
@@ -201,6 +201,6 @@ def nothing(step: CombineStep, qualifier: str) -> pa.Table:
     if any(each.may_fail for each in ranges_of(step, qualifier)):
         kinds[FAILING] = pa.bool_()
     kinds |= {each.name: each.type for each in columns.ORIGIN}
-    carried = ((name, column) for name, of, column in step.carried if of == qualifier)
+    carried = ((name, column) for name, of, column in step.pass_through if of == qualifier)
     kinds |= {column: values.arrow_type(made.type) for name, column in carried if (made := step.output.get(name))}
     return pa.schema(kinds.items()).empty_table()

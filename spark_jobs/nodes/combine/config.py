@@ -162,8 +162,8 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         return None
     _warn_of_keys(config, scope, driver)
     inherited_keys = _inherited_keys(config, scope, driver)
-    carried = _carried(config, scope.feeds, driver) + inherited_keys
-    output = _output(config, scope, rows, driver, body, carried)
+    pass_through = _pass_through(config, scope.feeds, driver) + inherited_keys
+    output = _output(config, scope, rows, driver, body, pass_through)
     step = CombineStep(
         name=scope.name,
         driver=driver,
@@ -178,7 +178,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         match=config.match,
         on_miss=config.on_miss,
         output=output,
-        carried=carried,
+        pass_through=pass_through,
         wants_shuffle=config.strategy is CombineStrategy.GRACE_HASH,
         undeclared=_undeclared(rows, [program for program in (where, body) if program is not None]),
         inherited_keys=inherited_keys,
@@ -241,10 +241,10 @@ def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) 
     return parts
 
 
-Carried = tuple[tuple[str, str, str], ...]
+PassThrough = tuple[tuple[str, str, str], ...]
 
 
-def _carried(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> Carried:
+def _pass_through(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -> PassThrough:
     """The correlation keys that the result carries; where two inputs have the same field, the driver's wins."""
     order = sorted(feeds, key=lambda feed: feed.qualifier != driver)
     carried: dict[str, tuple[str, str, str]] = {}
@@ -273,7 +273,7 @@ def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
             report(scope, codes.W007, message, "input", feed.qualifier, help=help_text)
 
 
-def _inherited_keys(config: CombineConfig, scope: BindScope, driver: str) -> Carried:
+def _inherited_keys(config: CombineConfig, scope: BindScope, driver: str) -> PassThrough:
     """What tells which groups of build records a result is of, whatever key has its column."""
     found: list[tuple[str, str, str]] = []
     for feed in scope.feeds:
@@ -297,7 +297,7 @@ def _output(
     rows: dict[str, Schema],
     driver: str,
     body: typed.Program | None,
-    carried: Carried,
+    pass_through: PassThrough,
 ) -> Schema:
     flows = {feed.qualifier: feed.flow for feed in scope.feeds}
     if body is not None:
@@ -315,7 +315,7 @@ def _output(
         row = Schema(rows[driver].columns).with_columns(*arrays)
     engine = [
         Column(name, column.type, scope.name)
-        for name, qualifier, source in carried
+        for name, qualifier, source in pass_through
         if (column := flows[qualifier].schema.get(source))
     ]
     engine += [
@@ -343,7 +343,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
                 else RequiredColumns(_collected(row, wanted, qualifier))
             )
         own |= RequiredColumns(
-            frozenset(column for name, of, column in step.carried if of == qualifier and name in wanted)
+            frozenset(column for name, of, column in step.pass_through if of == qualifier and name in wanted)
         )
         sets.append(own)
     return tuple(sets)

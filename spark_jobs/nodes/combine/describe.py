@@ -50,7 +50,7 @@ def _programs(step: CombineStep) -> Iterator[Expression]:
 
 def _trace(step: CombineStep, column: str) -> ColumnDerivation:
     numbers = {qualifier: number for number, (qualifier, _) in enumerate(step.schemas)}
-    for name, qualifier, source in step.carried:
+    for name, qualifier, source in step.pass_through:
         if column == name:
             return ColumnDerivation("carried", ((numbers[qualifier], source),))
     if step.body is None:

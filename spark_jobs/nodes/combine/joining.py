@@ -124,7 +124,7 @@ def columns(
         pairs: the results: positions among both.
     """
     found = {}
-    for name, qualifier, column in step.carried:
+    for name, qualifier, column in step.pass_through:
         if qualifier == step.driver:
             found[name] = pairs.of_drivers(driver.column(column))
         else:
@@ -421,25 +421,25 @@ class Joining(operator.Operator):
         self._push(batch, pairs.take(rows), emits)
 
     def _push(self, batch: batches.Batch, pairs: Pairs, columns: dict[str, pa.Array]) -> None:
-        """The output records, with what rides along unseen: widened columns of the driver, carried keys."""
+        """Emit the output records, with the columns that only pass through."""
         out = {column.name: columns[column.name] for column in self.step.output if column.name in columns}
-        data = pa.RecordBatch.from_pydict(out | self._riding(batch, pairs))
+        data = pa.RecordBatch.from_pydict(out | self._passed_through(batch, pairs))
         self.give(replace(batch, data=data, rows=pairs.of_drivers(batch.rows)))
 
-    def _riding(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
-        """What rides along with results."""
+    def _passed_through(self, batch: batches.Batch, pairs: Pairs) -> dict[str, pa.Array]:
+        """The columns that pass through beside the results: undeclared ones of the driver, inherited keys."""
         builds = {qualifier: table.records for qualifier, table in self.tables.items()}
         found = columns(self.step, batch.data, builds, pairs)
         return found | self.context.correlation.joined_columns(len(pairs.driver))
 
     def give(self, batch: batches.Batch) -> None:
         """Results leave the node."""
-        for piece in self.portions(batch):
+        for piece in self.slices(batch):
             self.push(piece)
 
     def _collect(self, batch: batches.Batch, pairs: Pairs, broken: set[int]) -> None:
         """One record per driver, with the matches of each build side as an array of maps."""
-        laid = self._riding(batch, firsts(pairs, batch.count))
+        added = self._passed_through(batch, firsts(pairs, batch.count))
         for qualifier in self.step.builds:
             found = pairs if len(self.step.builds) == 1 else pairs.of(qualifier)
             taken, cut = collecting.first_matches(found.driver)
@@ -449,6 +449,6 @@ class Joining(operator.Operator):
                 found = found.take(taken)
             records, columns = self.tables[qualifier].records, self.step.collected(qualifier)
             texts = collecting.texts(records, columns, pa.array(found.builds[qualifier]))
-            laid[qualifier] = collecting.arrays(batch.count, found.driver, texts)
-        whole = replace(batch, data=batches.overlay(batch.data, laid))
+            added[qualifier] = collecting.arrays(batch.count, found.driver, texts)
+        whole = replace(batch, data=batches.overlay(batch.data, added))
         self.give(whole.take(batches.indices_except(batch.count, sorted(broken))) if broken else whole)

@@ -5,11 +5,11 @@
 With several build sides the others are read whole by each task.
 
 A key that very many driver records have would keep one task at work when all others are done. So a task that sends much
-more to one partition than to others sends these records to all of them, by their position: as *guests*, with the number
-of the partition that they belong to. Whoever gets them looks them up in the build records of that partition, which so
-are read by several tasks; the range exchange puts all results into order, wherever they were made. Where there is room
-for the build records of both partitions, guests are looked up as they come; others wait until the task is done with its
-own partition.
+more to one partition than to others sends these records to all of them, by their position: as *skewed* records, with
+the number of the partition that they belong to. The task that gets them looks them up in the build records of that
+partition, which several tasks read then; the range exchange puts all results into order, wherever they were made. If
+there is room for the build records of both partitions, skewed records are looked up as they come. Otherwise they wait
+until the task is done with its own partition.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 #: Records of a partition are spread when it gets so many times its share of what is sent at once.
 _CROWDED = 1.5
-#: The number of the partition that a guest belongs to.
-_HOST = columns.MATCHED.of("partition")
+#: The number of the partition that a skewed record belongs to.
+_PARTITION = columns.MATCHED.of("partition")
 
 
 @dataclass
@@ -59,18 +59,18 @@ class Spread(shuffle.ShuffleWriter, Combine):
         self.broadcast_counts()
 
     def split(self, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """The records of each partition, and guests where one would get too many."""
+        """The records of each partition, and skewed records where one would get too many."""
         for number, part in super().split(table):
             is_crowded = part.num_rows * self.partitions > _CROWDED * table.num_rows
             if not is_crowded or part.num_rows < self.context.tuning.crowded_rows:
                 yield number, part
                 continue
             size = -(-part.num_rows // self.partitions)
-            host = pa.repeat(pa.scalar(number, pa.int32()), part.num_rows)
-            guests = part.append_column(_HOST, host)
+            owner = pa.repeat(pa.scalar(number, pa.int32()), part.num_rows)
+            skewed = part.append_column(_PARTITION, owner)
             for nth, start in enumerate(range(0, part.num_rows, size)):
                 target = (number + nth) % self.partitions
-                yield target, (guests if nth else part).slice(start, size)
+                yield target, (skewed if nth else part).slice(start, size)
 
 
 @dataclass
@@ -88,33 +88,33 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.arrived = self.joined = 0
         #: The partition whose build records are looked up.
         self.partition = self.number_of_partition
-        #: Who looks records up that belong to other partitions, and those that wait for it, by these partitions.
-        self.hosts: dict[int, Probe] = {}
-        self.guests: dict[int, spill.Ordered] = {}
+        #: Probes for skewed records of other partitions, and records that wait for one, by their partition.
+        self.other_probes: dict[int, Probe] = {}
+        self.skewed: dict[int, spill.Ordered] = {}
 
     def receive(self, table: pa.Table) -> None:
         """Driver records from one task, in record order."""
         self.enter(table.num_rows)
-        if _HOST in table.schema.names:
-            number = table.column(_HOST)[0].as_py()
-            table = table.drop_columns([_HOST])
-            if self._can_host(number):
-                self.hosts[number]._take_in(table)
+        if _PARTITION in table.schema.names:
+            number = table.column(_PARTITION)[0].as_py()
+            table = table.drop_columns([_PARTITION])
+            if self._has_room_for(number):
+                self.other_probes[number]._take_in(table)
                 return
-            self.guests.setdefault(number, spill.Ordered(self.context, self.step.name)).add(table)
+            self.skewed.setdefault(number, spill.Ordered(self.context, self.step.name)).add(table)
             return
         self._take_in(table)
 
-    def _can_host(self, number: int) -> bool:
+    def _has_room_for(self, number: int) -> bool:
         """Whether records of another partition are looked up as they come."""
-        if number not in self.hosts and number not in self.guests:
-            together = [self._side_bytes(each) for each in (self.number_of_partition, *self.hosts, number)]
-            if sum(together) <= self.context.memory_pool.share // self.context.tuning.guest_share:
-                host = self.hosts[number] = replace(self)
-                host.partition = number
-                for each in (self, *self.hosts.values()):
-                    each.sharing = 1 + len(self.hosts)
-        return number in self.hosts
+        if number not in self.other_probes and number not in self.skewed:
+            together = [self._side_bytes(each) for each in (self.number_of_partition, *self.other_probes, number)]
+            if sum(together) <= self.context.memory_pool.share // self.context.tuning.skewed_share:
+                probe = self.other_probes[number] = replace(self)
+                probe.partition = number
+                for each in (self, *self.other_probes.values()):
+                    each.sharing = 1 + len(self.other_probes)
+        return number in self.other_probes
 
     def _side_bytes(self, number: int) -> int:
         """What the build records need in which records of a partition are looked up."""
@@ -138,13 +138,13 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.gather(batches.Batch(data, rows, self.origin, at=data.column(order.AT)))
 
     def finish(self) -> None:
-        """Look up the rest, then the guests, partition by partition."""
+        """Look up the rest, then the skewed records, partition by partition."""
         self._finish_partition()
-        for number in sorted(self.hosts):
-            self.hosts[number]._finish_partition()
-        for number in sorted(self.guests):
+        for number in sorted(self.other_probes):
+            self.other_probes[number]._finish_partition()
+        for number in sorted(self.skewed):
             self.partition = number
-            for table in self.guests.pop(number).tables():
+            for table in self.skewed.pop(number).tables():
                 self._take_in(table)
             self._finish_partition()
 

@@ -85,7 +85,8 @@ class CombineStep(node.Step):
         residuals: its parts, by the build side at which all that they read is there.
         body: the emits, over qualified columns; None with `collect`.
         output: the output columns in order.
-        carried: driver columns that ride along unseen (`$ck.*`), as (output name, qualifier, column).
+        pass_through: columns that pass through unseen, such as correlation keys (`$ck.*`), as (output name, qualifier,
+            column).
         undeclared: undeclared columns that programs read, as (qualifier, column).
         wants_shuffle: `strategy: grace_hash`: partitions by key even where the build side would fit into each task.
     """
@@ -104,10 +105,10 @@ class CombineStep(node.Step):
     match: Match
     on_miss: OnMiss
     output: schema.Schema
-    carried: tuple[tuple[str, str, str], ...] = ()
+    pass_through: tuple[tuple[str, str, str], ...] = ()
     wants_shuffle: bool = False
     undeclared: tuple[tuple[str, str], ...] = ()
-    #: Those of `carried` by which results are of the correlation groups of build records as well (`propagate_ck`).
+    #: Those of `pass_through` by which results are of the correlation groups of build records as well (`propagate_ck`).
     inherited_keys: tuple[tuple[str, str, str], ...] = ()
     #: With `match: collect`, the fields that anything reads of records in arrays, by build side; None where that may
     #: be all.
@@ -141,7 +142,7 @@ class CombineStep(node.Step):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """The build sides, written down."""
+        """The build sides, materialized."""
         return (*super().needs, *(self.build(qualifier) for qualifier in self.builds))
 
     @property
@@ -156,7 +157,7 @@ class CombineStep(node.Step):
         return ColumnProperties(names_undeclared=is_undeclared, reads_undeclared=is_undeclared)
 
     def build(self, qualifier: str) -> Rows:
-        """A build side, as it is written down."""
+        """A build side, as it is materialized."""
         return Rows(self.name, qualifier, "build side of the combine; shuffled by key where it is large")
 
     def partitions(self, sizes: shape.Sizes) -> int:
@@ -166,10 +167,10 @@ class CombineStep(node.Step):
         # Texts with the names of all fields are larger than records.
         is_larger = self.match is Match.COLLECT and self.collected(self.builds[0]).columns
         keys = sum(equality.build_qualifier == self.builds[0] for equality in self.equalities)
-        pieces = sizes.pieces(self.build(self.builds[0]), 3 if is_larger else 1, INDEX_BYTES * keys)
-        if pieces == 1:
+        needed = sizes.materialized_partitions(self.build(self.builds[0]), 3 if is_larger else 1, INDEX_BYTES * keys)
+        if needed == 1:
             return sizes.partitions(self.name) if self.wants_shuffle else 1
-        return max(sizes.partitions(self.name), pieces)
+        return max(sizes.partitions(self.name), needed)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """The driver's records meet the build sides in their task, or the first one in the partitions of its keys."""

@@ -34,7 +34,7 @@ class MergeStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Where inputs are taken in turn they are written down before."""
+        """Where inputs are taken in turn they are materialized before."""
         return "interleave" if self.interleave else "run"
 
     @property

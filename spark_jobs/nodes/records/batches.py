@@ -121,12 +121,12 @@ class GroupOrigin:
         return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
 
 
-def overlay(data: pa.RecordBatch, laid: dict[str, pa.Array]) -> pa.RecordBatch:
-    """The batch with these columns laid over: known names keep their place, and new ones follow."""
-    if not laid:
+def overlay(data: pa.RecordBatch, added: dict[str, pa.Array]) -> pa.RecordBatch:
+    """The batch with more columns: known names keep their place, and new ones follow."""
+    if not added:
         return data
     merged = dict(zip(data.schema.names, data.columns, strict=True))
-    merged.update(laid)
+    merged.update(added)
     return pa.RecordBatch.from_arrays(list(merged.values()), names=list(merged))
 
 

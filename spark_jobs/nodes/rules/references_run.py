@@ -52,7 +52,7 @@ class References(operator.Operator):
     def process(self, batch: batches.Batch, port: int) -> None:
         """Look the values of some records up."""
         batch = self.take(batch)
-        for piece in self.portions(batch):
+        for piece in self.slices(batch):
             self.push(self._kept(piece))
 
     def _kept(self, batch: batches.Batch) -> batches.Batch:

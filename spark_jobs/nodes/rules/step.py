@@ -317,7 +317,7 @@ class ReferencesStep(node.Step):
     Args:
         rule: the rule.
         of: the kind of the node.
-        rows: what they refer to, which an earlier job wrote down.
+        rows: what they refer to, which an earlier job materialized.
     """
 
     kind: ClassVar[str] = "rules"
@@ -338,7 +338,7 @@ class ReferencesStep(node.Step):
 
 
 def referenced(name: str, rules: Iterable[Rule]) -> tuple[Rows, ...]:
-    """The records of sources that rules of a node refer to, written down by an earlier job: once for each source."""
+    """The records of sources that rules of a node refer to, materialized by an earlier job: once for each source."""
     sources = dict.fromkeys(rule.source for rule in rules if isinstance(rule, References))
     return tuple(Rows(name, source, "rows that a rule refers to, written down for every task") for source in sources)
 

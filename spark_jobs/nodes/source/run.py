@@ -46,7 +46,7 @@ class Source(operator.Operator):
     """The root of a fragment that reads a split."""
 
     step: SourceStep
-    #: Whether records are only written down here, and may be dead letters of the tasks that go on with them.
+    #: Whether records are only materialized here, and may be dead letters of the tasks that go on with them.
     shows_later: bool = False
     #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
     undeclared_type: types.Type = types.STRING
@@ -331,4 +331,4 @@ class ReadMaterialized(materialize.ReadMaterialized):
 
 
 #: The operators of a source by their roles.
-OPERATORS = {shape.Role.WHOLE: Source, shape.Role.KEPT: ReadMaterialized}
+OPERATORS = {shape.Role.WHOLE: Source, shape.Role.READ_MATERIALIZED: ReadMaterialized}

@@ -83,8 +83,8 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
     if not fits:
         return None
     step = StateStep(scope.name, str(config.scope), tuple(assignments), config.phase is Phase.INIT)
-    laid = [Column(column_of(each.path), each.type, scope.name) for each in assignments if config.scope == RECORD]
-    row = feed.flow.schema.with_columns(*laid)
+    added = [Column(column_of(each.path), each.type, scope.name) for each in assignments if config.scope == RECORD]
+    row = feed.flow.schema.with_columns(*added)
     return Bound(step, {"": feed.flow.with_row(row, feed.flow.emitted)})
 
 

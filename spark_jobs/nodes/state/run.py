@@ -82,8 +82,8 @@ class State(operator.Operator):
         for number, assignment in enumerate(self.step.assignments):
             batch = self._assign(batch, number, assignment)
         if self.step.scope == RECORD:
-            laid = {columns.value(path): values for path, values in self.fresh.items()}
-            batch = replace(batch, data=batches.overlay(batch.data, laid))
+            added = {columns.value(path): values for path, values in self.fresh.items()}
+            batch = replace(batch, data=batches.overlay(batch.data, added))
         self.push(batch)
 
     def around(self, batch: batches.Batch) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class State(operator.Operator):
 
 @dataclass
 class Final(operator.Operator):
-    """Merges the state of all tasks, and writes down the values of the run."""
+    """Merges the state of all tasks, and materializes the values of the run."""
 
     step: StateStep
     provides: Need | None = None

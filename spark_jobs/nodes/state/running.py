@@ -99,7 +99,7 @@ class Running(shuffle.ShuffleReader):
             self.send_home(pa.table(data))
             return
         whole = replace(batch, data=data.drop_columns([order.AT]), at=None)
-        for piece in self.portions(whole):
+        for piece in self.slices(whole):
             self.push(piece)
 
     def _evaluated(self, batch: batches.Batch) -> batches.Batch:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """The records of an input, written down.
+    """The records of an input, materialized.
 
     Args:
         node: the node that looks them up.
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Values:
-    """What the variables of a state node are when its last record has set them, written down.
+    """What the variables of a state node are when its last record has set them, materialized.
 
     Args:
         node: the state node.

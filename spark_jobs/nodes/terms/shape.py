@@ -26,12 +26,12 @@ class Role(StrEnum):
     FINAL = "final"
     #: Restores record order.
     ORDERED = "ordered"
-    #: Writes the records of an input down for a later job.
+    #: Materializes an input for a later job.
     BUILD = "build"
-    #: Writes down what the node gives, for jobs that go on with it.
-    KEEP = "keep"
-    #: Gives what an earlier job kept, instead of the node and all above it.
-    KEPT = "kept"
+    #: Materializes the output of the node for later jobs.
+    MATERIALIZE = "materialize"
+    #: Reads what an earlier job materialized, in place of the node and everything upstream of it.
+    READ_MATERIALIZED = "read materialized"
 
 
 class ExchangeKind(StrEnum):
@@ -49,7 +49,7 @@ class ExchangeKind(StrEnum):
 class Passage(StrEnum):
     """How records get from one node to the next.
 
-    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or written down for a later job.
+    Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or materialized for a later job.
     """
 
     PIPELINED = "streaming (pipelined)"
@@ -104,7 +104,7 @@ class Stop:
         moved: what goes through the exchange, in words of `explain`.
         by: by what it is brought together, in words of `explain`.
         alone: whether the exchange is there with a single partition too.
-        provides: what the operator writes down for later jobs.
+        provides: what the operator materializes for later jobs.
         step: what runs there, if it is not the step of the part.
     """
 
@@ -133,7 +133,7 @@ class ShufflePhase:
         arrival: how records come to where they meet.
         departs: what `explain` calls the operator that sends them.
         stops: the exchanges on the way, in order.
-        co_partitioned: an input that an earlier job wrote down in the same partitions.
+        co_partitioned: an input that an earlier job materialized in the same partitions.
         aspect: what `explain` adds to the node's name where the part is one of several.
     """
 
@@ -163,8 +163,8 @@ class Sizes(Protocol):
         `growth` is how many times as large they are where they wait.
         """
 
-    def pieces(self, rows: Rows, growth: int = 1, co_partitioned: int = 0) -> int:
-        """In how many pieces records that are written down fit into tasks; 1: each task can have all of them.
+    def materialized_partitions(self, rows: Rows, growth: int = 1, co_partitioned: int = 0) -> int:
+        """How many partitions of materialized records fit into tasks; 1: each task can have all of them.
 
         `growth` is how many times as large they are then, `co_partitioned` the bytes that each needs beside itself.
         """

@@ -1,4 +1,4 @@
-"""The rows that windows over another source look into: written down by an earlier job."""
+"""The rows that windows over another source look into: materialized by an earlier job."""
 
 from __future__ import annotations
 

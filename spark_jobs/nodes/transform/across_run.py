@@ -47,12 +47,14 @@ class Across(operator.Operator):
         batch = self.take(batch)
         for piece in self._pieces(batch):
             own = Evaluator(partial(self._run_on_records, piece), self.context.tuning)
-            found = foreign_frames.laid(self._groups, self._results, self.step.calls, piece.data, self.evaluator, own)
+            found = foreign_frames.with_results(
+                self._groups, self._results, self.step.calls, piece.data, self.evaluator, own
+            )
             self.push(replace(piece, data=found))
 
     def _pieces(self, batch: batches.Batch) -> Iterator[batches.Batch]:
         """The records in pieces for whose arrays and texts there is room."""
-        for piece in self.portions(batch):
+        for piece in self.slices(batch):
             if self._array_bytes is None:
                 yield piece
                 continue

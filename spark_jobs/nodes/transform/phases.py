@@ -88,7 +88,7 @@ class WindowStep(node.Step):
 
 @dataclass(frozen=True)
 class AcrossStep(node.Step):
-    """All window functions of the transform `name`, over the rows of a source that an earlier job wrote down.
+    """All window functions of the transform `name`, over the rows of a source that an earlier job materialized.
 
     Args:
         rows: these rows.

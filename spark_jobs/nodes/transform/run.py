@@ -44,8 +44,8 @@ class Transform(operator.Operator):
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Run the program, then each validation on its results."""
-        for portion in self.blocks.portions(batch, self.context.memory_pool.share, self.step.name):
-            self._process(portion)
+        for each in self.blocks.slices(batch, self.context.memory_pool.share, self.step.name):
+            self._process(each)
 
     def _process(self, batch: batches.Batch) -> None:
         batch = self.take(batch)

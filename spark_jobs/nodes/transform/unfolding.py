@@ -1,6 +1,6 @@
 """How much the blocks of `emit each` repeat of a batch: what they read of a record is there for each of its elements.
 
-A batch of which they would repeat too much comes to the program in portions, and a record of which they would repeat
+A batch of which they would repeat too much comes to the program in slices, and a record of which they would repeat
 more than a task may hold ends the run.
 """
 
@@ -49,8 +49,8 @@ class Blocks:
         sources = ((each.source.name if isinstance(each.source, typed.Column) else None, each.limit) for each in blocks)
         return cls(tuple(sources), tuple(sorted(read)))
 
-    def portions(self, batch: Batch, share: int, node: str) -> Iterator[Batch]:
-        """A batch in portions of which a task can hold what is repeated.
+    def slices(self, batch: Batch, share: int, node: str) -> Iterator[Batch]:
+        """Slices of a batch, so small that a task can hold what is repeated for each.
 
         Raises:
             Exhausted: it cannot hold what is repeated of one record (E310).

@@ -107,7 +107,7 @@ def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> p
     return build.comparable(rows.column(name), static, build.meeting_type(match.here_type, match.there_type))
 
 
-def laid(
+def with_results(
     groups: Groups,
     known: pa.RecordBatch,
     calls: Sequence[Call],

@@ -52,9 +52,9 @@ def results(
     found: list[pa.Array] = []
     problems: list[pa.Array] = []
     for record, row, starts, last in _pairs(begins, ends, evaluator.tuning.frame_pairs):
-        laid = [column.take(pa.array(record)) for column in own.values()]
+        added = [column.take(pa.array(record)) for column in own.values()]
         columns = [frame.column(name).take(pa.array(row)) for name in read]
-        rows = pa.RecordBatch.from_arrays([*columns, *laid], names=[*read, *own])
+        rows = pa.RecordBatch.from_arrays([*columns, *added], names=[*read, *own])
         result = function.ended(SortedBatch(rows, starts, starts, len(row)), evaluator.given(call, rows), last)
         found.append(result.values)
         problems.append(pa.nulls(len(last), pa.string()) if result.failures is None else result.failures)

@@ -177,10 +177,10 @@ class Running:
         rows = batch.rows
         for call, function in self._functions:
             found = self._results(call, function, batch, rows)
-            laid = {call.column: _long(found.values, rows.num_rows)}
+            added = {call.column: _long(found.values, rows.num_rows)}
             if found.failures is not None:
-                laid[call.failure] = _long(found.failures, rows.num_rows)
-            rows = batches.overlay(rows, laid)
+                added[call.failure] = _long(found.failures, rows.num_rows)
+            rows = batches.overlay(rows, added)
         return rows.slice(0, batch.count)
 
     def _results(self, call: Call, function: Function | None, batch: SortedBatch, rows: pa.RecordBatch) -> Results:

@@ -44,15 +44,15 @@ def show(plan: Plan, form: str, *, allow_outside: bool = False, look: Probe | No
 def text(plan: Plan, *, allow_outside: bool = False, look: Probe | None = None) -> str:
     """The plan for people."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
-    laid = physical.laid(plan, sources)
-    passing = edges.edges(plan, laid)
+    materialized = physical.materialized_sources(plan, sources)
+    passing = edges.edges(plan, materialized)
     blocks = [
         _titled("Resolved Outputs", _details(plan, sources, Section.OUTPUTS)),
         _nodes(plan),
         _properties(plan, sources, passing),
         _buffer_edges(plan, passing),
         _titled("Estimated Spill Volume", storage.volumes(plan, sources)),
-        _titled("Jobs and Fragments", physical.lines(plan, laid)),
+        _titled("Jobs and Fragments", physical.lines(plan, materialized)),
         _details(plan, sources, Section.BRANCHES),
         _details(plan, sources, Section.LOOKUPS),
         _titled("Correlation", correlation.lines(plan)),
@@ -212,8 +212,8 @@ def _budget(plan: Plan) -> list[str]:
 def as_json(plan: Plan, *, allow_outside: bool = False, look: Probe | None = None) -> str:
     """The plan for programs: nodes in topological order with ports, columns and facts; edges with their passages."""
     sources = inputs.discover(plan, allow_outside=allow_outside)
-    laid = physical.laid(plan, sources)
-    passing = edges.edges(plan, laid)
+    materialized = physical.materialized_sources(plan, sources)
+    passing = edges.edges(plan, materialized)
     looked = columns.looked(plan, sources, look)
     described = {
         "schema_version": SCHEMA_VERSION,
@@ -233,7 +233,7 @@ def as_json(plan: Plan, *, allow_outside: bool = False, look: Probe | None = Non
         ],
         "correlation": correlation.record(plan),
         "node_properties": storage.node_properties(plan, sources),
-        "jobs": physical.record(plan, laid),
+        "jobs": physical.record(plan, materialized),
         "memory_limit_bytes": plan.memory_limit_bytes,
         "threads": plan.threads,
         "storage_summary": storage.record(plan, sources),

@@ -45,26 +45,26 @@ class Edge:
         return self.arrival.why
 
 
-def edges(plan: Plan, laid: frozenset[str] = frozenset()) -> list[Edge]:
-    """All edges, by consumer in topological order; `laid` are the sources that one task reads for others."""
-    kept = _kept(plan, laid)
-    return [_edge(planned, *each, kept) for planned in plan.nodes for each in upstream.inputs(planned)]
+def edges(plan: Plan, materialized: frozenset[str] = frozenset()) -> list[Edge]:
+    """All edges, by consumer in topological order; `materialized` are the sources that one task reads for others."""
+    resumed = _resumed(plan, materialized)
+    return [_edge(planned, *each, resumed) for planned in plan.nodes for each in upstream.inputs(planned)]
 
 
-def _kept(plan: Plan, laid: frozenset[str]) -> Set[tuple[str, str]]:
-    """The nodes whose records one job keeps and another goes on with, each with a node that takes them there."""
+def _resumed(plan: Plan, materialized: frozenset[str]) -> Set[tuple[str, str]]:
+    """The edges whose records one job materializes and a later one reads, as producer and consumer."""
     return {
         (op.step.name, job.ops[target.op].step.name)
-        for job in physical.jobs(plan, laid)
+        for job in physical.jobs(plan, materialized)
         for op in job.ops.values()
-        if op.role is Role.KEPT
+        if op.role is Role.READ_MATERIALIZED
         for target in op.targets
     }
 
 
-def _edge(planned: PlannedNode, edge: Input, written: Rows | None, kept: Set[tuple[str, str]]) -> Edge:
+def _edge(planned: PlannedNode, edge: Input, written: Rows | None, resumed: Set[tuple[str, str]]) -> Edge:
     arrival = _arrival(planned, written)
-    if arrival == shape.STAYS and (edge.node, planned.name) in kept:
+    if arrival == shape.STAYS and (edge.node, planned.name) in resumed:
         arrival = _LATER
     return Edge(edge.node, edge.port, planned.name, edge.qualifier, arrival)
 

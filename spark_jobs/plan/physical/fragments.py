@@ -46,7 +46,7 @@ class Target:
 class PhysicalOperator:
     """An operator of a fragment.
 
-    `exchange` is what it sends to, `provides` what it writes down for a later job, and `reads` what it reads as a root
+    `exchange` is what it sends to, `provides` what it materializes for a later job, and `reads` what it reads as a root
     because an earlier job wrote it down.
     """
 
@@ -102,7 +102,7 @@ class Job:
 
     @property
     def readers(self) -> tuple[PhysicalOperator, ...]:
-        """The roots of stage 0 that read what earlier jobs wrote down."""
+        """The roots of stage 0 that read what earlier jobs materialized."""
         return tuple(op for op in self.ops.values() if op.reads)
 
     @property
@@ -124,39 +124,41 @@ class Job:
         return sum(exchange.partitions for exchange in self.at(stage))
 
 
-def jobs(plan: plans.Plan, partitions: Callable[[str], int], laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
+def jobs(
+    plan: plans.Plan, partitions: Callable[[str], int], materialized: frozenset[str] = frozenset()
+) -> tuple[Job, ...]:
     """The jobs of a plan, in order.
 
     Args:
         plan: the plan; every node has a step.
         partitions: how many partitions a node's records are spread over where they meet, by the node's name; 1 keeps
             groups in one task, and gives each task the whole build side of a combine.
-        laid: the sources whose records are written down as they are read, for tasks of a later job to go on with them.
+        materialized: the sources whose records are materialized as they are read, for tasks of a later job.
     """
-    return _jobs(plan, tuple(partitions(planned.name) for planned in plan.nodes), laid)
+    return _jobs(plan, tuple(partitions(planned.name) for planned in plan.nodes), materialized)
 
 
 @plans.kept_with_plan
-def _jobs(plan: plans.Plan, partitions: tuple[int, ...], laid: frozenset[str]) -> tuple[Job, ...]:
+def _jobs(plan: plans.Plan, partitions: tuple[int, ...], materialized: frozenset[str]) -> tuple[Job, ...]:
     """The jobs of a plan whose nodes' records are spread over so many partitions, node by node."""
-    return _Builder(plan, partitions, laid).build()
+    return _Builder(plan, partitions, materialized).build()
 
 
 class _Builder:
-    def __init__(self, plan: plans.Plan, partitions: tuple[int, ...], laid: frozenset[str]) -> None:
+    def __init__(self, plan: plans.Plan, partitions: tuple[int, ...], materialized: frozenset[str]) -> None:
         self.plan = plan
         self.phases = {
             planned.name: upstream.step(planned).phases(count)
             for planned, count in zip(plan.nodes, partitions, strict=True)
         }
-        self.laid = {name for name in laid if plan.consumers[name]}
+        self.materialized_sources = {name for name in materialized if plan.consumers[name]}
         self.numbers = self._numbers()
         #: The first job that can go on with what a node gives.
         self.depths: dict[str, int] = {}
         #: The job that writes an input down, or the values of a state node.
         self.ready_in: dict[Need, int] = {}
-        #: The nodes whose records the jobs so far have written down.
-        self.kept: set[str] = set()
+        #: The nodes whose records the jobs so far have materialized.
+        self.materialized: set[str] = set()
         #: The operator of each node that its records leave from, in the job that is being made.
         self.exits: dict[str, str] = {}
         # Nodes of the init phase wait for no others, and all others wait until it is over.
@@ -179,11 +181,11 @@ class _Builder:
         self.ready_in |= {need: max(ready, self.depths[edge.node]) for edge, need in written}
         built = [self.ready_in[need] + 1 for _, need in written]
         streamed = [self.depths[edge.node] for edge in upstream.piped(planned)]
-        self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.laid)
+        self.depths[planned.name] = max([ready, *streamed, *built]) + (planned.name in self.materialized_sources)
 
     def _within(self, planned: plans.PlannedNode) -> list[plans.Input]:
-        """The edges whose records come within the job: none to what an earlier one has kept."""
-        return [] if planned.name in self.kept else upstream.piped(planned)
+        """The edges whose records come within the job: none of what an earlier job has materialized."""
+        return [] if planned.name in self.materialized else upstream.piped(planned)
 
     def _job_of_ends(self) -> dict[str, int]:
         """The job of each end of a stream: ends that read a common source run together, so that it is read once.
@@ -210,8 +212,8 @@ class _Builder:
                 names += [edge.node for edge in self._within(self.plan.by_name[name])]
         return found
 
-    def _is_kept(self, planned: plans.PlannedNode) -> bool:
-        """Whether what a node gives is written down where it is first made, for nodes downstream of it that run later.
+    def _is_materialized(self, planned: plans.PlannedNode) -> bool:
+        """Whether what a node gives is materialized where it is first made, for nodes downstream of it that run later.
 
         Those are readers of what a state node sets, readers of nodes of the init phase, and everything downstream of a
         large file that one task reads.
@@ -220,13 +222,13 @@ class _Builder:
         goes_on = any(isinstance(need, Rows) and need.go_on for need in upstream.step(planned).needs)
         if not readers or set(planned.outputs) != {""} or goes_on:
             return False
-        if planned.name in self.laid:
+        if planned.name in self.materialized_sources:
             return True
         return Values(planned.name) in self.ready_in or (planned.is_init and not all(each.is_init for each in readers))
 
-    def _keeps(self, members: set[str]) -> set[str]:
+    def _newly_materialized(self, members: set[str]) -> set[str]:
         """The nodes of a job that are materialized, because later jobs read nodes downstream of them."""
-        found = {name for name in members - self.kept if self._is_kept(self.plan.by_name[name])}
+        found = {name for name in members - self.materialized if self._is_materialized(self.plan.by_name[name])}
         later: dict[str, bool] = {}
         for planned in reversed(self.plan.nodes):
             readers = [consumer.name for consumer, _ in self.plan.consumers[planned.name]]
@@ -241,19 +243,19 @@ class _Builder:
             if members:
                 found.append(self._job(number, members, done))
                 done |= members
-                self.kept |= self._keeps(members)
+                self.materialized |= self._newly_materialized(members)
         return tuple(found)
 
     def _members(self, number: int) -> set[str]:
-        """The nodes that run in a job: what its ends need and what it provides, up to what earlier jobs wrote down."""
+        """The nodes that run in a job: what its ends need and what it provides, up to materialized nodes."""
         wanted = [name for name, job in self.ends.items() if job == number]
         wanted += [need.node for need, job in self.ready_in.items() if isinstance(need, Values) and job == number]
         wanted += [edge.node for each in self.plan.nodes for edge in self._writes(each, number)]
-        wanted += [name for name in self.laid if self.depths[name] == number + 1]
+        wanted += [name for name in self.materialized_sources if self.depths[name] == number + 1]
         return self._upstream(wanted)
 
     def _writes(self, planned: plans.PlannedNode, number: int) -> list[plans.Input]:
-        """The inputs of a node that a job writes down."""
+        """The inputs of a node that a job materializes."""
         return [edge for edge, need in upstream.inputs(planned) if need is not None and self.ready_in[need] == number]
 
     def _job(self, number: int, members: set[str], done: set[str]) -> Job:
@@ -268,9 +270,9 @@ class _Builder:
                 stages[planned.name] = self._parts(whole, arriving, ops, exchanges)
         for planned in self.plan.nodes:
             self._connect(planned, number, members, ops)
-        for name in self._keeps(members):
-            self._keep(self.plan.by_name[name], ops)
-        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members - self.kept)
+        for name in self._newly_materialized(members):
+            self._materialize(self.plan.by_name[name], ops)
+        sources = tuple(p.name for p in self.plan.nodes if not p.inputs and p.name in members - self.materialized)
         return Job(number, sources, ops, tuple(exchanges))
 
     def _numbers(self) -> dict[str, int]:
@@ -284,8 +286,8 @@ class _Builder:
 
     def _box(self, planned: plans.PlannedNode, silent: bool) -> PhysicalOperator:
         op = PhysicalOperator(planned.name, upstream.step(planned), Role.WHOLE, self.numbers[planned.name], silent)
-        if planned.name in self.kept:
-            return replace(op, role=Role.KEPT, reads=(upstream.kept(planned.name),))
+        if planned.name in self.materialized:
+            return replace(op, role=Role.READ_MATERIALIZED, reads=(upstream.output_rows(planned.name),))
         reads = tuple(written for _, written in upstream.inputs(planned) if written is not None and written.go_on)
         return replace(op, reads=reads, merge_paths=self._incoming_paths(planned))
 
@@ -301,13 +303,13 @@ class _Builder:
 
     def _merge_paths(self, name: str) -> MergePaths:
         """Every path through merges by which records reach a node's output, in the order the records have there."""
-        if name in self.kept or any(isinstance(phase, ShufflePhase) for phase in self.phases[name]):
+        if name in self.materialized or any(isinstance(phase, ShufflePhase) for phase in self.phases[name]):
             return ((),)
         return self._incoming_paths(self.plan.by_name[name])
 
     def _parts(self, whole: PhysicalOperator, stages: set[int], ops: Operators, exchanges: list[Exchange]) -> set[int]:
         """The operators of a node, part by part; gives the stages at which the result appears."""
-        if whole.role is Role.KEPT:
+        if whole.role is Role.READ_MATERIALIZED:
             ops[whole.id], self.exits[whole.id] = whole, whole.id
             return {0}
         phases = self.phases[whole.id]
@@ -401,23 +403,23 @@ class _Builder:
                     partitions=self._partitions(written),
                     merge_paths=self._merge_paths(edge.node),
                 )
-            elif planned.name in members - self.kept:
+            elif planned.name in members - self.materialized:
                 target = planned.name
             else:
                 continue
             ops[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
 
-    def _keep(self, planned: plans.PlannedNode, ops: dict[str, PhysicalOperator]) -> None:
-        """Add the operator that writes down what a node gives, for later jobs to begin with it."""
+    def _materialize(self, planned: plans.PlannedNode, ops: dict[str, PhysicalOperator]) -> None:
+        """Add the operator that materializes what a node gives, for later jobs to begin with it."""
         last = ops[self.exits[planned.name]]
-        target = str(upstream.kept(planned.name))
-        kept = PhysicalOperator(
-            target, last.step, Role.KEEP, last.number, silent=False, provides=upstream.kept(planned.name)
+        target = str(upstream.output_rows(planned.name))
+        writer = PhysicalOperator(
+            target, last.step, Role.MATERIALIZE, last.number, silent=False, provides=upstream.output_rows(planned.name)
         )
-        ops[target] = replace(kept, merge_paths=self._merge_paths(planned.name))
+        ops[target] = replace(writer, merge_paths=self._merge_paths(planned.name))
         ops[last.id] = replace(last, targets=(*last.targets, Target("", target, 0)))
 
     def _partitions(self, written: Rows) -> int:
-        """In how many partitions an input is written down: those in which it meets the others, if it does."""
+        """In how many partitions an input is materialized: those in which it meets the others, if it does."""
         meetings = (phase for phase in self.phases[written.node] if isinstance(phase, ShufflePhase))
         return next((phase.partitions for phase in meetings if phase.co_partitioned == written), 1)

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 
-#: What is written down, by whether it goes on.
+#: What is materialized, by whether it goes on.
 _KEPT = {False: "build side", True: "input"}
 
 
 class _General:
-    """Sizes of which nothing is known: everything has two partitions, and what is written down fits into each task."""
+    """Sizes of which nothing is known: everything has two partitions, and what is materialized fits into each task."""
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
         """Two."""
         return 2
 
-    def pieces(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
+    def materialized_partitions(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
         """One."""
         return 1
 
@@ -45,7 +45,7 @@ def phases(step: node.Step) -> tuple[shape.Phase, ...]:
     return step.phases(step.partitions(_General()))
 
 
-def laid(plan: Plan, sources: Mapping[str, Discovered]) -> frozenset[str]:
+def materialized_sources(plan: Plan, sources: Mapping[str, Discovered]) -> frozenset[str]:
     """The sources whose large files one task reads for others, as far as that is known without opening them."""
     unit = partition_bytes(plan.memory_limit_bytes)
     found = {
@@ -58,17 +58,17 @@ def laid(plan: Plan, sources: Mapping[str, Discovered]) -> frozenset[str]:
     )
 
 
-def jobs(plan: Plan, laid: frozenset[str] = frozenset()) -> tuple[Job, ...]:
+def jobs(plan: Plan, materialized: frozenset[str] = frozenset()) -> tuple[Job, ...]:
     """The jobs of a plan in their general shape; none when some node does not run yet."""
     if any(planned.step is None or planned.pending for planned in plan.nodes):
         return ()
-    return fragments.jobs(plan, lambda name: upstream.step(plan.by_name[name]).partitions(_General()), laid)
+    return fragments.jobs(plan, lambda name: upstream.step(plan.by_name[name]).partitions(_General()), materialized)
 
 
-def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
+def lines(plan: Plan, materialized: frozenset[str] = frozenset()) -> list[str]:
     """A line for each fragment, under its job and stage."""
     found: list[str] = []
-    for job in jobs(plan, laid):
+    for job in jobs(plan, materialized):
         found.append(f"Job {job.number}:")
         found += [f"  Fragment {name} (a task per split): {_fragment(job, name)}" for name in job.sources]
         found += [f"  Fragment {op.id} (a task per range): {_fragment(job, op.id)}" for op in job.readers]
@@ -77,7 +77,7 @@ def lines(plan: Plan, laid: frozenset[str] = frozenset()) -> list[str]:
     return found
 
 
-def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+def record(plan: Plan, materialized: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """The physical plan as plain data."""
     return [
         {
@@ -96,7 +96,7 @@ def record(plan: Plan, laid: frozenset[str] = frozenset()) -> list[dict[str, Any
                 for exchange in job.exchanges
             ],
         }
-        for job in jobs(plan, laid)
+        for job in jobs(plan, materialized)
     ]
 
 
@@ -122,9 +122,9 @@ def _fragment(job: Job, root: str) -> str:
 
 
 def _title(op: PhysicalOperator) -> str:
-    if op.role is Role.KEEP:
+    if op.role is Role.MATERIALIZE:
         return f"{op.step.name} [kept for later jobs]"
-    if op.role is Role.KEPT:
+    if op.role is Role.READ_MATERIALIZED:
         return f"{op.step.name} [kept by an earlier job]"
     if isinstance(op.provides, Rows):
         return f"{op.provides.node}.{op.provides.input} [{_KEPT[op.provides.go_on]}, kept for the next job]"

@@ -1,4 +1,4 @@
-"""What comes to a node: records within its job, records and values that earlier jobs wrote down."""
+"""What comes to a node: records within its job, records and values that earlier jobs materialized."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def awaited(planned: plans.PlannedNode) -> list[str]:
     return [need.node for need in needs if isinstance(need, Values)]
 
 
-def kept(name: str) -> Rows:
-    """What a node gives, written down."""
+def output_rows(name: str) -> Rows:
+    """What a node gives, materialized."""
     return Rows(name, "", go_on=True)
 
 

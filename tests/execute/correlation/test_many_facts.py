@@ -18,6 +18,7 @@ from spark_jobs.execute.correlation.iteration import Iteration
 from spark_jobs.execute.correlation.state import Goal
 from spark_jobs.execute.scratch import Scratch
 from spark_jobs.nodes.records.identity import KEY_BUCKETS, ROW_BITS
+from spark_jobs.tuning import Tuning
 from tests.execute import correlated_runs, pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -228,11 +229,11 @@ def test_iterations_know_the_same(
 def test_portions_have_few_rows(few: int, tmp_path: Path) -> None:
     some = facts(4, 120)
     found = facts_.of(products(tmp_path, some).fact_files)
-    portions = list(found.portions("row", "why"))
-    assert [row for portion in portions for row in portion.to_pylist()] == [
+    tables = list(found.tables("row", "why"))
+    assert [row for table in tables for row in table.to_pylist()] == [
         {"row": each["row"], "why": each["why"]} for each in some
     ]
-    assert max(portion.num_rows for portion in portions) <= max(few, 5)
+    assert max(table.num_rows for table in tables) <= max(few, 5)
 
 
 def test_groups_that_are_too_large(few: int, tmp_path: Path) -> None:
@@ -273,27 +274,26 @@ def test_a_run_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("limit", "held"), [("HELD_ROWS", 1), ("HELD_ROWS", 4), ("HELD_ROWS", 1 << 16), ("HELD_BYTES", 1)]
+    ("limit", "held"), [("fact_rows", 1), ("fact_rows", 4), ("fact_rows", 1 << 16), ("fact_bytes", 1)]
 )
-def test_tasks_write_facts_as_they_come(limit: str, held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts_, limit, held)
-    found = facts_.FactWriter(str(tmp_path / "facts.arrow"))
+def test_tasks_write_facts_as_they_come(limit: str, held: int, tmp_path: Path) -> None:
+    found = facts_.FactWriter(str(tmp_path / "facts.arrow"), Tuning(**{limit: held}))
     some = facts(5, 20)
     for at in range(0, 20, 3):
         found.add(pa.Table.from_pylist(some[at : at + 3], schema=FACTS))
         assert (tmp_path / "facts.arrow").exists() is (held <= at + 3)
     assert found.close()
-    (portion,) = facts_.of([found.path]).portions(*FACTS.names)
-    assert portion.to_pylist() == some
+    (table,) = facts_.of([found.path]).tables(*FACTS.names)
+    assert table.to_pylist() == some
 
 
 def test_a_task_without_facts_has_no_file(tmp_path: Path) -> None:
-    assert not facts_.FactWriter(str(tmp_path / "facts.arrow")).close()
+    assert not facts_.FactWriter(str(tmp_path / "facts.arrow"), Tuning()).close()
     assert not list(tmp_path.iterdir())
 
 
 def test_facts_that_cannot_be_written_name_their_file(tmp_path: Path) -> None:
-    found = facts_.FactWriter(str(tmp_path / "gone" / "facts.arrow"))
+    found = facts_.FactWriter(str(tmp_path / "gone" / "facts.arrow"), Tuning())
     found.add(pa.Table.from_pylist(facts(5, 2), schema=FACTS))
     with pytest.raises(OSError, match=r"facts\.arrow"):
         found.close()

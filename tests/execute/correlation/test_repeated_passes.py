@@ -67,7 +67,7 @@ def test_nothing_is_different_from_passes_that_read_and_write_everything(
         patched.setattr(passes.Pass, "_unwanted", lambda _: set())
         jobs.clear()
         expected = _ran(tmp_path, files)
-    assert not any(any(op.role is Role.KEPT for op in spec.job.readers) for spec in jobs)
+    assert not any(any(op.role is Role.READ_MATERIALIZED for op in spec.job.readers) for spec in jobs)
     assert found[0] == expected[0]
     assert found[1] == expected[1]
 

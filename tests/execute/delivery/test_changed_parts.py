@@ -127,7 +127,7 @@ def test_merged_runs_that_are_not_as_they_were_written_end_the_run(
 
     def merged(*arguments: object) -> list[list[merging.SortedPart]]:
         found = merge(*arguments)  # type: ignore[arg-type]
-        how(Path(found[0][0].piece.path))
+        how(Path(found[0][0].part_range.path))
         return found  # type: ignore[return-value]
 
     monkeypatch.setattr(merging, "merge", merged)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.execute.delivery import chunks
-from spark_jobs.execute.delivery.destination import Content, Piece, whole
+from spark_jobs.execute.delivery.destination import Content, PartRange, whole
 from spark_jobs.execute.delivery.local import joining
 from spark_jobs.execute.delivery.local.files import LocalFiles
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
@@ -29,7 +29,7 @@ TEAM = Field("team", types.STRING)
 Record = tuple[int, str | None]
 
 
-def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[Piece]:
+def written(folder: Path, parts: Sequence[Sequence[Record]], block: int) -> list[PartRange]:
     """Parts whose records have the given sizes and groups, with an index in blocks of `block` records."""
     found = []
     for number, part in enumerate(parts):
@@ -85,7 +85,7 @@ def test_chunks_are_those_of_the_rules(
     assert not warnings
     everything = b"".join((folder / f"{number}.part").read_bytes() for number in range(len(parts)))
     for number, (chunk, file) in enumerate(zip(found, expected, strict=True)):
-        joining.join(Content(tuple(chunk.pieces)), folder / f"{number}.chunk")
+        joining.join(Content(tuple(chunk.ranges)), folder / f"{number}.chunk")
         assert (folder / f"{number}.chunk").stat().st_size == sum(size for size, _ in file)
     assert b"".join((folder / f"{number}.chunk").read_bytes() for number in range(len(found))) == everything
 

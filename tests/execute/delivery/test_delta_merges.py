@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import deltalake.transaction
@@ -138,7 +139,7 @@ def test_columns_that_records_lack_keep_their_values(
     lake: Lake, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipelines.cut_by(monkeypatch, 300)
-    monkeypatch.setattr(merging, "_KEPT_BYTES", 200)
+    chosen = {"tuning": replace(chosen.get("tuning", Tuning()), kept_bytes=200)}
     numbers = range(300)
     for some in (numbers[:100], numbers[100:]):
         table = pa.table({"n": [f"n{at}" for at in some], "id": pa.array(some, pa.int16()), "v": ["old"] * len(some)})
@@ -201,10 +202,8 @@ def test_sorted_records_are_merged(lake: Lake) -> None:
     ]  # fmt: skip
 
 
-def test_keys_are_compared_as_the_table_has_them(
-    lake: Lake, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(merging, "_MOST_BUCKETS", 64)
+def test_keys_are_compared_as_the_table_has_them(lake: Lake, chosen: dict[str, Any]) -> None:
+    chosen = {"tuning": replace(chosen.get("tuning", Tuning()), key_buckets=64)}
     amounts = pa.array([decimal.Decimal("1.10"), decimal.Decimal("2.00")], pa.decimal128(10, 2))
     moments = pa.array([0, 1_000_000], pa.timestamp("us", "UTC"))
     table = pa.table({"n": amounts, "t": moments, "d": pa.array([1, 2], pa.date32()), "b": [True, False]})

@@ -73,7 +73,7 @@ class MemoryDraft:
         return f"mem:{target.parent}"
 
     def assemble(self, target: Path, content: destination.Content) -> None:
-        found = [_HELD[piece.path][piece.start : piece.start + piece.size] for piece in content.pieces]
+        found = [_HELD[piece.path][piece.start : piece.start + piece.size] for piece in content.ranges]
         data = content.start + content.separator.join(found)
         self.changes[str(target)] = data[: len(data) - content.trailing] + content.end
 

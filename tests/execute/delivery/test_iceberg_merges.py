@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -551,7 +552,7 @@ def test_a_table_in_a_store_is_merged_into(lake: Lake, s3: Bucket) -> None:
 
 def test_tasks_write_again_what_needs_it(lake: Lake, chosen: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     pipelines.cut_by(monkeypatch, 300)
-    monkeypatch.setattr(merging, "_KEPT_BYTES", 200)
+    chosen = {"tuning": replace(chosen.get("tuning", Tuning()), kept_bytes=200)}
     numbers = range(300)
     for own in (numbers[:100], numbers[100:]):
         lake.make(

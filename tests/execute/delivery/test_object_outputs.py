@@ -109,8 +109,7 @@ def test_outputs_are_the_same_in_a_store(
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", "500")
     tuning = Tuning()
     if by_tasks:
-        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
-        tuning = Tuning(driver_output_bytes=0, driver_dlq_rows=0)
+        tuning = Tuning(driver_output_bytes=-1, driver_dlq_rows=0)
     prepare(tmp_path)
     local = run(tmp_path, tuning=tuning)
     assert (local.error, local.dlq_count) == (None, 11)
@@ -176,8 +175,7 @@ def test_an_existing_object_stops_the_run_before_any_work(bucket: AnyBucket, tmp
 def test_of_two_programs_that_write_a_name_one_is_told(
     size: str, was_there: bool, bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if size == "large":
-        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
+    tuning = Tuning(driver_output_bytes=-1) if size == "large" else Tuning()
     if was_there:
         bucket.put("out/o.csv", "of before")
     one(tmp_path, bucket.uri("out"))
@@ -188,7 +186,7 @@ def test_of_two_programs_that_write_a_name_one_is_told(
         complete(self)
 
     monkeypatch.setattr(draft.ObjectDraft, "complete", late)
-    found = run(tmp_path)
+    found = run(tmp_path, tuning=tuning)
     assert (found.error.code, found.exit_code) == ("E902", 4), found.error.message
     assert bucket.uri("out/o.csv") in found.error.message
     assert published(bucket) == {"o.csv": b"of another program"}
@@ -258,13 +256,12 @@ def test_a_bucket_that_is_not_there_is_told(bucket: AnyBucket, tmp_path: Path) -
 
 def test_what_fails_for_the_moment_is_tried_again(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.001)
-    monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
     one(tmp_path, s3.uri("out"))
     with between(s3.endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
         faults = [Fault(503, "SlowDown"), None, Fault(after_cut=True), None, Fault(500, "InternalError"), None]
         proxy.rule = lambda request: faults[request.number % 6]
-        assert run(tmp_path).error is None
+        assert run(tmp_path, tuning=Tuning(driver_output_bytes=-1)).error is None
     assert published(s3) == {"o.csv": b"id,text\n0,a\n1,a\n2,a\n"}
 
 

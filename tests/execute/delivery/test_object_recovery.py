@@ -18,6 +18,7 @@ from spark_jobs.stores import location, opening
 from spark_jobs.stores import s3 as s3_store
 from spark_jobs.stores.refusals import StoreError
 from spark_jobs.stores.settings import StoreSettings
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.execute.delivery.test_object_outputs import published, run
 from tests.stores.faults import Fault, between
@@ -65,8 +66,12 @@ def recovered(bucket: AnyBucket) -> list[Any]:
     return [home for folder in folders for home in recovery.recover(store(), folder)]
 
 
-def whole(folder: Path) -> None:
-    error = run(folder, force=True).error
+#: Tasks send every file, however small it is.
+BY_TASKS = Tuning(driver_output_bytes=-1)
+
+
+def whole(folder: Path, tuning: Tuning = BY_TASKS) -> None:
+    error = run(folder, force=True, tuning=tuning).error
     assert error is None, error
 
 
@@ -102,11 +107,8 @@ def small(found: dict[str, bytes]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_a_death_at_any_request_leaves_old_files_or_new_ones(
-    size: str, bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if size == "large":
-        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
+def test_a_death_at_any_request_leaves_old_files_or_new_ones(size: str, bucket: AnyBucket, tmp_path: Path) -> None:
+    tuning = BY_TASKS if size == "large" else Tuning()
     prepare(tmp_path, "out")
     assert pipelines.run(tmp_path).result.error is None
     new = small(pipelines.outputs(tmp_path))
@@ -117,7 +119,7 @@ def test_a_death_at_any_request_leaves_old_files_or_new_ones(
             bucket.delete(key)
         for name, text in OLD.items():
             bucket.put(f"out/{name}", text)
-        killed = dying(lambda: whole(tmp_path), at)
+        killed = dying(lambda: whole(tmp_path, tuning), at)
         recovered(bucket)
         after = published(bucket)
         found = small(after)
@@ -133,7 +135,6 @@ def test_a_death_at_any_request_leaves_old_files_or_new_ones(
 def test_a_death_in_recovery_is_recovered_too(
     bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
     prepare(tmp_path, "out")
     assert pipelines.run(tmp_path).result.error is None
     new = small(pipelines.outputs(tmp_path))
@@ -167,10 +168,9 @@ nodes:
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_files_of_one_run_in_several_stores_are_published_together(
-    dies: bool, s3: AnyBucket, gcs: AnyBucket, azure: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    dies: bool, s3: AnyBucket, gcs: AnyBucket, azure: AnyBucket, tmp_path: Path
 ) -> None:
     """Whichever of them is looked at first after a death, all are completed."""
-    monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
     text = "id,text\n1,a\n2,b\n"
     buckets = {"S3": s3, "GCS": gcs, "AZURE": azure}
     pipeline = SEVERAL

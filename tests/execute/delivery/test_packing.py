@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_jobs.execute.delivery import packing
-from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery.destination import Content, PartRange
 from spark_jobs.execute.delivery.local import joining
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.scan import unpacking
@@ -50,7 +50,7 @@ def files_of(folder: Path, ending: str, write: str, split_bytes: int, monkeypatc
     named = {"in/a.csv": HEAD + "".join(rows[:200]), "in/b.csv": HEAD, "in/c.csv": HEAD + "".join(rows[200:])}
     pipelines.write(folder, {**named, "pipeline.yaml": PIPELINE.format(path=path, write=write)})
     monkeypatch.setenv("CLINKER_SPLIT_BYTES", str(split_bytes))
-    assert pipelines.run(folder, force=True).result.error is None
+    assert pipelines.run(folder, force=True, tuning=Tuning(pack_task_bytes=3000)).result.error is None
     return pipelines.outputs(folder)
 
 
@@ -60,7 +60,6 @@ def test_a_compressed_output_is_the_same_for_every_split(
 ) -> None:
     without_spark.install(monkeypatch)
     monkeypatch.setattr(packing, "MEMBER_BYTES", 1000)
-    monkeypatch.setattr(packing, "_TASK_BYTES", 3000)
     plain = files_of(tmp_path / "plain", ".txt", write, 1 << 30, monkeypatch)
     found = [files_of(tmp_path / str(size), ".txt.gz", write, size, monkeypatch) for size in (1 << 30, 500, 60)]
     assert found[0] == found[1] == found[2]
@@ -85,7 +84,7 @@ def test_members_hold_what_the_file_would(
     (folder / "part").write_bytes(b"".join(data for data, _ in parts))
     pieces, at = [], 0
     for data, before in parts:
-        pieces.append(Piece(str(folder / "part"), at, len(data), before))
+        pieces.append(PartRange(str(folder / "part"), at, len(data), before))
         at += len(data)
     trailing = min(len(parts[-1][0]), 1) if parts else 0
     start, separator, end = around
@@ -97,13 +96,13 @@ def test_members_hold_what_the_file_would(
     joining.join(found, folder / "packed")
     plain = (folder / "plain").read_bytes()
     assert unpacking.whole((folder / "packed").read_bytes(), codec) == plain
-    assert len(found.pieces) == max(-(-len(plain) // most), 1)
+    assert len(found.ranges) == max(-(-len(plain) // most), 1)
 
 
 def test_a_part_that_lost_bytes_ends_the_packing(tmp_path: Path) -> None:
     (tmp_path / "part").write_bytes(b"ab")
-    whole = Content((Piece(str(tmp_path / "part"), 0, 3),), uses_up=True)
-    for content in (whole, Content(whole.pieces)):
+    whole = Content((PartRange(str(tmp_path / "part"), 0, 3),), uses_up=True)
+    for content in (whole, Content(whole.ranges)):
         with pytest.raises(OSError, match="run again") as caught:
             packing.packed(None, LocalPartStore(), [content], Compression.GZIP, str(tmp_path), Tuning())  # type: ignore[arg-type]
         assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path / "part"))

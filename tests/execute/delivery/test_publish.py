@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.disk import durable
-from spark_jobs.execute.delivery.destination import Content, Piece, whole
+from spark_jobs.execute.delivery.destination import Content, PartRange, whole
 from spark_jobs.execute.delivery.local import draft_folder, joining, journal, publish, recovery
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def test_a_removal_is_part_of_publishing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_parts_are_joined_in_order(tmp_path: Path, start: bytes, separator: bytes, count: int) -> None:
     contents = [bytes([65 + i]) * (1000 * i + 1) for i in range(count)]
-    parts: list[Piece] = []
+    parts: list[PartRange] = []
     for i, content in enumerate(contents):
         path = tmp_path / f"{i}.part"
         path.write_bytes(content)

@@ -17,6 +17,7 @@ from spark_jobs.execute.delivery.objects import draft, journal, layout, lease
 from spark_jobs.execute.delivery.participant import Address
 from spark_jobs.stores import location
 from spark_jobs.stores import s3 as s3_store
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.execute.delivery.test_object_outputs import published, run
 from tests.execute.delivery.test_object_recovery import store
@@ -107,25 +108,25 @@ def dying(action: Callable[[], object], at: int) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def whole(folder: Path) -> None:
-    error = run(folder, force=True).error
+#: Tasks send every file, or the driver sends small ones.
+SIZES = {"large": Tuning(driver_output_bytes=-1), "small": Tuning()}
+
+
+def whole(folder: Path, size: str = "small") -> None:
+    error = run(folder, force=True, tuning=SIZES[size]).error
     assert error is None, error
 
 
-def new_files(folder: Path, s3: Bucket) -> tuple[dict[str, bytes], dict[str, bytes]]:
+def new_files(folder: Path, s3: Bucket, size: str = "small") -> tuple[dict[str, bytes], dict[str, bytes]]:
     prepare(folder, s3)
     reset(folder, s3)
-    whole(folder)
+    whole(folder, size)
     return found(folder, s3)
 
 
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_all_places_get_what_they_would_get_alone(
-    size: str, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if size == "large":
-        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
-    here, away = new_files(tmp_path, s3)
+def test_all_places_get_what_they_would_get_alone(size: str, s3: Bucket, tmp_path: Path) -> None:
+    here, away = new_files(tmp_path, s3, size)
     assert here == {
         "a.csv": b"id,text\n0,a\n1,b\n3,d\n",
         "deep/d_0001.csv": b"id,text\n0,a\n1,b\n",
@@ -138,16 +139,12 @@ def test_all_places_get_what_they_would_get_alone(
 
 @pytest.mark.parametrize("first", ["here", "away"])
 @pytest.mark.parametrize("size", ["small", "large"])
-def test_a_death_at_any_step_leaves_all_old_or_all_new(
-    size: str, first: str, s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if size == "large":
-        monkeypatch.setattr(draft, "DRIVER_BYTES", -1)
-    old, new = (OLD_HERE, OLD_AWAY), new_files(tmp_path, s3)
+def test_a_death_at_any_step_leaves_all_old_or_all_new(size: str, first: str, s3: Bucket, tmp_path: Path) -> None:
+    old, new = (OLD_HERE, OLD_AWAY), new_files(tmp_path, s3, size)
     seen = set[str]()
     for at in itertools.count(0, STEP):
         reset(tmp_path, s3)
-        killed = dying(lambda: whole(tmp_path), at)
+        killed = dying(lambda: whole(tmp_path, size), at)
         recovered(tmp_path, s3, first)
         after = found(tmp_path, s3)
         assert after in (old, new), at

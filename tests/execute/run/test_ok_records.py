@@ -12,8 +12,8 @@ import pytest
 from spark_jobs.execute import ok_records
 from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.spark import spread
-from spark_jobs.execute.tasks import written_rows
 from spark_jobs.execute.tasks.written_rows import WrittenRows
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -98,10 +98,12 @@ def test_a_global_row_of_no_records_is_none(tmp_path: Path) -> None:
 def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any rows of any splits, in batches, told in reports and in files, joined here and by tasks."""
     chance = random.Random(seed)
-    monkeypatch.setattr(written_rows, "INLINE_BYTES", chance.choice([0, 300, 10**6]))
-    monkeypatch.setattr(written_rows, "_BLOCK", chance.choice([1, 2, 1024]))
-    monkeypatch.setattr(ok_records, "DRIVER_RECORDS", chance.choice([0, 10**9]))
-    monkeypatch.setattr(ok_records, "_TASKS", chance.choice([1, 3, 64]))
+    tuning = Tuning(
+        inline_bits_bytes=chance.choice([0, 300, 10**6]),
+        bits_chunks=chance.choice([1, 2, 1024]),
+        driver_ok_records=chance.choice([0, 10**9]),
+        ok_tasks=chance.choice([1, 3, 64]),
+    )
     monkeypatch.setattr(spread, "_answers", without_spark.answers)
     known: set[tuple[int, int]] = set()
     data = []
@@ -112,9 +114,9 @@ def test_bits_of_several_tasks_are_joined(seed: int, tmp_path: Path, monkeypatch
             rows = sorted(chance.choice([chance.randrange(50), chance.randrange(300_000), 2**33]) for _ in range(40))
             known |= {(split, row) for row in rows}
             marks.add(pa.array([split] * 40 + [-1], pa.int32()), pa.array([*rows, -1], pa.int64()))
-        bits = marks.encoded(str(tmp_path / f"{task}.arrow"))
+        bits = marks.encoded(str(tmp_path / f"{task}.arrow"), tuning)
         data += [bits] if bits else []
-    assert ok_records.count(None, data, Scratch(str(tmp_path))) == len(known)  # type: ignore[arg-type]
+    assert ok_records.count(None, data, Scratch(str(tmp_path)), tuning) == len(known)  # type: ignore[arg-type]
 
 
 def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None:
@@ -124,7 +126,7 @@ def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None
         for start in range(0, len(rows), 65_536):
             some = rows[start : start + 65_536]
             marks.add(pa.array(np.full(len(some), number, np.int32)), pa.array(some))
-        bits = marks.encoded(str(tmp_path / f"{number}"))
+        bits = marks.encoded(str(tmp_path / f"{number}"), Tuning())
         assert bits is not None
         assert (bits.count, bits.splits) == (len(rows), (number, number))
         assert len(bits.data) < 1000

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spark_jobs.execute.run import passes, work
+from spark_jobs.execute.run import passes
 from spark_jobs.execute.scratch import Scratch
 from spark_jobs.execute.tasks import spec, task_inputs
 from spark_jobs.formats.json.fast import arrow
 from spark_jobs.nodes.source.run import Source
+from spark_jobs.tuning import Tuning
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
 
@@ -48,9 +49,7 @@ def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most:
     splits = sorted(splits, key=lambda each: each[0])
     sizes = [size for _, size in splits]
     places: list[Any] = [(name, _Place(i, _Split(7, 7 + size))) for i, (name, size) in enumerate(splits)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(task_inputs, "PACK_SPLITS", most)
-        packs = task_inputs.packed(places, limit)
+    packs = task_inputs.packed(places, limit, most)
     numbers = [[place.number for place in pack.splits] for pack in packs]
     assert [number for pack in numbers for number in pack] == list(range(len(sizes)))
     assert [pack.number for pack in packs] == [pack[0] for pack in numbers]
@@ -62,10 +61,9 @@ def test_packs_cover_all_splits(splits: list[tuple[str, int]], limit: int, most:
         is_full = sum(sizes[i] for i in pack) + sizes[following[0]] > limit or len(pack) == most
         assert is_full or splits[pack[0]][0] != splits[following[0]][0]
     for at_hand in (0, len(packs)):
-        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-            patch.setattr(task_inputs, "MOST_AT_HAND", at_hand)
-            patch.setattr(task_inputs, "_BLOCK_LOADS", 3)
-            assert [*pickle.loads(pickle.dumps(task_inputs.provide(packs, Scratch(folder))))] == packs
+        with tempfile.TemporaryDirectory() as folder:
+            provided = task_inputs.provide(packs, Scratch(folder), Tuning(inline_loads=at_hand, load_block=3))
+            assert [*pickle.loads(pickle.dumps(provided))] == packs
 
 
 PIPELINE = """
@@ -142,8 +140,7 @@ def in_packs(folder: Path, text: str, files: dict[str, bytes], pack_bytes: int) 
     pipelines.write(folder, {"pipeline.yaml": text, **files})
     with pytest.MonkeyPatch.context() as patch:
         without_spark.install(patch)
-        patch.setattr(work, "_PACK_BYTES", pack_bytes)
-        told = pipelines.run(folder).result
+        told = pipelines.run(folder, tuning=Tuning(pack_bytes=pack_bytes)).result
     return told.exit_code, told.error and (told.error.code, told.error.message), published(folder)
 
 

@@ -57,4 +57,4 @@ def test_what_each_record_needs_beside_itself_counts(
     monkeypatch.setattr(partitions.upstream, "inputs", lambda planned: [(Mock(node="s"), rows)])
     found = replace(sizes(input_bytes, 128 * MIB), written={} if written is None else {rows: written})
     found.plan.by_name["c"] = Mock()  # type: ignore[index]
-    assert found.pieces(rows, row_bytes=row_bytes) == pieces
+    assert found.materialized_partitions(rows, row_bytes=row_bytes) == pieces

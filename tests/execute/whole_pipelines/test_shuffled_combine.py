@@ -148,10 +148,10 @@ def _skewed(folder: Path, body: str) -> None:
     (folder / "orders.csv").write_text("id,key,amount,extra\n" + "\n".join(orders) + "\n")
 
 
-@pytest.mark.parametrize("guest_share", [2, 1 << 60], ids=["as they come", "when the task is done"])
+@pytest.mark.parametrize("skewed_share", [2, 1 << 60], ids=["as they come", "when the task is done"])
 @pytest.mark.parametrize("shape", ["all", "first", "a range beside the key", "collect", "three inputs"])
 def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
-    shape: str, guest_share: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shape: str, skewed_share: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Guests are looked up at once where the build records of their partition fit beside others, or have to wait."""
     without_spark.install(monkeypatch)
@@ -180,7 +180,7 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
     targets = []
     for rows in (10**9, 50):
         taken.clear()
-        large = pipelines.run(tmp_path, force=True, tuning=Tuning(crowded_rows=rows, guest_share=guest_share))
+        large = pipelines.run(tmp_path, force=True, tuning=Tuning(crowded_rows=rows, skewed_share=skewed_share))
         assert large.result.error is None
         targets.append(len(taken))
         found = pipelines.outputs(tmp_path)
@@ -188,7 +188,7 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
         assert combines.dead(found.get("dead.csv", b"")) == combines.dead(wanted.get("dead.csv", b""))
         assert {n: dict(node) for n, node in large.nodes.items()} == {n: dict(node) for n, node in small.nodes.items()}
     assert targets[1] > 2 * targets[0], "records of the one key go to all tasks"
-    assert bool(waited) == (guest_share > 2)
+    assert bool(waited) == (skewed_share > 2)
 
 
 def test_grace_hash_asks_for_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

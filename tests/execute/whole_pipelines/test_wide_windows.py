@@ -61,7 +61,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return measure
 
-    for place, name in ((running.Running, "columns"), (across_run.foreign_frames, "laid")):
+    for place, name in ((running.Running, "columns"), (across_run.foreign_frames, "with_results")):
         monkeypatch.setattr(place, name, measured(getattr(place, name)))
     return found
 

@@ -103,7 +103,7 @@ def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> lis
     reach = Reach(connections={"warehouse": warehouse.database.uri})
     if first == "files" and (warehouse.folder / "out").exists():
         recovery.recover(warehouse.folder / "out", reach)
-    databases.settle(connections.find("warehouse", {}, warehouse.folder), reach)
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), reach)
     assert warehouse.staged == []
     ids = sorted(int(row[0]) for row in warehouse.database.run("SELECT id FROM t"))
     if files:

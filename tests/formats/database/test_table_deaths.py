@@ -119,7 +119,7 @@ def test_a_living_run_is_left_alone(warehouse: Warehouse, monkeypatch: pytest.Mo
     real, met = joint.publish, threading.Event()
 
     def meeting(*given: Any) -> Any:
-        databases.settle(connections.find("warehouse", {}, warehouse.folder), Reach())
+        databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
         met.set()
         return real(*given)
 
@@ -147,7 +147,7 @@ def test_rows_that_somebody_removes_while_they_wait_are_missed(
     warehouse.write([{"id": 1}], "id: int", code=4, files=FILES)
     assert not (warehouse.folder / "out/rows.csv").exists()
     assert warehouse.database.run("SELECT id FROM t") == []
-    databases.settle(connections.find("warehouse", {}, warehouse.folder), Reach())
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
     assert warehouse.staged == []
 
 

@@ -531,7 +531,7 @@ def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> lis
     reach = Reach(connections={"warehouse": warehouse.database.uri})
     if first == "files" and (warehouse.folder / "out").exists():
         recovery.recover(warehouse.folder / "out", reach)
-    databases.settle(connections.find("warehouse", {}, warehouse.folder), reach)
+    databases.recover(connections.find("warehouse", {}, warehouse.folder), reach)
     assert warehouse.staged == []
     ids = sorted(row[0] for row in warehouse.database.run("SELECT id FROM t"))
     if files:
@@ -725,7 +725,7 @@ def test_a_living_run_is_left_alone(warehouse: Warehouse, postgres: Database, mo
     real, met = joint.publish, threading.Event()
 
     def meeting(*given: Any) -> Any:
-        databases.settle(connections.find("warehouse", {}, warehouse.folder), Reach())
+        databases.recover(connections.find("warehouse", {}, warehouse.folder), Reach())
         met.set()
         return real(*given)
 

@@ -10,8 +10,8 @@ import pytest
 from spark_jobs.cxl import types
 from spark_jobs.formats import format
 from spark_jobs.formats.format import ArrayPath
-from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
+from spark_jobs.tuning import Tuning
 from tests.formats.json.test_reading_json import read_json
 
 if TYPE_CHECKING:
@@ -72,13 +72,12 @@ def test_a_number_in_an_array_that_is_exploded_or_joined_is_its_text(tmp_path: P
 
 
 @pytest.mark.parametrize("times", [1, 500])
-def test_many_ints_and_one_beyond_them_written_alike(
-    tmp_path: Path, times: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uniform, "_FEWEST", 0)
+def test_many_ints_and_one_beyond_them_written_alike(tmp_path: Path, times: int) -> None:
     lines = [f'{{"k": {at}, "id": {10**18 + at}}}' for at in range(times)]
     for beyond in ("10000000000000000001", "1e999", "1e-999"):
-        found = _read(tmp_path, [*lines, f'{{"k": 1, "id": {beyond}}}', *lines], "ndjson", {"k": types.INT})
+        written = [*lines, f'{{"k": 1, "id": {beyond}}}', *lines]
+        tuning = Tuning(json_uniform_objects=0)
+        found = _read(tmp_path, written, "ndjson", {"k": types.INT}, tuning=tuning)
         ids = [record[format.UNDECLARED_PREFIX + "id"] for record in found.records]
         expected: list[Any] = [*range(10**18, 10**18 + times)]
         assert ids == [*expected, beyond, *expected]
@@ -88,10 +87,10 @@ def _value(cell: str) -> Any:
     return cell if cell in BEYOND or cell == "12345678901234567891" else HELD.get(cell, json.loads(cell))
 
 
-def _read(path: Path, lines: list[str], layout: str, declared: dict[str, types.Type]) -> Any:
+def _read(path: Path, lines: list[str], layout: str, declared: dict[str, types.Type], **how: Any) -> Any:
     match layout:
         case "ndjson":
-            return read_json(path / "in", "\n".join(lines), declared, split_bytes=4096)
+            return read_json(path / "in", "\n".join(lines), declared, split_bytes=4096, **how)
         case "array":
             return read_json(path / "in", f"[{', '.join(lines)}]", declared)
     text = f'{{"rows": [{",".join(lines)}]}}'

@@ -71,12 +71,6 @@ def by_arrow(text: bytes, schema: pa.Schema, unexpected: str) -> pa.Table | None
         return None
 
 
-@pytest.fixture(autouse=True)
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of objects is enough."""
-    monkeypatch.setattr(uniform, "_FEWEST", 0)
-
-
 @st.composite
 def lines(draw: st.DrawFn, members: Sequence[str], values: st.SearchStrategy[str] | None = None) -> list[str]:
     """Objects of one shape; some values are of any kind where there are `values`."""
@@ -102,7 +96,7 @@ def kinds(names: Sequence[str]) -> pa.Schema:
 
 def agree(text: bytes, count: int, schema: pa.Schema, known: Sequence[str] | None) -> bool:
     """Whether the objects were read; as Arrow reads them then."""
-    found = uniform.read(text, count, schema, known)
+    found = uniform.read(text, count, schema, 0, known)
     if found is None:
         return False
     # Members that no column has are refused by the one and unknown to the other.
@@ -149,19 +143,19 @@ def test_changed_bytes_are_noticed(data: st.DataObject, members: list[str]) -> N
 
 @pytest.mark.parametrize("last", ['{"s1":0 , "s2":""}', '{"s1":"""""}', '{""""', '""""""{}'])
 def test_quotes_at_other_places_are_noticed(last: str) -> None:
-    assert uniform.read(f'{{"s1":"" , "s2":0}}\n{last}'.encode(), 2, kinds(["s1", "s2"])) is None
+    assert uniform.read(f'{{"s1":"" , "s2":0}}\n{last}'.encode(), 2, kinds(["s1", "s2"]), 0) is None
 
 
 def test_a_member_that_is_not_known_is_left_to_arrow() -> None:
     text = b'{"i1":1,"x":2}\n{"i1":3,"x":4}'
-    assert uniform.read(text, 2, kinds(["i1"]), {"i1"}) is None
+    assert uniform.read(text, 2, kinds(["i1"]), 0, {"i1"}) is None
     assert agree(text, 2, kinds(["i1"]), {"i1", "x"})
 
 
 @pytest.mark.parametrize("value", ["01", "1.", "tru", '"\t"', "-", "1 2", "nan", "Infinity", "0x1F"])
 def test_a_value_that_nobody_reads_must_be_one(value: str) -> None:
     text = f'{{"i1":1,"x":{value}}}\n{{"i1":3,"x":{value}}}'.encode()
-    assert uniform.read(text, 2, kinds(["i1"])) is None
+    assert uniform.read(text, 2, kinds(["i1"]), 0) is None
 
 
 @pytest.mark.parametrize(
@@ -174,15 +168,12 @@ def test_one_object_of_another_shape_leaves_all_to_arrow(odd: str) -> None:
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     for at in range(6):
         text = "\n".join([*usual[:at], odd, *usual[at:]]).encode()
-        assert uniform.read(text, 6, schema) is None
-    assert uniform.read("\n".join(usual).encode(), 5, schema) is not None
+        assert uniform.read(text, 6, schema, 0) is None
+    assert uniform.read("\n".join(usual).encode(), 5, schema, 0) is not None
 
 
 @pytest.mark.parametrize(("members", "is_read"), [(1, True), (2, True), (3, False)])
-def test_few_objects_for_each_member_are_left_to_arrow(
-    members: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uniform, "_FEWEST", 2)
+def test_few_objects_for_each_member_are_left_to_arrow(members: int, is_read: bool) -> None:
     line = json.dumps({f"i{number}": number for number in range(members)})
-    found = uniform.read("\n".join([line] * 4).encode(), 4, kinds(["i0"]))
+    found = uniform.read("\n".join([line] * 4).encode(), 4, kinds(["i0"]), 2)
     assert (found is not None) == is_read

@@ -15,7 +15,6 @@ from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.format import SourceColumn
 from spark_jobs.formats.json.exact import objects
 from spark_jobs.formats.json.exact.one_by_one import of_lines
-from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.options import JsonRead
 from spark_jobs.formats.json.read import JsonReader
 from spark_jobs.scan import files
@@ -47,11 +46,10 @@ def test_records_do_not_depend_on_their_neighbours(
 def test_records_that_are_written_alike_are_those_that_they_are_alone(
     tmp_path: Path, lines: list[str], columns: Sequence[SourceColumn], split_bytes: int, portion: int
 ) -> None:
-    how = {"split_bytes": split_bytes, "tuning": Tuning(json_quick_lines=0, json_portion_bytes=portion)}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(uniform, "_FEWEST", 0)
-        together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, **how)
-        dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, undeclared=(), **how)
+    tuning = Tuning(json_quick_lines=0, json_portion_bytes=portion, json_uniform_objects=0)
+    how = {"split_bytes": split_bytes, "tuning": tuning}
+    together = read(tmp_path / "in.ndjson", "\n".join(lines), columns, **how)
+    dropped = read(tmp_path / "in.ndjson", "\n".join(lines), columns, undeclared=(), **how)
     for found in (together, dropped):
         assert are_same(found, one_by_one(tmp_path / "in.ndjson", lines, found.undeclared, columns=columns))
 

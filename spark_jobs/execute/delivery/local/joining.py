@@ -15,7 +15,7 @@ from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.execute.delivery.destination import Content, Piece
+    from spark_jobs.execute.delivery.destination import Content, PartRange
 
 _COPY_BYTES = 64 << 20
 
@@ -29,30 +29,30 @@ def join(content: Content, target: Path) -> int:
     Raises:
         OSError: a part is not as it was written, or the file cannot be.
     """
-    rest, mode, known = content.pieces, "wb", 0
+    rest, mode, known = content.ranges, "wb", 0
     if content.uses_up:
         for path, segments in _by_part(rest):
             destination.check(LocalPartStore(), destination.whole(path, sum(each.size for each in segments)))
-        is_begun = bool(rest) and not content.start and not any(piece.before for piece in rest)
+        is_begun = bool(rest) and not content.start and not any(part_range.before for part_range in rest)
         if is_begun and Path(rest[0].path).parent == target.parent:
             os.replace(rest[0].path, target)
             rest, mode, known = rest[1:], "r+b", rest[0].size
     with durable.about(target), target.open(mode) as file:
         file.seek(known)
         file.write(content.start)
-        for position, piece in enumerate(rest):
+        for position, part_range in enumerate(rest):
             if content.separator and (position > 0 or mode == "r+b"):
                 file.write(content.separator)
-            file.write(piece.before)
-            _append(file, piece)
-            if content.uses_up and (position + 1 == len(rest) or rest[position + 1].path != piece.path):
-                os.unlink(piece.path)
+            file.write(part_range.before)
+            _append(file, part_range)
+            if content.uses_up and (position + 1 == len(rest) or rest[position + 1].path != part_range.path):
+                os.unlink(part_range.path)
         return _ended(file, content.end, content.trailing)
 
 
-def _by_part(pieces: Sequence[Piece]) -> Iterator[tuple[str, list[Piece]]]:
-    """The pieces of each part, which stand together."""
-    for path, group in itertools.groupby(pieces, key=lambda piece: piece.path):
+def _by_part(ranges: Sequence[PartRange]) -> Iterator[tuple[str, list[PartRange]]]:
+    """The ranges of each part, which stand together."""
+    for path, group in itertools.groupby(ranges, key=lambda part_range: part_range.path):
         yield path, list(group)
 
 
@@ -65,10 +65,10 @@ def _ended(file: IO[bytes], end: bytes, trailing: int) -> int:
     return file.tell()
 
 
-def _append(file: IO[bytes], piece: Piece) -> None:
+def _append(file: IO[bytes], part_range: PartRange) -> None:
     file.flush()
-    at, left = piece.start, piece.size
-    with open(piece.path, "rb", buffering=0) as source:
+    at, left = part_range.start, part_range.size
+    with open(part_range.path, "rb", buffering=0) as source:
         while left > 0:
             moved = _move(source, file, at, min(left, _COPY_BYTES))
             if not moved:
@@ -81,7 +81,7 @@ def _append(file: IO[bytes], piece: Piece) -> None:
             file.write(data)
             left -= len(data)
     if left:
-        raise OSError(errno.EIO, "is shorter than what was written to it; run again", piece.path)
+        raise OSError(errno.EIO, "is shorter than what was written to it; run again", part_range.path)
 
 
 def _move(source: IO[bytes], target: IO[bytes], start: int, count: int) -> int:

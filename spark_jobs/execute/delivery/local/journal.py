@@ -106,7 +106,7 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
         if position:
             data += b","
         data += _as_json([number, source, name, None if source else identity(rename.target)]).encode()
-    data += f'],"folders":{_as_json([*numbers])},"others":{_as_json(participant.told(others))}}}'.encode()
+    data += f'],"folders":{_as_json([*numbers])},"others":{_as_json(participant.as_json(others))}}}'.encode()
     if len(data) > MOST_BYTES:
         text = f"the journal of {len(renames)} files would have {len(data)} bytes, more than {MOST_BYTES}"
         raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
@@ -115,7 +115,7 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
 
 def announce(others: Sequence[Address], place: Path) -> None:
     """Write down in a draft folder where something will be prepared."""
-    durable.write_down(place / ANNOUNCED, _as_json(participant.told(others)).encode())
+    durable.write_down(place / ANNOUNCED, _as_json(participant.as_json(others)).encode())
 
 
 def announced(folder: int) -> tuple[Address, ...]:

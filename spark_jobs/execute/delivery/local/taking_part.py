@@ -42,5 +42,5 @@ def resolve(home: Address, reach: Reach) -> Answer:
         )
         raise OSError(errno.EREMOTE, text, home.place)
     if recovery.is_cleared(path, reach) or not path.is_dir():
-        return Answer.SETTLED
+        return Answer.RESOLVED
     return Answer.LIVES

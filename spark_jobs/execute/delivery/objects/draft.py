@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.execute import logs
 from spark_jobs.execute.delivery import destination
-from spark_jobs.execute.delivery.destination import Content, Piece
+from spark_jobs.execute.delivery.destination import Content, PartRange
 from spark_jobs.execute.delivery.objects import journal, layout, locks, remains
 from spark_jobs.execute.delivery.objects.part_store import ObjectPartStore
 from spark_jobs.execute.delivery.objects.recovery import recover
@@ -21,7 +21,7 @@ from spark_jobs.stores import location
 from spark_jobs.stores.location import Location
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.writing import SMALL_BYTES, Upload
-from spark_jobs.tuning import DEFAULT
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from spark_jobs.execute.delivery.objects.lease import Lease
     from spark_jobs.stores.writing import Limits, WritableStore
 
-#: Up to so many bytes of small files are sent by the driver alone.
-DRIVER_BYTES = DEFAULT.driver_output_bytes
-#: A file of more pieces than these is put together by tasks, however small it is.
-_FEW_PIECES = 64
+#: A file of more ranges than these is put together by tasks, however small it is.
+_FEW_RANGES = 64
 #: A task sends about so many bytes, or has the store copy so many parts.
 _TASK_BYTES, _TASK_PARTS = 64 << 20, 16
 
@@ -48,7 +46,7 @@ class _Sending:
     upload: Upload
     number: int
     part: UploadPart
-    checked: tuple[Piece, ...]
+    checked: tuple[PartRange, ...]
 
 
 @dataclass
@@ -61,6 +59,7 @@ class ObjectDraft:
         home: a local folder for what stays inside the run.
         before: the version of what is under a name, as the run saw it first; empty where there was nothing.
         reach: how other places are reached that dead runs have written into.
+        tuning: how many bytes of small files the driver sends by itself.
     """
 
     lease: Lease
@@ -68,6 +67,7 @@ class ObjectDraft:
     home: Path
     before: Callable[[Location], str]
     reach: Reach = field(default_factory=Reach)
+    tuning: Tuning = DEFAULT
     _contents: dict[Location, tuple[str, Content]] = field(default_factory=dict)
     _removals: list[Location] = field(default_factory=list)
     _entries: list[journal.Entry] = field(default_factory=list)
@@ -116,9 +116,9 @@ class ObjectDraft:
         self.lease.check()
         before = dict(zip(self._contents, remains.at_once(self.before, self._contents), strict=True))
         remains.at_once(lambda each: _refuse_changed(self.store, *each), before.items())
-        small, room = dict[Location, Content](), DRIVER_BYTES
+        small, room = dict[Location, Content](), self.tuning.driver_output_bytes
         for target, (_, content) in self._contents.items():
-            if content.size <= min(room, SMALL_BYTES) and len(content.pieces) <= _FEW_PIECES:
+            if content.size <= min(room, SMALL_BYTES) and len(content.ranges) <= _FEW_RANGES:
                 small[target] = content
                 room -= content.size
         puts = [
@@ -327,9 +327,9 @@ def _bytes(part_store: PartStore, content: Content) -> bytes:
 
 def _sendings(upload: Upload, content: Content, limits: Limits) -> Iterator[_Sending]:
     """What is to be sent of a file; each part of the run is looked at where its first byte is sent."""
-    wholes = {piece.path: piece for piece in content.whole_parts}
+    wholes = {part_range.path: part_range for part_range in content.whole_parts}
     for number, part in enumerate(upload_parts(content.laid_out(), content.size, limits), 1):
-        first = [each.path for each in part.segments if isinstance(each, Piece) and not each.start]
+        first = [each.path for each in part.segments if isinstance(each, PartRange) and not each.start]
         yield _Sending(upload, number, part, tuple(wholes[path] for path in dict.fromkeys(first) if path in wholes))
 
 
@@ -352,10 +352,10 @@ def _send(part_store: PartStore, store: WritableStore, batch: Sequence[_Sending]
     tags = []
     for each in batch:
         remains.at_once(partial(destination.check, part_store), each.checked)
-        piece = each.part.copied
-        if piece is not None:
-            end = piece.start + piece.size
-            tags.append(store.copy(each.upload, each.number, location.parse(piece.path), piece.start, end))
+        part_range = each.part.copied
+        if part_range is not None:
+            end = part_range.start + part_range.size
+            tags.append(store.copy(each.upload, each.number, location.parse(part_range.path), part_range.start, end))
         else:
             data = remains.at_once(partial(destination.read, part_store), each.part.segments)
             tags.append(store.send(each.upload, each.number, b"".join(data)))

@@ -14,6 +14,7 @@ from spark_jobs.execute.delivery.objects.recovery import recover
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.stores.location import MOST_KEY_BYTES, Location
 from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.tuning import DEFAULT, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +35,7 @@ class ObjectFiles:
     store: WritableStore
     #: How other places are reached that dead runs have written into.
     reach: Reach = field(default_factory=Reach)
+    tuning: Tuning = DEFAULT
     _first: dict[Location, str] = field(default_factory=dict)
     _run: str = ""
 
@@ -108,9 +110,9 @@ class ObjectFiles:
             others = [layout.draft(folder, run) / layout.POINTER for folder in wanted[1:]]
             remains.at_once(lambda place: self.store.put(place, pointer), others)
         except BaseException:
-            ObjectDraft(lease, run, home, self._before, self.reach).close(failed=True)
+            ObjectDraft(lease, run, home, self._before, self.reach, self.tuning).close(failed=True)
             raise
-        return ObjectDraft(lease, run, home, self._before, self.reach)
+        return ObjectDraft(lease, run, home, self._before, self.reach, self.tuning)
 
     def _before(self, path: Location) -> str:
         if path not in self._first:

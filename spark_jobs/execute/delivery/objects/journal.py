@@ -81,8 +81,8 @@ class Journal:
 
 def text(entries: Iterable[Entry], others: Iterable[Address] = (), by: Address | None = None) -> bytes:
     """A journal as it is written down; see `Journal`."""
-    told = {"entries": [_told(entry) for entry in entries], "others": participant.told(others)}
-    return json.dumps(told | ({"by": by.told()} if by else {}), separators=(",", ":")).encode()
+    fields = {"entries": [_as_json(entry) for entry in entries], "others": participant.as_json(others)}
+    return json.dumps(fields | ({"by": by.as_json()} if by else {}), separators=(",", ":")).encode()
 
 
 def read(data: bytes, place: Location) -> Journal:
@@ -168,21 +168,21 @@ def taken(target: Location) -> StoreError:
     return StoreError(Kind.TAKEN, text, str(target))
 
 
-def _told(entry: Entry) -> dict[str, Any]:
-    told: dict[str, Any] = {"target": str(entry.target), "before": entry.before}
+def _as_json(entry: Entry) -> dict[str, Any]:
+    fields: dict[str, Any] = {"target": str(entry.target), "before": entry.before}
     match entry:
         case Put():
-            return {**told, "mark": entry.mark, "data": base64.b64encode(entry.data).decode()}
+            return {**fields, "mark": entry.mark, "data": base64.b64encode(entry.data).decode()}
         case Completion():
-            return {**told, "mark": entry.mark, "upload": entry.upload, "tags": entry.tags}
+            return {**fields, "mark": entry.mark, "upload": entry.upload, "tags": entry.tags}
         case Removal():
-            return told
+            return fields
 
 
-def _entry(told: dict[str, Any]) -> Entry:
-    target, before = location.parse(str(told["target"])), str(told["before"])
-    if "data" in told:
-        return Put(target, str(told["mark"]), before, base64.b64decode(told["data"]))
-    if "upload" in told:
-        return Completion(target, str(told["mark"]), before, str(told["upload"]), tuple(map(str, told["tags"])))
+def _entry(fields: dict[str, Any]) -> Entry:
+    target, before = location.parse(str(fields["target"])), str(fields["before"])
+    if "data" in fields:
+        return Put(target, str(fields["mark"]), before, base64.b64decode(fields["data"]))
+    if "upload" in fields:
+        return Completion(target, str(fields["mark"]), before, str(fields["upload"]), tuple(map(str, fields["tags"])))
     return Removal(target, before)

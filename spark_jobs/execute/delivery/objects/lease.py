@@ -60,9 +60,10 @@ def find(store: WritableStore, home: Location) -> Found | None:
     if look is None or data is None:
         return None
     try:
-        told = json.loads(data)
-        folders = tuple(location.parse(each) for each in told["folders"])
-        is_gone = told["ended"] or (told["machine"] == _machine() and _process(told["process"]) != told["since"])
+        fields = json.loads(data)
+        folders = tuple(location.parse(each) for each in fields["folders"])
+        is_same_machine = fields["machine"] == _machine()
+        is_gone = fields["ended"] or (is_same_machine and _process(fields["process"]) != fields["since"])
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(Kind.FAILED, "is no lease of a run: look at it, and remove it", str(place)) from error
     return Found(look.version, folders, bool(is_gone) or look.age_s > LEASE_S)
@@ -155,7 +156,7 @@ class Lease:
     def _write(self, when: str | None, *, ended: bool = False) -> None:
         with self._lock:
             self._count += 1
-            told: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "folders": [str(each) for each in self.folders],
                 "machine": _machine(),
                 "process": os.getpid(),
@@ -164,7 +165,7 @@ class Lease:
                 "ended": ended,
             }
             started = time.monotonic()
-            data, mark = json.dumps(told).encode(), f"{self._mark}-{self._count}"
+            data, mark = json.dumps(fields).encode(), f"{self._mark}-{self._count}"
             self._version = self.store.put(self.home / layout.LEASE, data, mark, when)
             self._renewed = started
 

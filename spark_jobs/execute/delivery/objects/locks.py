@@ -36,7 +36,7 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
         StoreError: this run's own lease is lost, or the store refuses.
     """
     store, place, mine = lease.store, folder / layout.LOCK, str(lease.home).encode()
-    when, told = ABSENT, False
+    when, is_announced = ABSENT, False
     while True:
         lease.check()
         try:
@@ -53,9 +53,9 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
             when = look.version
             continue
         recover(store, folder, own, reach)
-        if not told:
+        if not is_announced:
             logs.LOG.info("waiting for another run that publishes into %s", folder)
-            told = True
+            is_announced = True
         time.sleep(_PAUSE_S)
 
 

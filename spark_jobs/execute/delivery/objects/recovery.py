@@ -66,10 +66,10 @@ def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | N
         found = find(store, home)
         if found is None:
             return home
-    return home if _settled(store, home, found, reach) else None
+    return home if _is_cleared(store, home, found, reach) else None
 
 
-def settle(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
+def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
     """Complete or remove what a dead run has in a store, as its home elsewhere has decided.
 
     Args:
@@ -88,7 +88,7 @@ def settle(store: WritableStore, home: Location, by: Address, reach: Reach, *, i
         if prepared is not None and prepared.by != by:
             text = f"is to be published as another place says, not as {by.place} says: look at it, and remove it"
             raise StoreError(Kind.FORBIDDEN, text, str(home / layout.PREPARED))
-        if found.is_dead and _settled(store, home, found, reach, prepared if is_decided else None):
+        if found.is_dead and _is_cleared(store, home, found, reach, prepared if is_decided else None):
             return
         if time.monotonic() > until:
             text = "another process recovers what a dead run has left; run again later"
@@ -96,7 +96,7 @@ def settle(store: WritableStore, home: Location, by: Address, reach: Reach, *, i
         time.sleep(_PAUSE_S)
 
 
-def _settled(
+def _is_cleared(
     store: WritableStore, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
 ) -> bool:
     """Whether what a dead run has left is completed or removed; not where another process has taken that over."""

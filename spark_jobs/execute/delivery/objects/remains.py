@@ -61,8 +61,8 @@ class Remains:
 
     def note_uploads(self, known: Mapping[Location, Sequence[str]]) -> None:
         """Say which uploads will be begun: to these keys, and none of those that are there."""
-        told = [[str(target), [*ids]] for target, ids in known.items()]
-        self.store.put(self.home / layout.UPLOADS, json.dumps(told).encode())
+        listed = [[str(target), [*ids]] for target, ids in known.items()]
+        self.store.put(self.home / layout.UPLOADS, json.dumps(listed).encode())
 
     def abort_uploads(self, may: Callable[[Location], bool] = lambda _: True) -> None:
         """End the uploads that the run has begun and nobody has completed.

@@ -30,15 +30,15 @@ class LeftObjects:
 
     def complete(self) -> None:
         """See `Left`."""
-        self._settle(is_decided=True)
+        self._resolve(is_decided=True)
 
     def remove(self) -> None:
         """See `Left`."""
-        self._settle(is_decided=False)
+        self._resolve(is_decided=False)
 
-    def _settle(self, *, is_decided: bool) -> None:
+    def _resolve(self, *, is_decided: bool) -> None:
         store = opening.writable(self.reach.stores.resolved())
-        recovery.settle(store, self.place, self.home, self.reach, is_decided=is_decided)
+        recovery.resolve_left(store, self.place, self.home, self.reach, is_decided=is_decided)
 
 
 def left(address: Address, home: Address, reach: Reach) -> LeftObjects:
@@ -59,7 +59,7 @@ def resolve(home: Address, reach: Reach) -> Answer:
     place, store = _place(home), opening.writable(reach.stores.resolved())
     if store.look(place / layout.PREPARED) is not None:
         raise StoreError(Kind.FORBIDDEN, "is no home of a run, for another place decides about it", str(place))
-    return Answer.LIVES if recovery.cleared(store, place, reach) is None else Answer.SETTLED
+    return Answer.LIVES if recovery.cleared(store, place, reach) is None else Answer.RESOLVED
 
 
 def _place(address: Address) -> Location:

@@ -1,7 +1,7 @@
 """How a file is put together by a store: as the parts of an upload.
 
 A store copies ranges of objects itself, but parts have a least length on some (5 MiB on S3, unless it is the last). So
-what is shorter (headers, separators, small pieces, and there the beginning of a long one that follows them) is read and
+what is shorter (headers, separators, small ranges, and there the beginning of a long one that follows them) is read and
 sent by a task, and the rest is copied.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_jobs.execute.delivery.destination import Piece, Segment, cut, length
+from spark_jobs.execute.delivery.destination import PartRange, Segment, cut, length
 from spark_jobs.stores.writing import SENT_BYTES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class UploadPart:
     """
 
     segments: tuple[Segment, ...]
-    copied: Piece | None = None
+    copied: PartRange | None = None
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class _Planning:
         """Go on with what comes next."""
         while size := length(segment):
             missing = max(self.least_sent - self.held_bytes, 0) if self.held else 0
-            if isinstance(segment, Piece) and size >= missing + self.least_copied:
+            if isinstance(segment, PartRange) and size >= missing + self.least_copied:
                 if missing:
                     self._hold(cut(segment, 0, missing))
                 self.flush()
@@ -94,11 +94,11 @@ class _Planning:
         self.held.append(segment)
         self.held_bytes += length(segment)
 
-    def _copied(self, piece: Segment) -> Segment:
-        """Copy as much of a piece as makes whole parts; gives what is left."""
-        while isinstance(piece, Piece) and piece.size >= self.least_copied:
-            taken = cut(piece, 0, min(piece.size, self.most_copied))
-            assert isinstance(taken, Piece)
+    def _copied(self, part_range: Segment) -> Segment:
+        """Copy as much of a range as makes whole parts; gives what is left."""
+        while isinstance(part_range, PartRange) and part_range.size >= self.least_copied:
+            taken = cut(part_range, 0, min(part_range.size, self.most_copied))
+            assert isinstance(taken, PartRange)
             self.found.append(UploadPart((taken,), taken))
-            piece = cut(piece, taken.size, piece.size)
-        return piece
+            part_range = cut(part_range, taken.size, part_range.size)
+        return part_range

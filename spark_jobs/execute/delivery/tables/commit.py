@@ -40,9 +40,9 @@ class Noted:
     #: What makes values of the class of what notes have, by the names of fields: of each value, where it is a list.
     made: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
-    def told(self, home: Address) -> bytes:
+    def as_note(self, home: Address) -> bytes:
         """The commit with its home, as a file has it."""
-        return json.dumps({"home": home.told(), **asdict(self)}).encode()
+        return json.dumps({"home": home.as_json(), **asdict(self)}).encode()
 
     @classmethod
     def of(cls, data: bytes) -> tuple[Address, Self]:
@@ -144,7 +144,7 @@ class TableCommit(ABC):
         self.look()
         if home is not None:
             self._note = NOTE.format(self.run)
-            self.place.write(self._note, self.noted.told(home))
+            self.place.write(self._note, self.noted.as_note(home))
 
     def complete(self) -> None:
         """See `Participant`."""
@@ -248,5 +248,5 @@ def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Addr
             logs.LOG.warning("%s: %s; what the run had for this table is committed", place.name, error)
             place.remove([place.inside(name)])
             continue
-        if answer is Answer.SETTLED:
+        if answer is Answer.RESOLVED:
             LeftCommit(place, home, read).remove()

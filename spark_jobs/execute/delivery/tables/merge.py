@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.formats.tables.read import TableReader
     from spark_jobs.formats.tables.write import TableWriter
     from spark_jobs.scan.files import InputFile
@@ -50,10 +50,6 @@ _PART, _ROW, _GONE = "part", "row", "gone"
 _AT = "at"
 #: Keys that come twice are shown, so many of them.
 _SHOWN = 3
-#: Keys are divided among so many files of each part at most.
-_MOST_BUCKETS = 256
-#: Rows that are kept wait until they have so many bytes.
-_KEPT_BYTES = 8 << 20
 _RERAISED = (OSError, format.Unfit, FormatError)
 
 
@@ -74,6 +70,7 @@ class Merge:
         kept: the columns of the table that records lack.
         moved: whether records are bytes of their own (`converting.py`).
         most_bytes: so many bytes of keys and of rows a task holds at once.
+        kept_bytes: so many bytes of rows that are kept wait before they are written.
     """
 
     part_store: PartStore
@@ -88,27 +85,28 @@ class Merge:
     kept: tuple[str, ...]
     moved: bool
     most_bytes: int
+    kept_bytes: int
 
     @property
     def keys(self) -> list[str]:
-        """What the columns of the key are called among those that tell of records."""
+        """The names of the key columns in key files."""
         return [f"key {number}" for number in range(len(self.key))]
 
     @property
     def known(self) -> pa.Schema:
-        """What is told of a record that replaces a row."""
-        told = [pa.field(_PART, pa.int64()), pa.field(_ROW, pa.int64())]
+        """The columns of a message about a record that replaces a row."""
+        place = [pa.field(_PART, pa.int64()), pa.field(_ROW, pa.int64())]
         types = self.layout.schema
-        return pa.schema([*told, *(pa.field(self.kept_as(name), types.field(name).type) for name in self.kept)])
+        return pa.schema([*place, *(pa.field(self.kept_as(name), types.field(name).type) for name in self.kept)])
 
     def kept_as(self, name: str) -> str:
-        """What a column of the table is called beside the place of a record, which may have the same name."""
+        """The name of a column of the table in messages, where the place of a record may have the same name."""
         return f"kept {self.kept.index(name)}"
 
-    def stream(self, piece: Piece) -> IO[bytes]:
+    def stream(self, part_range: PartRange) -> IO[bytes]:
         """The records of a part."""
-        destination.check(self.part_store, piece)
-        return converting.joined(self.part_store, cast("Any", self.writer), [piece], moved=self.moved)
+        destination.check(self.part_store, part_range)
+        return converting.joined(self.part_store, cast("Any", self.writer), [part_range], moved=self.moved)
 
     def new(self) -> str:
         """A path that nobody else has, for what tasks hand on."""
@@ -162,7 +160,7 @@ class _Rewritten:
 def merge(
     spark: SparkSession,
     merge: Merge,
-    pieces: Sequence[Piece],
+    ranges: Sequence[PartRange],
     files: Sequence[InputFile],
     tuning: Tuning,
     remove: Callable[[Iterable[str]], None],
@@ -172,7 +170,7 @@ def merge(
     Args:
         spark: runs the tasks.
         merge: what is to be done.
-        pieces: the parts with the records.
+        ranges: the parts with the records.
         files: the files of the table.
         tuning: how much the driver does by itself.
         remove: takes files out of the table's folder that no commit will name.
@@ -183,17 +181,17 @@ def merge(
         Unfit: a value does not fit the table.
         OSError: a file cannot be read or written.
     """
-    size = sum(piece.size for piece in pieces)
+    size = sum(part_range.size for part_range in ranges)
     is_small = size <= tuning.driver_output_bytes
-    buckets = min(max(1, -(-size // merge.most_bytes)), _MOST_BUCKETS)
-    numbered = [*enumerate(pieces)]
-    told = [each for some in _each(spark, partial(_keys, merge, buckets), numbered, is_small) for each in some]
-    groups = _grouped(told, merge.most_bytes)
+    buckets = min(max(1, -(-size // merge.most_bytes)), tuning.key_buckets)
+    numbered = [*enumerate(ranges)]
+    key_files = [each for some in _each(spark, partial(_keys, merge, buckets), numbered, is_small) for each in some]
+    groups = _grouped(key_files, merge.most_bytes)
     doubles = [each for some in _each(spark, partial(_doubles, merge), groups, is_small) for each in some]
     if doubles:
         remedy = "choose one record for each key by `distinct` or an aggregate"
         raise Ambiguous("the records have", doubles[:_SHOWN], remedy)
-    wanted = [file for file in files if _may_have(file, merge, told)]
+    wanted = [file for file in files if _may_have(file, merge, key_files)]
     is_quick = is_small and sum(file.size for file in wanted) <= tuning.driver_output_bytes
     answers = _each(spark, partial(_rewritten, merge, groups), wanted, is_quick)
     rewritten = [(file, each) for file, each in zip(wanted, answers, strict=True) if each is not None]
@@ -201,7 +199,7 @@ def merge(
     for _, each in rewritten:
         for message in each.messages:
             messages.setdefault(message.number, []).append(message)
-    items = [(number, piece, tuple(messages.get(number, ()))) for number, piece in numbered]
+    items = [(number, part_range, tuple(messages.get(number, ()))) for number, part_range in numbered]
     again = [added for _, each in rewritten for added in each.added]
     try:
         new = [each for some in _each(spark, partial(_written, merge), items, is_small) for each in some]
@@ -212,7 +210,7 @@ def merge(
 
 
 def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any], is_small: bool) -> list[Any]:
-    """What a function gives for each item: in this process where that is quicker than a job."""
+    """The result of a function for each item: in this process where that is quicker than a job."""
     return (
         [work(item) for item in items]
         if is_small
@@ -220,15 +218,15 @@ def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any],
     )
 
 
-def _grouped(told: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...]]:
+def _grouped(key_files: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...]]:
     """The files with keys, in groups that a task holds at once; equal keys are in one group."""
     sizes: dict[int, int] = {}
-    for each in told:
+    for each in key_files:
         sizes[each.bucket] = sizes.get(each.bucket, 0) + each.bytes
     groups: list[tuple[str, ...]] = []
     size = most_bytes
     for bucket in sorted(sizes):
-        paths = tuple(each.path for each in told if each.bucket == bucket)
+        paths = tuple(each.path for each in key_files if each.bucket == bucket)
         if size + sizes[bucket] > most_bytes:
             groups.append(())
             size = 0
@@ -237,20 +235,20 @@ def _grouped(told: Sequence[_Keys], most_bytes: int) -> list[tuple[str, ...]]:
     return groups
 
 
-def _keys(merge: Merge, buckets: int, item: tuple[int, Piece]) -> list[_Keys]:
+def _keys(merge: Merge, buckets: int, item: tuple[int, PartRange]) -> list[_Keys]:
     """Write the keys of a part, a file for each bucket that has any."""
-    number, piece = item
+    number, part_range = item
     schema = pa.schema([merge.layout.schema.field(name) for name in merge.key])
     held: dict[int, list[pa.Table]] = {}
     row = 0
-    for batch in merge.writer.batches(merge.stream(piece), moved=merge.moved):
+    for batch in merge.writer.batches(merge.stream(part_range), moved=merge.moved):
         rows = pa.Table.from_batches([batch])
         gone = (
             pc.fill_null(rows.column(merge.flag), False) if merge.flag else pa.array(np.zeros(rows.num_rows, np.bool_))
         )
         keys = as_in_table(rows, schema).rename_columns(merge.keys)
-        told = {_PART: np.full(rows.num_rows, number), _ROW: np.arange(row, row + rows.num_rows), _GONE: gone}
-        for name, values in told.items():
+        place = {_PART: np.full(rows.num_rows, number), _ROW: np.arange(row, row + rows.num_rows), _GONE: gone}
+        for name, values in place.items():
             keys = keys.append_column(name, values if isinstance(values, pa.ChunkedArray) else pa.array(values))
         row += rows.num_rows
         chosen = partition.numbers([_hashable(keys.column(name)) for name in merge.keys], buckets)
@@ -286,7 +284,7 @@ def _bounds(column: pa.ChunkedArray) -> tuple[Any, Any] | None:
     return None if ends is None else (ends[0], ends[1])
 
 
-def _may_have(file: InputFile, merge: Merge, told: Sequence[_Keys]) -> bool:
+def _may_have(file: InputFile, merge: Merge, key_files: Sequence[_Keys]) -> bool:
     """Whether the log does not exclude that a file has a row with a key of the records."""
     chunks: Mapping[str, Any] = file.table.chunks
     known = [chunks.get(name) for name in merge.key]
@@ -296,7 +294,7 @@ def _may_have(file: InputFile, merge: Merge, told: Sequence[_Keys]) -> bool:
             or (chunk.lowest <= bounds[1] and bounds[0] <= chunk.highest)
             for chunk, bounds in zip(known, each.bounds, strict=True)
         )
-        for each in told
+        for each in key_files
     )  # fmt: skip
 
 
@@ -397,9 +395,9 @@ class _Kept:
             return
         own = slice(int(first), int(end))
         rows = batch.select([*self._merge.kept]).take(pa.array(self._matches.at[own] - at))
-        told = [pa.array(self._matches.part[own]), pa.array(self._matches.row[own])]
-        self._held.append(pa.RecordBatch.from_arrays([*told, *rows.columns], schema=self._merge.known))
-        if sum(each.nbytes for each in self._held) >= _KEPT_BYTES:
+        place = [pa.array(self._matches.part[own]), pa.array(self._matches.row[own])]
+        self._held.append(pa.RecordBatch.from_arrays([*place, *rows.columns], schema=self._merge.known))
+        if sum(each.nbytes for each in self._held) >= self._merge.kept_bytes:
             self.flush()
 
     def flush(self) -> None:
@@ -415,12 +413,12 @@ class _Kept:
             self.messages.append(_Message(number, self._path, start, self._sink.tell() - start))
 
 
-def _written(merge: Merge, item: tuple[int, Piece, Sequence[_Message]]) -> list[Any]:
+def _written(merge: Merge, item: tuple[int, PartRange, Sequence[_Message]]) -> list[Any]:
     """Write the records of a part, without those whose flag is set."""
-    _, piece, messages = item
+    _, part_range, messages = item
     records = _Records(merge, _read(merge, messages))
     return merge.writer.files(
-        merge.stream(piece), merge.layout, merge.create, moved=merge.moved, change=records.changed
+        merge.stream(part_range), merge.layout, merge.create, moved=merge.moved, change=records.changed
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.cxl.schema import Schema
-    from spark_jobs.execute.delivery.destination import PartStore, Piece
+    from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.execute.delivery.tables.commit import TableCommit
     from spark_jobs.execute.delivery.tables.folder import TableFolder
     from spark_jobs.formats.format import ColumnWriter
@@ -64,7 +64,7 @@ class Records:
         part_store: where parts lie.
         writer: reads parts, and writes the files of the table.
         schema: the columns as they are written.
-        pieces: the parts.
+        ranges: the parts.
         moved: whether records are bytes of their own (`converting.py`).
         room: what may be used on the way.
         run: the execution id.
@@ -74,7 +74,7 @@ class Records:
     part_store: PartStore
     writer: Any
     schema: Schema
-    pieces: Sequence[Piece]
+    ranges: Sequence[PartRange]
     moved: bool
     room: Room
     run: str
@@ -250,12 +250,13 @@ class Target:
             tuple(name for name in layout.schema.names if name not in records.schema.names),
             records.moved,
             records.room.most_bytes,
+            records.tuning.kept_bytes,
         )
         try:
-            return merging.merge(spark, merge, records.pieces, there(), records.tuning, place.remove)
+            return merging.merge(spark, merge, records.ranges, there(), records.tuning, place.remove)
         except merging.Ambiguous as problem:
             shown = "; ".join(
-                f"{', '.join(_told(name, value, records.room.guard) for name, value in key.items())} ({count} times)"
+                f"{', '.join(_key_text(name, value, records.room.guard) for name, value in key.items())} ({count} times)"
                 for key, count in problem.keys
             )
             what = f"{problem.whose} the same key more than once: {shown}"
@@ -277,7 +278,7 @@ class Target:
                 self.refuse(f"column '{column.name}' of the table must not be null, and some records have no value")
 
 
-def _told(name: str, value: Any, guard: Guard) -> str:
+def _key_text(name: str, value: Any, guard: Guard) -> str:
     return f"{name} = {credentials.HIDDEN if guard.hides(name) else value!r}"
 
 
@@ -316,19 +317,19 @@ def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> t
         Unfit: a value does not fit.
     """
     work = partial(_files, records.part_store, records.writer, layout, root, records.moved)
-    if sum(piece.size for piece in records.pieces) <= records.tuning.driver_output_bytes:
-        made = [work(piece) for piece in records.pieces]
+    if sum(part_range.size for part_range in records.ranges) <= records.tuning.driver_output_bytes:
+        made = [work(part_range) for part_range in records.ranges]
     else:
-        made = spread.spread(spark, work, [*records.pieces], reraised=(OSError, format.Unfit))
+        made = spread.spread(spark, work, [*records.ranges], reraised=(OSError, format.Unfit))
     return tuple(each for some in made for each in some)
 
 
 def _files(
-    part_store: PartStore, writer: TableWriter[Any], layout: Layout, root: str, moved: bool, piece: Piece
+    part_store: PartStore, writer: TableWriter[Any], layout: Layout, root: str, moved: bool, part_range: PartRange
 ) -> list[Any]:
     """The files of a part; a task does that."""
-    destination.check(part_store, piece)
-    stream = converting.joined(part_store, cast("ColumnWriter", writer), [piece], moved=moved)
+    destination.check(part_store, part_range)
+    stream = converting.joined(part_store, cast("ColumnWriter", writer), [part_range], moved=moved)
     return writer.files(stream, layout, partial(create, part_store, root), moved=moved)
 
 

@@ -18,9 +18,11 @@ from spark_jobs.cxl import values
 from spark_jobs.formats.json.fast import uniform
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from spark_jobs.formats.json.texts.portions import Lines
+    from spark_jobs.tuning import Tuning
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _NULL_AFTER_OBJECT = re.compile(rb"\}\s*n")
@@ -86,7 +88,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore") -> pa.Table:
+def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore", tuning: Tuning = DEFAULT) -> pa.Table:
     """The values of some objects.
 
     Args:
@@ -94,13 +96,16 @@ def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore")
         count: how many they are.
         schema: the columns to read.
         unexpected: what becomes of members that the schema lacks: `ignore`, `infer` or `error`.
+        tuning: how many objects are read as arrays of bytes.
 
     Raises:
         Refused: at least one object needs the exact way.
         NoInt: the same because of its number.
     """
-    if unexpected == "ignore" and (found := uniform.read(text, count, schema)) is not None:
-        return found
+    if unexpected == "ignore":
+        found = uniform.read(text, count, schema, tuning.json_uniform_objects)
+        if found is not None:
+            return found
     try:
         table = json.read_json(
             pa.BufferReader(text),

@@ -38,6 +38,7 @@ class NameDiscovery:
 
     def __init__(self, declared: Sequence[str], known: Sequence[str], tuning: Tuning) -> None:
         self._names = undeclared.Names(declared, known=known, tuning=tuning)
+        self._tuning = tuning
         self._usual = {*declared, *known}
         self._parents = objects.parents(declared)
         #: Members that are not read, as Arrow reads them.
@@ -74,16 +75,16 @@ class NameDiscovery:
         """
         whole = self._whole(kinds) if self._refusals < _REFUSALS else None
         if whole is not None:
-            found = uniform.read(text, count, schema, _scalars(whole))
+            found = uniform.read(text, count, schema, self._tuning.json_uniform_objects, _scalars(whole))
             if found is not None:
                 return found
             try:
                 return arrow.read(text, count, whole, "error")
             except (arrow.Refused, arrow.NoInt):
-                found = arrow.read(text, count, schema)
+                found = arrow.read(text, count, schema, tuning=self._tuning)
                 self._refusals += 1
         else:
-            found = arrow.read(text, count, schema)
+            found = arrow.read(text, count, schema, tuning=self._tuning)
         try:
             self._names.add(portions.Lines(text))
         except undeclared.TooMany:

@@ -23,6 +23,7 @@ from spark_jobs.formats.json.fast import arrow, columnar_explode, nested_columns
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.formats.typed import spelling
+from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
     from spark_jobs.formats.json.fast.name_discovery import NameDiscovery
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
+    from spark_jobs.tuning import Tuning
 
 #: Stands for the type of columns whose values are cut out of the text, of any kind as they are.
 _CUT = pa.binary()
@@ -105,12 +107,18 @@ class QuickRecords:
         reading: what is wanted.
         arrays: arrays that are exploded or joined.
         noticing: is shown all that is read, where names are noticed.
+        tuning: how many objects are read as arrays of bytes.
     """
 
     def __init__(
-        self, reading: Reading, arrays: Sequence[ArrayPath] = (), noticing: NameDiscovery | None = None
+        self,
+        reading: Reading,
+        arrays: Sequence[ArrayPath] = (),
+        noticing: NameDiscovery | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         self._reading = reading
+        self._tuning = tuning
         self._noticing = noticing
         leaves = _leaves(reading, [each.path for each in arrays])
         if arrays and leaves and any(leaf.is_container for leaf in leaves):
@@ -166,7 +174,7 @@ class QuickRecords:
             fields = kinds if self._spreading is None else self._spreading.fields(kinds)
             self._schema = pa.schema(list(columnar_explode.structure(fields))) if fields else _NOTHING
         if self._noticing is None:
-            table = arrow.read(text, count, self._schema)
+            table = arrow.read(text, count, self._schema, tuning=self._tuning)
         else:
             table = self._noticing.read(text, count, kinds, self._schema)
         if self._spreading is not None:

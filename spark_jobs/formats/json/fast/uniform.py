@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _MEMBER = re.compile(rb'( *"([^"\\]*)" *: *)(?:"([^"\\]*)"|([^\s"{}\[\],]+))')
 #: What follows on it.
 _NEXT, _LAST = re.compile(rb" *,"), re.compile(rb" *\} *$")
-#: So many objects for each member, or Arrow's reader is as fast: a member takes 30 microseconds however few have it.
-_FEWEST = 32
 _WORD = 8
 _TYPES = (pa.int64(), pa.float64(), pa.bool_())
 
@@ -69,19 +67,23 @@ class _Shape:
         return frozenset(member.name for member in self.members)
 
 
-def read(text: bytes, count: int, schema: pa.Schema, known: Collection[str] | None = None) -> pa.Table | None:
+def read(
+    text: bytes, count: int, schema: pa.Schema, fewest: int, known: Collection[str] | None = None
+) -> pa.Table | None:
     """The values of some objects, as Arrow's reader gives them; None where that has to read them.
 
     Args:
         text: one object a line, in UTF-8, with LF between them.
         count: how many they are.
         schema: the columns to read.
+        fewest: with fewer objects for each member than these, Arrow's reader is as fast: a member takes 30
+            microseconds however few objects have it.
         known: the members that objects may have; None: any.
     """
     if len(text) >= 1 << 31 or b"\\" in text:
         return None
     first = text[: end if (end := text.find(b"\n")) >= 0 else None]
-    shape = _shape(first) if count >= _FEWEST * max(first.count(b'":'), 1) else None
+    shape = _shape(first) if count >= fewest * max(first.count(b'":'), 1) else None
     if shape is None or (known is not None and not shape.names.issubset(known)):
         return None
     found = np.frombuffer(text, dtype=np.uint8)

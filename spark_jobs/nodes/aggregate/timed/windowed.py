@@ -86,7 +86,7 @@ class Partial(partial.Partial):
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
         """Send where records are that might be late."""
         wide = pa.table({name: places.column(name).cast(pa.int64()) for name in places.schema.names})
-        for piece in spill.pieces(wide, memory.step_bytes(self.context.memory_pool.share)):
+        for piece in spill.slices(wide, memory.step_bytes(self.context.memory_pool.share)):
             columns = {name: piece.column(name).to_numpy() for name in piece.schema.names}
             self.context.exchanges.send(self.exchange, partition, rank, suspects.packed(columns))
 

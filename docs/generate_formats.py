@@ -83,7 +83,7 @@ def _shown(name: str, direction: str, example: dict[str, Any]) -> Iterator[str]:
         yield f"as\n\n{_block('json', example['records'])}"
     elif "from" in example:
         source = yaml.safe_dump(example["from"], sort_keys=False, width=100)
-        yield f"writes, behind a source\n\n{_block('yaml', source)}\n\nof\n\n{_block('text', example['records'])}"
+        yield f"writes, from a source\n\n{_block('yaml', source)}\n\nof\n\n{_block('text', example['records'])}"
         yield f"the file\n\n{file}"
     else:
         yield f"writes\n\n{_block('json', example['records'])}\n\nas\n\n{file}"

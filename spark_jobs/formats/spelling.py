@@ -112,7 +112,7 @@ def problems(spelling: Spelling) -> list[tuple[str, str]]:
     if decimal not in _DECIMALS or len(decimal) != 1:
         found.append(("decimal_separator", f"expected `.` or `,`, found {decimal!r}"))
     if thousands and thousands not in _THOUSANDS:
-        found.append(("thousands_separator", f"expected `.`, `,`, `'`, `_` or a blank, found {thousands!r}"))
+        found.append(("thousands_separator", f"expected `.`, `,`, `'`, `_` or a space, found {thousands!r}"))
     elif thousands and thousands == decimal:
         what = f"it must differ from the decimal separator, which is {decimal!r}"
         found.append(("thousands_separator", what + (" unless `decimal_separator` says otherwise" * (decimal == "."))))

@@ -35,7 +35,7 @@ class Places:
         self.views: set[tuple[str, frozenset[str]]] = set()
 
     def place(self, planned: Any) -> None:
-        """What is known of a node without looking at rows: its key columns, its sources, what it stands behind."""
+        """What is known of a node without looking at rows: its key columns, its sources, what it is downstream of."""
         name, sides = planned.name, [edge.node for edge in planned.inputs]
         grows = planned.kind == "aggregate"
         above = max([self.depths_behind[side] for side in sides], default=0)

@@ -1,4 +1,4 @@
-"""What the plan says of correlation: keys of every node, strict and retractable aggregates, what stands behind them."""
+"""What the plan says of correlation: keys of every node, strict and retractable aggregates, nodes downstream of these."""
 
 from __future__ import annotations
 
@@ -206,13 +206,13 @@ def test_a_key_that_ends_in_a_merge_is_a_warning(tmp_path: Path) -> None:
     merge = node("merge", "m", ["a", "b"])
     ((name, said),) = warned(tmp_path, source("a", "id"), source("b"), merge, output("m"))
     assert name == "m"
-    assert "`id` of 'a', for 'b' lacks it: behind it each row fails by itself" in said
+    assert "`id` of 'a', for 'b' lacks it: downstream of it, each row fails by itself" in said
     assert "give the sources of 'b' the same `correlation_key`" in said
     found = warned(tmp_path, source("a", "id"), source("b", "reg"), merge, output("m"))
     assert [said.partition(" of ")[2][:3] for _, said in found] == ["'a'", "'b'"]
     ((_, said),) = warned(tmp_path, source("a", ["id", "reg"]), source("b", "id"), merge, output("m"))
     assert "`reg` of 'a'" in said
-    assert "behind it rows are of groups by `id` alone" in said
+    assert "downstream of it, rows belong to groups by `id` alone" in said
     assert not warned(tmp_path, source("a", "id"), source("b", "id"), merge, output("m"))
     assert not warned(tmp_path, source("a"), source("b"), merge, output("m"))
     assert not warned(tmp_path, source("a"), source("b"), merge, output("m"), correlation_key="id")

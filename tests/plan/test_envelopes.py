@@ -93,7 +93,7 @@ def test_rows_of_aggregates_are_of_no_document(tmp_path: Path) -> None:
     grouped = _FILE + "  - { type: aggregate, name: g, input: s, config: { group_by: [id], cxl: emit n = count(*) } }\n"
     (item,) = problems(tmp_path, grouped + transform("t", "g", "emit a = $doc.head.day") + output("t"))
     assert item.code.id == "W214"
-    assert "behind the aggregate 'g' rows are of no document" in item.message
+    assert "downstream of the aggregate 'g' rows belong to no document" in item.message
     assert "emit it as a field upstream of the aggregate" in str(item.help)
     inner = "emit n = count(*)\\nemit d = max($doc.head.size)"
     fine = _FILE + f'  - {{ type: aggregate, name: g, input: s, config: {{ group_by: [id], cxl: "{inner}" }} }}\n'

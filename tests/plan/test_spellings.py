@@ -35,7 +35,7 @@ nodes:
         ),
         ("int", "true_values: [x]", "{}", "it is for Bool, and this column is `Int`"),
         ("float", "decimal_separator: ';'", "{}", "expected `.` or `,`, found ';'"),
-        ("float", "thousands_separator: x", "{}", "expected `.`, `,`, `'`, `_` or a blank, found 'x'"),
+        ("float", "thousands_separator: x", "{}", "expected `.`, `,`, `'`, `_` or a space, found 'x'"),
         ("float", "thousands_separator: '.'", "{}", "it must differ from the decimal separator"),
         ("bool", "true_values: x, false_values: [X]", "{}", "`x` is among `true_values` as well"),
         ("date", "format: ['%d.%m.%Y', '%Q']", "{}", "`format` of `a`"),

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from spark_jobs.cli import pipeline, report
-from spark_jobs.cli.dlq import asking
+from spark_jobs.cli.dlq import opening
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
@@ -34,7 +34,7 @@ def main(path: Path, file: str, wanted: EntryFilter, options: RunOptions, *, int
         plan = pipeline.planned(path, options, reporter, quiet=True)
         if plan is None:
             return ExitCode.CONFIG
-        found = asking.opened("replay", file, plan.stores)
+        found = opening.opened("replay", file, plan.stores)
         if isinstance(found, int):
             return found
         return _replayed(found, plan, reporter, wanted, options, into)
@@ -54,13 +54,13 @@ def _replayed(
         with logs.shown(sys.stderr, "warn", "text", "", masked, names_batch=False):
             outcome = replay.replay(plan, found, wanted, options, into)
     except replay.Refused as error:
-        return asking.refused("replay", str(error))
+        return opening.refused("replay", str(error))
     except RunFailed as error:
-        return asking.refused("replay", f"{error.code}: {error.message}", ExitCode.IO)
+        return opening.refused("replay", f"{error.code}: {error.message}", ExitCode.IO)
     except StoreError as error:
-        return asking.refused("replay", f"{error.code}: {error}", ExitCode.IO)
+        return opening.refused("replay", f"{error.code}: {error}", ExitCode.IO)
     except OSError as error:
-        return asking.refused("replay", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
+        return opening.refused("replay", f"{error.filename or found.path}: {error.strerror or error}", ExitCode.IO)
     if outcome.error is not None:
         reporter.add([report.of_run(outcome.error, plan)])
         return outcome.exit_code
@@ -99,11 +99,11 @@ def _lines(found: WorkList, outcome: Replayed, into: Path | None, *, dry_run: bo
     yield f"replayed {_records(outcome.done + outcome.failed)}: {outcome.done} done, {outcome.failed} failed again"
     for file in outcome.files:
         yield f"  {'wrote' if into else 'added to'} {printable(file)}"
-    yield from (f"  {line}" for line in asking.left_out(found))
+    yield from (f"  {line}" for line in opening.left_out(found))
     for reason, count in sorted(outcome.left.items()):
-        yield f"  not replayed: {asking.letters(count)}, {printable(reason)}"
+        yield f"  not replayed: {opening.letters(count)}, {printable(reason)}"
     if outcome.waiting:
-        yield f"{asking.letters(outcome.waiting)} left in {path}; `clinker dlq show {path}` says why"
+        yield f"{opening.letters(outcome.waiting)} left in {path}; `clinker dlq show {path}` says why"
     elif found.done_elsewhere and not outcome.done:
         yield "nothing is left to do"
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import credentials
 from spark_jobs.cli import clinker_toml
-from spark_jobs.cli.dlq import asking
+from spark_jobs.cli.dlq import opening
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
@@ -32,7 +32,7 @@ def main(file: str, wanted: EntryFilter, *, samples: int, as_json: bool) -> int:
         samples: how many records for each reason.
         as_json: how they are shown.
     """
-    found = asking.opened("show", file, clinker_toml.stores(), writes=False)
+    found = opening.opened("show", file, clinker_toml.stores())
     if isinstance(found, int):
         return found
     entries = [entry for entry in found.entries if wanted.takes(entry)]
@@ -54,7 +54,7 @@ def _groups(entries: list[Entry]) -> list[tuple[tuple[str, str, str], list[Entry
 def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]:
     groups, joined = _groups(entries), _joined(found, entries)
     joined_ids = {entry.id for mine in joined.values() for entry in mine}
-    counted = f"{asking.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
+    counted = f"{opening.letters(len(entries))}, {len(groups)} {'reason' if len(groups) == 1 else 'reasons'}"
     yield f"{printable(str(found.path))}: {counted}"
     for (stage, field, category), mine in groups:
         named = [stage, f"field '{field}'" if field else "", category]
@@ -72,7 +72,7 @@ def _lines(found: WorkList, entries: list[Entry], samples: int) -> Iterator[str]
         yield ""
         events = ", ".join(f"{count} {name}" for name, count in sorted(found.events.items()))
         yield f"done so far: {events} (see {printable(str(found.ledger))})"
-    yield from asking.left_out(found)
+    yield from opening.left_out(found)
     if entries:
         path = printable(str(found.path))
         yield ""

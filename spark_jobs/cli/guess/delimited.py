@@ -307,7 +307,7 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         said.append(f"{lines(one.skipped)} before the table left out (`skip_rows`): {listed(before)}")
     if one.footer:
         said.append(
-            f"{lines(one.footer)} behind the table left out (`skip_footer`): {listed(one.titles[len(before) :])}"
+            f"{lines(one.footer)} after the table left out (`skip_footer`): {listed(one.titles[len(before) :])}"
         )
     if one.names is not None and not one.is_header_skipped and (said_names := names_of(one)[1]):
         named = [name for name, old in zip(names[:said_names], one.names, strict=False) if name != old]
@@ -341,7 +341,7 @@ def _of_widths(found: Found, *, is_whole: bool) -> list[str]:
     filled = [row for row in long if any(cell.strip() for cell in row.cells[width:])]
     if long and not filled:
         said.append(
-            f"{len(long)} of {total} records have empty cells behind their last column, which are cut (`ragged`)"
+            f"{len(long)} of {total} records have empty cells after their last column, which are cut (`ragged`)"
         )
     elif filled:
         places = _places(one, filled, is_whole=is_whole)

@@ -189,4 +189,4 @@ def _remarks(found: table.Table, sheet: str, others: list[str]) -> Iterator[str]
         yield f"the header has {found.header_rows} rows: the names stand in `schema`, and its rows are left out"
     if found.footer:
         left_out = delimited.listed(found.titles[len(before) :])
-        yield f"{delimited.lines(found.footer, 'row')} behind the table left out (`range` ends above): {left_out}"
+        yield f"{delimited.lines(found.footer, 'row')} after the table left out (`range` ends above): {left_out}"

@@ -379,7 +379,7 @@ def _warn_of_document(session: Session, section: str, found: str, place: Place) 
         near = nearest.nearest(found, fields)
         help_text = f"did you mean `$doc.{section}.{near}`?" if near else f"fields here: {', '.join(fields)}"
     elif scope.grouped_by is not None:
-        why = f"behind the aggregate '{scope.grouped_by}' rows are of no document"
+        why = f"downstream of the aggregate '{scope.grouped_by}' rows belong to no document"
         help_text = "emit it as a field upstream of the aggregate, and group by it or take its `first()`"
     else:
         why = f"no source of these records has a section `{section}`"

@@ -31,7 +31,7 @@ _RESERVED = terminals(
 _OPERAND_ENDS = terminals(
     "NAME QUOTED MEMBER INT FLOAT DECIMAL STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE"
 )
-DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a blank after `#`"
+DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit needs a space after `#`"
 _CLOSURE = "a closure is written `it => …`; its parameter is always `it`, and it can only be an argument of a method"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
 _QUOTES = 'write texts in straight quotes: "…"'
@@ -39,7 +39,7 @@ _QUOTES = 'write texts in straight quotes: "…"'
 _CHARACTERS = {
     "&": "boolean logic is written in words: use `and`; texts are joined with `+`",
     "|": "boolean logic is written in words: use `or`; texts are joined with `+`",
-    "!": "boolean logic is written in words: use `not` (`!=` is written without a blank)",
+    "!": "boolean logic is written in words: use `not` (`!=` is written without a space)",
     ";": "statements need no separator: leave the `;` out or start a new line",
     "?": "a default is written `value ?? default`, a choice `if … then … else …`",
     "@": "there is no `@` in CXL",
@@ -125,7 +125,7 @@ def _unseen(character: str) -> str | None:
     article = "an" if name[:1] in "aeiou" else "a"
     is_blank = unicodedata.category(character) == "Zs"
     what = f"this is {article} {name}" if name else "this is a control character"
-    return f"{what}; use an ordinary blank" if is_blank else f"{what}, which nobody sees; delete it"
+    return f"{what}; use an ordinary space" if is_blank else f"{what}, which nobody sees; delete it"
 
 
 def _colon(text: str, position: int, inside: str) -> str:
@@ -285,7 +285,7 @@ _HABITS = (
     (r"\bemit\s+each\s+\w+\s+in\s+outer\s+$", ("NAME",), "`outer` follows the array: `emit each x in xs outer { … }`"),
     (r"\bnow\s*\($", ("RPAR",), "`now` is a word, not a function: leave the parentheses out"),
     (r"(?:^|[=(,\s])$", ("_DOT",), "a fraction begins with a digit: write `0.5`"),
-    (r"\d\.$", ("_NL", "$END", "RPAR", "_COMMA"), "a fraction has digits behind its dot: write `1.0`"),
+    (r"\d\.$", ("_NL", "$END", "RPAR", "_COMMA"), "a fraction has digits after its dot: write `1.0`"),
     (r"\(\s*$", ("RPAR",), "the parentheses are empty"),
     (r"", ("RPAR",), _BRACES),
     (r"\b(elif|elsif|elseif)\b", ("_THEN", "_ELSE"), "write `else if`"),

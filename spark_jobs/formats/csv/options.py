@@ -173,7 +173,7 @@ class CsvRead(SpelledOptions):
         if self.record_separator and self.record_separator == self.delimiter:
             found.append(("record_separator", "it must differ from the delimiter"))
         if self.comment and (self.delimiter in self.comment or self.comment[0] in " \t"):
-            found.append(("comment", "it has the delimiter in it, or begins with a blank"))
+            found.append(("comment", "it has the delimiter in it, or begins with a space"))
         return found
 
 

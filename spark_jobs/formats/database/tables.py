@@ -35,7 +35,7 @@ class Part:
     """The rows of a table that are read like a file.
 
     Args:
-        relation: what stands behind `FROM`.
+        relation: the text after `FROM`.
         name: what messages call it.
         size: its bytes, about; where it has pages, exactly those.
         page_bytes: the bytes of a page, where rows are found by their pages; else 0.

@@ -155,7 +155,7 @@ def _json_texts(array: pa.Array, static: Type) -> pa.StringArray:
 
 
 def _pretty(value: Any, indent: str = "") -> str:
-    """A value over several lines with two blanks of indentation; empty containers stay on one line."""
+    """A value over several lines with two spaces of indentation; empty containers stay on one line."""
     inner = indent + "  "
     if value.__class__ is dict and value:
         entries = [f"{inner}{values.json_text(key)}: {_pretty(item, inner)}" for key, item in value.items()]

@@ -56,7 +56,7 @@ class X12Envelope(envelope.Envelope):
             # Elements that are not padded make a header as short as they are.
             elements = f"{len(parts) - 1} of its {_ELEMENTS} elements"
             if len(head) < HEAD_BYTES:
-                raise Broken(f"the file ends within the ISA header, behind {elements}: it is truncated")
+                raise Broken(f"the file ends within the ISA header, after {elements}: it is truncated")
             raise Broken(f"the ISA header has {elements} within {HEAD_BYTES} bytes")
         try:
             signs = envelope.check_signs(Signs(separator[0], parts[-1][1]))
@@ -98,7 +98,7 @@ class X12Envelope(envelope.Envelope):
     def _check_place(self, tag: str) -> None:
         """Segments outside groups, which describe this interchange or others and are not its data."""
         if self._before not in _FOLLOWS[tag]:
-            raise Broken(f"{tag} stands behind {_joined(_FOLLOWS[tag])}, and before the functional groups")
+            raise Broken(f"{tag} stands after {_joined(_FOLLOWS[tag])}, and before the functional groups")
         self._acknowledgments += tag == "TA1"
 
     def _open_group(self, segment: Sequence[str]) -> None:

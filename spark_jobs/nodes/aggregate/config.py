@@ -174,7 +174,7 @@ def _check_correlation(config: AggregateConfig, scope: BindScope, feed: Feed) ->
         fields = ", ".join(f"`{field}`" for field in ended)
         message = (
             f"aggregate '{scope.name}' ends the correlation key {fields}: time windows are not computed again, so a "
-            "row that fails behind it takes none of its records along"
+            "row that fails downstream of it takes none of its records along"
         )
         help_text = f"add {fields} to `group_by` to keep it"
         report(scope, codes.W007, message, "config", "group_by" if config.group_by else "time_window", help=help_text)

@@ -85,14 +85,14 @@ def bind(config: MergeConfig, scope: BindScope) -> Bound | None:
 def _warn_of_keys(scope: BindScope) -> None:
     """W007 for inputs whose correlation key ends here, all or in part: rows have what all inputs have."""
     kept = [field for field in scope.feeds[0].flow.key if all(field in feed.flow.key for feed in scope.feeds)]
-    left = f"behind it rows are of groups by {_listed(kept)} alone" if kept else "behind it each row fails by itself"
+    left = f"rows belong to groups by {_listed(kept)} alone" if kept else "each row fails by itself"
     for index, feed in enumerate(scope.feeds):
         ended = [field for field in feed.flow.key if field not in kept]
         if ended:
             lacking = next(other for other in scope.feeds if not set(ended) <= set(other.flow.key))
             message = (
                 f"merge '{scope.name}' ends the correlation key {_listed(ended)} of '{feed.node}', for "
-                f"'{lacking.node}' lacks it: {left}"
+                f"'{lacking.node}' lacks it: downstream of it, {left}"
             )
             help_text = (
                 f"give the sources of '{lacking.node}' the same `correlation_key`, or check records before the merge"

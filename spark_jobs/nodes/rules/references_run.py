@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import failure, failure_columns
-from spark_jobs.nodes import materialize, operator, spill
+from spark_jobs.nodes import materialize, operator
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.rules import texts
 from spark_jobs.nodes.rules.step import Severity
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.nodes.records import batches
     from spark_jobs.nodes.rules.step import ReferencesStep
-
-#: Of a task's share, what the values leave to the records.
-_LEFT = 4
 
 
 @dataclass
@@ -82,18 +79,8 @@ class References(operator.Operator):
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
         """The values, each once."""
-        table = self.context.files.materialized(self.step.rows)
-        share = self.context.memory_pool.share
-        needed = 2 * table.nbytes
-        if needed > share - share // _LEFT:
-            raise spill.Exhausted(
-                "E310",
-                f"the values of '{self.step.rows.input}', which validation '{self.step.rule.name}' refers to, need "
-                f"{needed} bytes at once, memory.limit leaves {share} to each task; raise memory.limit, use fewer "
-                "threads, or combine instead",
-                self.step.name,
-            )
-        self.context.memory_pool.hold(needed)
+        what = f"the values of '{self.step.rows.input}', which validation '{self.step.rule.name}' refers to,"
+        table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.rule.matches, Order((), ()))
 
 

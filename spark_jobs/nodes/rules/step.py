@@ -236,105 +236,74 @@ def _in_words(bound: Bound | None) -> str:
 
 
 @dataclass(frozen=True)
-class MeasureStep(node.Step):
+class RuleStep(node.Step):
+    """A part of the source or output `name` that its rules need.
+
+    Args:
+        of: the kind of the node.
+    """
+
+    kind: ClassVar[str] = "rules"
+
+    of: str
+
+    @property
+    def stage(self) -> str:
+        return f"{self.of}:{self.name}"
+
+
+@dataclass(frozen=True)
+class MeasureStep(RuleStep):
     """The rules of a source, `name`, about the values of its columns: measured while its records pass.
 
     Args:
         rules: these rules.
-        of: the kind of the node.
     """
 
-    kind: ClassVar[str] = "rules"
+    module: ClassVar[str] = "measure_run"
 
     rules: tuple[Measured, ...]
-    of: str
-
-    @property
-    def stage(self) -> str:
-        """That of the node."""
-        return f"{self.of}:{self.name}"
-
-    @property
-    def module(self) -> str:
-        """Each kind of rule has its own."""
-        return "measure_run"
 
 
 @dataclass(frozen=True)
-class DistinctValuesStep(node.Step):
+class DistinctValuesStep(RuleStep):
     """Counts the different values of columns of the source or output `name`.
 
     Args:
         rules: all rules of the node about values.
-        of: the kind of the node.
     """
 
-    kind: ClassVar[str] = "rules"
+    module: ClassVar[str] = "distinct_values_run"
 
     rules: tuple[Measured, ...]
-    of: str
-
-    @property
-    def stage(self) -> str:
-        """That of the node."""
-        return f"{self.of}:{self.name}"
-
-    @property
-    def module(self) -> str:
-        """Each kind of rule has its own."""
-        return "distinct_values_run"
 
 
 @dataclass(frozen=True)
-class UniqueStep(node.Step):
+class UniqueStep(RuleStep):
     """A rule `unique` of the source or output `name`: the first of equal records in record order stays.
 
     Args:
         rule: the rule.
-        of: the kind of the node.
     """
 
-    kind: ClassVar[str] = "rules"
+    module: ClassVar[str] = "unique_run"
 
     rule: Unique
-    of: str
-
-    @property
-    def stage(self) -> str:
-        """That of the node."""
-        return f"{self.of}:{self.name}"
-
-    @property
-    def module(self) -> str:
-        """Each kind of rule has its own."""
-        return "unique_run"
 
 
 @dataclass(frozen=True)
-class ReferencesStep(node.Step):
+class ReferencesStep(RuleStep):
     """A rule `references` of the output `name`: records that refer to none of the rows break it.
 
     Args:
         rule: the rule.
-        of: the kind of the node.
-        rows: what they refer to, which an earlier job materialized.
+        rows: the rows that records refer to, which an earlier job materialized.
     """
 
-    kind: ClassVar[str] = "rules"
+    module: ClassVar[str] = "references_run"
 
     rule: References
-    of: str
     rows: Rows
-
-    @property
-    def stage(self) -> str:
-        """That of the node."""
-        return f"{self.of}:{self.name}"
-
-    @property
-    def module(self) -> str:
-        """Each kind of rule has its own."""
-        return "references_run"
 
 
 def referenced(name: str, rules: Iterable[Rule]) -> tuple[Rows, ...]:
@@ -356,9 +325,9 @@ def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[
     rows = {each.input: each for each in referenced(name, listed)}
     for rule in listed:
         if isinstance(rule, Unique):
-            found.append(_meeting(UniqueStep(name, rule, of), partitions if rule.columns else 1))
+            found.append(_meeting(UniqueStep(name, of, rule), partitions if rule.columns else 1))
         elif isinstance(rule, References):
-            found.append(shape.LocalPhase(ReferencesStep(name, rule, of, rows[rule.source])))
+            found.append(shape.LocalPhase(ReferencesStep(name, of, rule, rows[rule.source])))
     return tuple(found)
 
 
@@ -371,7 +340,7 @@ def measuring(of: str, name: str, rules: Iterable[Rule]) -> tuple[shape.Phase, .
     """The part of a node that measures the records which it gives."""
     found = measured(rules)
     values = distinct_values(of, name, found)
-    return (shape.LocalPhase(MeasureStep(name, found, of), side_output=values),) if found else ()
+    return (shape.LocalPhase(MeasureStep(name, of, found), side_output=values),) if found else ()
 
 
 def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Stop | None:
@@ -379,7 +348,7 @@ def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Stop | N
     found = measured(rules)
     if not any(isinstance(rule, DistinctCount) for rule in found):
         return None
-    counting = DistinctValuesStep(name, found, of)
+    counting = DistinctValuesStep(name, of, found)
     return shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "distinct values", "values", "together", step=counting)
 
 

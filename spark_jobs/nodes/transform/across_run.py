@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_jobs.cxl import engine
 from spark_jobs.formats.typed import record_sizes
-from spark_jobs.nodes import operator, spill
+from spark_jobs.nodes import operator
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.windows import foreign_frames, running
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.transform.phases import AcrossStep
-
-#: Of a task's share, what the source leaves to the records that look into it.
-_LEFT = 4
 
 
 @dataclass
@@ -84,17 +81,8 @@ class Across(operator.Operator):
 
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
-        table = self.context.files.materialized(self.step.rows)
-        share = self.context.memory_pool.share
-        needed = 2 * table.nbytes
-        if needed > share - share // _LEFT:
-            raise spill.Exhausted(
-                "E310",
-                f"the rows of '{self.step.rows.input}', which the window ranges over, need {needed} bytes at once, "
-                f"memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or combine instead",
-                self.step.name,
-            )
-        self.context.memory_pool.hold(needed)
+        what = f"the rows of '{self.step.rows.input}', which the window ranges over,"
+        table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.matches, Order((), self.step.fields))
 
     @cached_property

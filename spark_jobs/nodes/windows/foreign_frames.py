@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.cxl import values
+from spark_jobs.nodes import spill
 from spark_jobs.nodes.combine import build, index
 from spark_jobs.nodes.records import batches
 from spark_jobs.nodes.windows import arguments, codes, pairs
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from spark_jobs.cxl import types
+    from spark_jobs.nodes.operator import Context
+    from spark_jobs.nodes.terms.needs import Rows
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call, Match
+
+#: Of a task's share, the part in so many that held rows leave to the records that look into them.
+_LEFT = 4
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,32 @@ class Groups:
 def _key(rows: pa.RecordBatch, name: str, static: types.Type, match: Match) -> pa.Array:
     """A column as both sides compare it."""
     return build.comparable(rows.column(name), static, build.meeting_type(match.here_type, match.there_type))
+
+
+def held(context: Context, rows: Rows, what: str, node: str) -> pa.Table:
+    """All rows that an earlier job materialized, held in memory until the task ends.
+
+    Args:
+        context: the task.
+        rows: which rows.
+        what: the subject of the message if they do not fit.
+        node: the node that needs them.
+
+    Raises:
+        Exhausted: they and their groups need too much of the task's memory (E310).
+    """
+    table = context.files.materialized(rows)
+    share = context.memory_pool.share
+    needed = 2 * table.nbytes
+    if needed > share - share // _LEFT:
+        raise spill.Exhausted(
+            "E310",
+            f"{what} need {needed} bytes at once, memory.limit leaves {share} to each task; raise memory.limit, use "
+            "fewer threads, or combine instead",
+            node,
+        )
+    context.memory_pool.hold(needed)
+    return table
 
 
 def with_results(

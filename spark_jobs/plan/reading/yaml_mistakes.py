@@ -81,10 +81,11 @@ def _unusual_blanks(place: _Place) -> Mistake | None:
         indent = _INDENT.match(one)
         if indent is not None and "\t" in indent[0]:
             at = begin + one.index("\t")
-            return Mistake("a tab indents this line", at, at + 1, "YAML is indented by blanks alone")
+            return Mistake("a tab indents this line", at, at + 1, "YAML is indented by spaces only")
         if "\N{NO-BREAK SPACE}" in one:
             at = begin + one.index("\N{NO-BREAK SPACE}")
-            return Mistake("this is a no-break space, which is no blank in YAML", at, at + 1, "write an ordinary blank")
+            what = "this is a no-break space, which YAML does not read as a space"
+            return Mistake(what, at, at + 1, "write an ordinary space")
     return None
 
 
@@ -97,7 +98,7 @@ def _quoted(place: _Place, problem: str, context: str) -> Mistake | None:
     if "quoted scalar" in context and ("end of stream" in problem or "document" in problem):
         quote = place.text[place.begun : place.begun + 1]
         return Mistake(
-            f"the quote {quote} is never closed", place.begun, place.begun + 1, f"write {quote} behind the text as well"
+            f"the quote {quote} is never closed", place.begun, place.begun + 1, f"write {quote} after the text as well"
         )
     return None
 
@@ -114,7 +115,7 @@ def _first_character(place: _Place, problem: str, context: str) -> Mistake | Non
     if "block scalar" in context:
         sign = place.text[place.begun : place.begun + 1]
         help_text = f"begin the text on the next line, indented, or leave the `{sign}` out"
-        return Mistake(f"nothing may stand behind `{sign}` on its line", place.offset, place.offset + 1, help_text)
+        return Mistake(f"nothing may follow `{sign}` on its line", place.offset, place.offset + 1, help_text)
     return None
 
 
@@ -124,8 +125,8 @@ def _colons(place: _Place, problem: str, context: str) -> Mistake | None:
         word = line.strip().removeprefix("- ")
         first = start + line.index(word) if word else start
         key = re.match(r"[\w.-]+:(?=\S)", word)
-        help_text = f"write a blank behind the colon: `{key[0]} …`" if key else "write `key: value`"
-        return Mistake("this line has no key: a colon with a blank behind it", first, first + len(word), help_text)
+        help_text = f"write a space after the colon: `{key[0]} …`" if key else "write `key: value`"
+        return Mistake("this line has no key: a colon followed by a space", first, first + len(word), help_text)
     if "mapping values are not allowed" not in problem:
         return None
     start, line = place.line(place.offset)
@@ -134,7 +135,7 @@ def _colons(place: _Place, problem: str, context: str) -> Mistake | None:
         name = before.split(":")[0].strip().removeprefix("- ").strip()
         help_text = f"put the value in quotes: `{name}: '…'`"
         return Mistake(
-            f"the value of `{name}` has a colon with a blank behind it", place.offset, place.offset + 1, help_text
+            f"the value of `{name}` has a colon followed by a space", place.offset, place.offset + 1, help_text
         )
     return _uneven(place, start, line)
 
@@ -148,7 +149,7 @@ def _brackets(place: _Place, problem: str, context: str) -> Mistake | None:
             help_text = "separate entries by commas; a text with `{`, `}`, `[`, `]` or `,` in it stands in quotes"
             return Mistake(f"a comma or `{closing}` is missing before this", place.offset, place.offset + 1, help_text)
         return Mistake(
-            f"`{opening}` is never closed", place.begun, place.begun + 1, f"write `{closing}` behind the last entry"
+            f"`{opening}` is never closed", place.begun, place.begun + 1, f"write `{closing}` after the last entry"
         )
     if place.character and place.character in "}]" and "did not find expected" in problem:
         return Mistake(f"`{place.character}` closes nothing", place.offset, place.offset + 1, "leave it out")
@@ -160,7 +161,7 @@ def _indents(place: _Place, problem: str, context: str) -> Mistake | None:
         return None
     start, line = place.line(place.offset)
     if line[: place.offset - start].strip():
-        what = "something stands behind a value that is complete"
+        what = "something follows a value that is complete"
         return Mistake(what, place.offset, place.offset + 1, "put the whole value in quotes")
     if line.lstrip().startswith("- "):
         previous = "the entry above it has no `- ` of its own, or stands further left"
@@ -177,5 +178,5 @@ def _uneven(place: _Place, start: int, line: str) -> Mistake:
         others += 2
     where = start + indent
     end = where + max(len(line.strip().split(":")[0]), 1)
-    message = f"this line is indented by {indent} blank{'s' * (indent != 1)}, and lines up with nothing above it"
+    message = f"this line is indented by {indent} space{'s' * (indent != 1)}, and lines up with nothing above it"
     return Mistake(message, where, end, f"the line above has its keys at {others}; indent both alike")

@@ -75,7 +75,7 @@ def test_an_export_of_excel_is_read(tmp_path: Path) -> None:
         "1 of 4 records would be dead letters",
         "column `Menge`: `n/a` is null (`null_values`)",
         "2 lines before the table left out (`skip_rows`): `Bericht Mai`",
-        "1 line behind the table left out (`skip_footer`): `Summe 1.263,75`",
+        "1 line after the table left out (`skip_footer`): `Summe 1.263,75`",
     ]
 
 

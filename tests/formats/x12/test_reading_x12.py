@@ -88,8 +88,8 @@ def test_every_segment_of_every_transaction_set_is_a_record(
 
 BROKEN = [
     (b"UNB+1'", "segment 1 at byte 0: expected ISA, found 'UNB'"),
-    (b"ISA", "segment 1 at byte 0: the file ends within the ISA header, behind 0 of its 16 elements: it is truncated"),
-    (ISA[:105], "segment 1 at byte 0: the file ends within the ISA header, behind 16 of its 16 elements: it is "
+    (b"ISA", "segment 1 at byte 0: the file ends within the ISA header, after 0 of its 16 elements: it is truncated"),
+    (ISA[:105], "segment 1 at byte 0: the file ends within the ISA header, after 16 of its 16 elements: it is "
      "truncated"),
     (ISA.replace(b"*U*", b"-U*") + GS[:20].replace(b"*", b"-"), "segment 1 at byte 0: the file ends within the ISA "
      "header, behind 15 of its 16 elements: it is truncated"),
@@ -104,10 +104,10 @@ BROKEN = [
     (ISA + ISA, "segment 2 (ISA) at byte 106: the interchange before it has no IEA"),
     (ISA + b"TA1*1~", "segment 3 at byte 112: the file ends without IEA: it is truncated"),
     (ISA + b"REF*1~", "segment 2 (REF) at byte 106: the segment is outside of a transaction set, which ST opens"),
-    (ISA + GS + b"TA1*1~", "segment 3 (TA1) at byte 126: TA1 stands behind ISA, ISB, ISE or TA1, and before the "
+    (ISA + GS + b"TA1*1~", "segment 3 (TA1) at byte 126: TA1 stands after ISA, ISB, ISE or TA1, and before the "
      "functional groups"),
     (ISA + GS + b"ST*8*1~ISB*1~", "segment 4 (ISB) at byte 133: the transaction set before it has no SE"),
-    (ISA + b"TA1*1~ISB*1~", "segment 3 (ISB) at byte 112: ISB stands behind ISA, and before the functional groups"),
+    (ISA + b"TA1*1~ISB*1~", "segment 3 (ISB) at byte 112: ISB stands after ISA, and before the functional groups"),
     (ISA + b"TA1*1~IEA*2*000000001~", "segment 3 (IEA) at byte 112: the count of functional groups is 2, but there "
      "are 0"),
     (ISA + GS + b"ST*8*1~R*1~", "segment 4 at byte 133: the segment has to begin with a tag of two or three letters or "

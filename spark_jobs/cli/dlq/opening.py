@@ -1,4 +1,4 @@
-"""What the commands on dead letters share: the file, which of its entries are wanted, and words for them."""
+"""Opens the dead-letter file of a command, and prints why that is not possible."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ if TYPE_CHECKING:
     from spark_jobs.stores.settings import StoreSettings
 
 
-def opened(command: str, file: str, stores: StoreSettings, *, writes: bool = True) -> work_list.WorkList | int:
-    """The entries of a file; an exit code when it has none that can be read, which is reported.
+def opened(command: str, file: str, stores: StoreSettings) -> work_list.WorkList | int:
+    """The entries of a dead-letter file; an exit code where they cannot be read, after the reason was printed.
 
     Args:
         command: the command's name.
         file: a path or URI.
         stores: how stores are reached.
-        writes: whether the file is going to be changed.
     """
-    if writes and location.is_uri(file) and location.scheme_of(file) not in ("file", *location.WRITABLE):
-        return refused(command, f"{location.without_credentials(file)} is in a store that is only read: copy it first")
     try:
         path = location.located(file)
     except location.BadLocation as error:
@@ -43,18 +40,18 @@ def opened(command: str, file: str, stores: StoreSettings, *, writes: bool = Tru
 
 
 def refused(command: str, message: str, code: ExitCode = ExitCode.CONFIG) -> int:
-    """Say why nothing is done."""
+    """Print why the command does nothing; gives the exit code."""
     sys.stderr.write(f"clinker dlq {command} error: {printable(message)}\n")
     return code
 
 
 def letters(count: int) -> str:
-    """So many dead letters, in words."""
+    """A number of dead letters, in words."""
     return "1 dead letter" if count == 1 else f"{count} dead letters"
 
 
 def left_out(found: work_list.WorkList) -> Iterator[str]:
-    """Which entries are not looked at, for they are done."""
+    """Lines about entries that are left out because they are done."""
     if found.done_before:
         yield f"left out: {letters(found.done_before)} that the ledger knows as done"
     for ledger, count in found.done_elsewhere.items():

@@ -1,4 +1,4 @@
-"""What the plan says of correlation: keys of every node, strict and retractable aggregates, nodes downstream of these."""
+"""Correlation in plans: keys of every node, strict and retractable aggregates, nodes downstream of these."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Problems:
 
     @property
     def rows(self) -> Rows:
-        """The failing ones."""
+        """The numbers of the failing rows, ascending."""
         return np.empty(0, dtype=np.int64) if self._reason is None else np.flatnonzero(self._reason >= 0)
 
     def failures(self, texts: Mapping[int, pa.StringArray], places: Rows) -> Failures:
@@ -177,7 +177,7 @@ class Shape(ABC, Generic[Field]):
 
     @abstractmethod
     def undeclared(self, number: int, found: Field) -> pa.Array:
-        """An undeclared column's values."""
+        """The values of an undeclared column, a row for each record."""
 
     def shaped(
         self,

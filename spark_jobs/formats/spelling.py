@@ -40,7 +40,7 @@ class Spelling:
 
     @property
     def is_usual(self) -> bool:
-        """Whether nothing is unusual."""
+        """Whether all values have the usual spelling."""
         return self == USUAL
 
     @property

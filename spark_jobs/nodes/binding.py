@@ -194,7 +194,7 @@ class BindScope(Protocol):
 
     @property
     def date_formats(self) -> tuple[str, ...]:
-        """`pipeline.date_formats`."""
+        """The date formats of the pipeline (`pipeline.date_formats`), tried in order."""
 
     @property
     def date_header(self) -> str:
@@ -202,7 +202,7 @@ class BindScope(Protocol):
 
     @property
     def include_provenance(self) -> bool:
-        """`pipeline.include_provenance`."""
+        """Whether all records carry their origin (`pipeline.include_provenance`)."""
 
     def span(self, *path: str | int) -> Span:
         """The place of a value, or of the nearest key if it is not written."""

@@ -128,7 +128,7 @@ class MemoryPool:
         return reservation
 
     def close(self, reservation: Reservation) -> None:
-        """Drop a reservation."""
+        """Release a reservation, with everything that it holds."""
         if reservation in self._reservations:
             self._reservations.remove(reservation)
 

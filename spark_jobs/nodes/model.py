@@ -321,7 +321,7 @@ Texts = Annotated[
 
 
 class Order(StrEnum):
-    """A direction of sorting."""
+    """The directions of sorting."""
 
     ASC = "asc"
     DESC = "desc"

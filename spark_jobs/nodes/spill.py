@@ -62,7 +62,7 @@ class Holding(Protocol):
     """Rows that wait, and come back when all have come."""
 
     def add(self, table: pa.Table) -> None:
-        """Rows in any order."""
+        """Take rows, in any order."""
 
     def tables(self) -> Iterator[pa.Table]:
         """The rows; can be asked for once."""
@@ -95,7 +95,6 @@ class Ordered:
         self._levels: list[list[list[sorted_runs.Block]]] = []
 
     def add(self, table: pa.Table) -> None:
-        """Rows in any order."""
         self._held.append(table)
         self._reservation.add(table.nbytes)
 

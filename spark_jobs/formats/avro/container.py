@@ -98,7 +98,7 @@ class _Bytes:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """So many bytes."""
+        """The next `size` bytes, after which the position moves."""
         if size < 0 or self.at + size > len(self.data):
             raise _Short
         self.at += size

@@ -145,14 +145,14 @@ class KnownDatabaseWrite(DatabaseWrite):
     """The options of an output whose table the run has looked at.
 
     Args:
-        known: what it takes.
+        known: the table as the database describes it.
     """
 
     known: Any = None
 
     @property
     def target(self) -> Target | None:
-        """What the table takes."""
+        """The table as the database describes it; None before the database was asked."""
         found: Target | None = self.known
         return found
 

@@ -55,7 +55,7 @@ class Part:
     order: str = ""
 
     def ranged(self, condition: str, number: int, count: int) -> Part:
-        """Some of its rows."""
+        """The part of these rows for which a condition holds; `number` of `count` such parts."""
         name = self.name if count == 1 else f"{self.name} ({number} of {count})"
         both = " AND ".join(filter(None, [self.condition, condition]))
         return replace(self, condition=both, name=name, size=-(-self.size // count))

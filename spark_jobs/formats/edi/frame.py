@@ -164,11 +164,11 @@ class InterchangeFrame(ABC):
 
     @abstractmethod
     def header(self, elements: Sequence[str], *, messages: bool) -> str:
-        """What a file begins with."""
+        """The text that a file begins with."""
 
     @abstractmethod
     def trailer(self, elements: Sequence[str], messages: int) -> str:
-        """What it ends with."""
+        """The text that a file ends with, after so many messages."""
 
     @property
     def end_of_segment(self) -> str:

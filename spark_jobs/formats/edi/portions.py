@@ -103,7 +103,7 @@ class Window:
         return self._data[self._at : self._at + size]
 
     def take(self, size: int) -> None:
-        """Skip bytes."""
+        """Move the position forward by so many bytes."""
         self._at += size
 
     def next_head(self) -> bytes:

@@ -20,7 +20,7 @@ _NO_DAY = 60
 
 
 class Kind(IntEnum):
-    """What a cell holds."""
+    """The kinds of values that a cell may hold."""
 
     NOTHING = 0
     TEXT = 1

@@ -56,12 +56,12 @@ class Field:
 
     @property
     def end(self) -> int:
-        """Where it ends, excluded."""
+        """The position after the last character of the field."""
         return self.start + self.width
 
     @property
     def is_number(self) -> bool:
-        """Whether it holds numbers."""
+        """Whether the values of the field are numbers."""
         return self.type in NUMBERS
 
     @property

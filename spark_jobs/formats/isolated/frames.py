@@ -10,7 +10,7 @@ _HEAD = struct.Struct("<cQ")
 
 
 class Kind(Enum):
-    """What a frame is."""
+    """The kinds of frames."""
 
     #: A new file: JSON with the decoder, its settings, the file's size and how much memory there is.
     OPEN = b"o"

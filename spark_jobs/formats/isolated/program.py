@@ -57,11 +57,9 @@ class RemoteFile(io.RawIOBase):
         self.total = size
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def seek(self, position: int, whence: int = 0, /) -> int:

@@ -67,11 +67,9 @@ class _Part(io.RawIOBase):
         self._total = file.total + len(data)
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def seek(self, position: int, whence: int = 0, /) -> int:

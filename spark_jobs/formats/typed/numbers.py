@@ -11,7 +11,7 @@ _MOST_DIGITS = 20
 
 
 def of_int(text: str) -> int | str:
-    """The value of digits."""
+    """The Int that a text of digits means; the text itself where no Int holds it."""
     number = int(text) if len(text) <= _MOST_DIGITS else values.MAX_INT + 1
     return number if values.MIN_INT <= number <= values.MAX_INT else text
 

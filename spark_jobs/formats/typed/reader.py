@@ -169,7 +169,7 @@ class FileOfBatches(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
+        """The columns of the file, as Arrow has them."""
 
     @property
     def pieces(self) -> int:

@@ -53,11 +53,11 @@ class Refusals:
 
     @property
     def rows(self) -> Rows:
-        """The records with one."""
+        """The numbers of the records that have such a text."""
         return _rows(self.texts.is_valid())
 
     def reason(self, column: SourceColumn) -> failure_columns.Reason:
-        """Why they fail."""
+        """The reason for which these records fail at a column."""
         category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
         return failure_columns.Reason(category, column.name, self.before, "")
 

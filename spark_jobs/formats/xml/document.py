@@ -59,13 +59,13 @@ class Records(Protocol):
         """The last element that began ends, or the record itself."""
 
     def characters(self, text: str, /) -> None:
-        """A piece of text."""
+        """Take some characters of a text; Expat may split a long text."""
 
     def begin_verbatim(self) -> None:
-        """A CDATA section begins."""
+        """Note that a CDATA section begins."""
 
     def end_verbatim(self) -> None:
-        """It ends."""
+        """Note that the CDATA section ends."""
 
 
 class Way(ABC):

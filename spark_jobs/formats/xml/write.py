@@ -160,12 +160,12 @@ class _Texts:
         return cast("pa.StringArray", pc.if_else(pa.array(is_list), None, texts))
 
     def take(self, rows: pa.Int64Array) -> None:
-        """Keep some rows, ascending."""
+        """Keep only these rows, given in ascending order."""
         self._texts = self._texts.take(rows)
         self.lists = {at: self.lists[row] for at, row in enumerate(rows.to_pylist()) if row in self.lists}
 
     def slice(self, start: int, length: int | None = None) -> _Texts:
-        """Neighbouring rows."""
+        """The rows from `start` on, `length` of them or all that follow."""
         part = object.__new__(_Texts)
         part._is_plain, part._texts = self._is_plain, self._texts.slice(start, length)
         last = start + len(part._texts)
@@ -219,7 +219,7 @@ class _Lines:
         self._preserve_nulls = preserve_nulls
 
     def of(self, record: Element) -> pa.StringArray:
-        """The records."""
+        """The texts of all records as XML elements, a row for each record."""
         attributes = [self._attribute(name, place) for name, place in record.attributes]
         children = [part for child in record.children for part in self._parts(child)]
         own: list[Any] = [] if record.text is None else [self._texts[record.text].escaped()]

@@ -24,7 +24,7 @@ from spark_jobs.nodes.terms.required_columns import RequiredColumns
 
 
 class StrategyHint(StrEnum):
-    """How groups are found."""
+    """The ways to group records that a user may ask for."""
 
     AUTO = "auto"
     HASH = "hash"

@@ -150,7 +150,7 @@ class Totals:
 
     @staticmethod
     def of_digits(digits: Mapping[int, pa.Array]) -> Totals:
-        """What digits stand for."""
+        """The totals that these digits mean, a row for each group."""
         found = _carried(digits)
         count = len(digits[0])
         special = found.pop(SPECIAL, np.zeros(count))
@@ -172,7 +172,7 @@ class Totals:
 
     @staticmethod
     def of_counts(counts: pa.Array) -> Totals:
-        """Numbers of rows."""
+        """The totals of row counts, a row for each group."""
         plain = counts.to_numpy(zero_copy_only=False).astype(np.float64)
         zeros = np.zeros(len(plain))
         return Totals(plain, zeros, zeros.astype(np.int64), zeros, zeros != 0)

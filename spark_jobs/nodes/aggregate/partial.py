@@ -87,7 +87,7 @@ class _Grouped:
 
     @property
     def bytes(self) -> int:
-        """What it holds."""
+        """The bytes of the rows and states that are held."""
         return self.raw_bytes + sum(int(table.nbytes) for table in self.partial)
 
     @property

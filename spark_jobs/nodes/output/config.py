@@ -103,7 +103,7 @@ class OutputConfig(NodeConfig):
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """What `references` refer to."""
+        """The sources that the `references` rules of the output look values up in."""
         return tuple(each.references.source for each in self.validations if each.references is not None)
 
 

@@ -47,7 +47,7 @@ class PackedFile:
         self._size = 0
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append some bytes."""
+        """Append bytes; they are compressed once there are enough of them for a member."""
         self._held.append(bytes(data))
         self._size += len(data)
         if self._size >= MEMBER_BYTES:

@@ -74,7 +74,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """How many records."""
+        """The number of records."""
         return int(self.data.num_rows)
 
     def take(self, indices: pa.Array) -> Batch:

@@ -58,7 +58,7 @@ class Meters:
         self._distinct = [_Distinct() for _ in measured]
 
     def add(self, batch: batches.Batch) -> None:
-        """Measure a batch."""
+        """Add the values of a batch to the measure of each rule."""
         for number, (rule, found) in enumerate(self._rules):
             column = batch.data.column(rule.column)
             found.records += batch.count
@@ -167,7 +167,6 @@ class Measure(operator.Operator):
         self.meters = Meters(self, self.step.rules, self.exchange)
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Measure a batch."""
         self.enter(batch.count)
         self.meters.add(batch)
         self.push(batch)

@@ -34,7 +34,6 @@ class MaterializeReferenced(materialize.Materialize):
     step: OutputStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """These columns."""
         assert self.provides is not None
         wanted = rules.referenced_columns(self.step.rules, self.provides.input)
         return batch.data.select([name for name in batch.data.schema.names if name in wanted])
@@ -78,7 +77,7 @@ class References(operator.Operator):
 
     @cached_property
     def _groups(self) -> foreign_frames.Groups:
-        """The values, each once."""
+        """The distinct values that records may refer to."""
         what = f"the values of '{self.step.rows.input}', which validation '{self.step.rule.name}' refers to,"
         table = foreign_frames.held(self.context, self.step.rows, what, self.step.name)
         return foreign_frames.Groups.of(table, self.step.rule.matches, Order((), ()))

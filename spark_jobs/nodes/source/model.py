@@ -171,7 +171,7 @@ def _mapping(value: Any) -> Any:
 
 
 class TransportKind(StrEnum):
-    """Where records come from."""
+    """The kinds of places that records come from."""
 
     FILE = "file"
     REST = "rest"

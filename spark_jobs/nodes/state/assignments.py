@@ -133,7 +133,6 @@ class Folded(Tables):
         """Nothing to refuse: every value can be folded."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
-        """Records that matter."""
         value = columns[VALUE]
         if self._fold.how is How.COUNTED:
             value = pa.array(np.ones(batch.count, dtype=np.int64))

@@ -146,7 +146,6 @@ class Final(operator.Operator):
     provides: Need | None = None
 
     def open(self) -> None:
-        """Begin with no state."""
         self.kept = keeping(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:

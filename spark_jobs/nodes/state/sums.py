@@ -44,11 +44,11 @@ class Summed(Tables):
         self._by = list(by)
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
-        """None: the numbers are there."""
+        """No failures: all records have numbers already."""
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Nothing is."""
+        """Refuse no record: all of them have numbers already."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Records that count, with what each adds."""

@@ -102,7 +102,7 @@ class Description:
 
 
 def by_record(step: Any) -> str:
-    """Each record by itself."""
+    """The mode of a node that treats each record by itself."""
     return "record"
 
 
@@ -112,7 +112,7 @@ def no_facts(step: Any, around: PlanSurroundings) -> Mapping[str, str]:
 
 
 def no_programs(step: Any) -> Iterable[Expression]:
-    """No program."""
+    """The programs of a node that has none."""
     return ()
 
 
@@ -127,5 +127,5 @@ def runs(step: Any) -> Iterable[str]:
 
 
 def no_files(step: Any) -> Iterable[str | None]:
-    """No files."""
+    """The files of a node that has none."""
     return ()

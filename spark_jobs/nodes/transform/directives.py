@@ -38,7 +38,7 @@ class Logged(Protocol):
 
     @property
     def log(self) -> tuple[LogDirective, ...]:
-        """What it logs."""
+        """The log directives of the transform."""
 
 
 def log(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:

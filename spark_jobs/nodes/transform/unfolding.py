@@ -39,7 +39,7 @@ class Blocks:
 
     @classmethod
     def of(cls, program: typed.Program) -> Blocks:
-        """Those of a program."""
+        """The `emit each` blocks of a program."""
         blocks = [each for each in program.statements if isinstance(each, typed.Each)]
         if not blocks:
             return cls((), ())  # nothing is repeated: what else is read does not matter

@@ -34,7 +34,7 @@ class Codes:
         return Codes(numbers, max(len(uniques), 1))
 
     def reversed(self) -> Codes:
-        """The opposite order."""
+        """The codes in descending order."""
         return Codes(self.size - 1 - self.numbers, self.size)
 
 

@@ -79,7 +79,7 @@ class SortedBatch:
         return np.where(found >= self.begins, found, -1)
 
     def first_of(self, mask: np.ndarray) -> np.ndarray:
-        """The first such row."""
+        """For each row, the first row up to it in its partition for which a mask holds; -1 if this batch has none."""
         return self.last_of(mask & (self.running(mask.astype(np.int64)) == 1))
 
     def with_rows_before(self, count: int) -> SortedBatch:
@@ -188,7 +188,7 @@ class Rows:
         self._held = spill.Ordered(self.room, self.node, by, self._keyed)
 
     def add(self, table: pa.Table) -> None:
-        """Rows, with their places."""
+        """Take rows, which have their places in record order."""
         self._held.add(table)
 
     def sorted_batches(self) -> Iterator[SortedBatch]:

@@ -143,7 +143,7 @@ class Declared:
         self.others: dict[str, None] = {}
 
     def note(self, record: dict[str, Any]) -> None:
-        """Look at a record."""
+        """Note which of the missing columns a record has."""
         if not self.missing:
             return
         self.missing = tuple(name for name in self.missing if not has(record, name))

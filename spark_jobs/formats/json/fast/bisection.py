@@ -77,7 +77,7 @@ class Bisection:
         self._has_learnt = False
 
     def read(self, lines: Lines) -> Taken:
-        """Read a portion."""
+        """Read the lines of a portion as far as that is quick; the result lists the rows that were not read."""
         taken = Taken()
         if not len(lines.places):
             return taken

@@ -83,7 +83,7 @@ class ColumnarExplode:
 
     @property
     def paths(self) -> list[Path]:
-        """Where the arrays are."""
+        """The paths of the arrays."""
         return [path for path, _ in self._arrays]
 
     def fields(self, kinds: Mapping[Path, pa.DataType], applied: int = 0) -> dict[Path, pa.DataType]:

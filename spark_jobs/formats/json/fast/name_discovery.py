@@ -48,7 +48,7 @@ class NameDiscovery:
 
     @property
     def has_news(self) -> bool:
-        """Whether there was one."""
+        """Whether a record had a name that was not known."""
         return self._is_over or self._names.has_news
 
     def look_at(self, items: Iterable[Item]) -> None:

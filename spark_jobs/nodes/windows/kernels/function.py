@@ -22,7 +22,7 @@ class Arguments:
 
     @property
     def failing(self) -> np.ndarray | None:
-        """The rows that failed."""
+        """A mask of the rows that failed; None where none did."""
         return None if self.failures is None else self.failures.is_valid().to_numpy(zero_copy_only=False)
 
 

@@ -133,7 +133,7 @@ def test_what_the_driver_gets_does_not_grow_with_records(tmp_path: Path) -> None
     marks = WrittenRows()
     chosen = np.flatnonzero(np.random.default_rng(1).random(500_000) < 0.5)
     marks.add(pa.array(np.zeros(len(chosen), np.int32)), pa.array(chosen))
-    bits = marks.encoded(str(tmp_path / "random"))
+    bits = marks.encoded(str(tmp_path / "random"), Tuning())
     assert bits is not None
     assert bits.data == ""
     assert bits.path is not None

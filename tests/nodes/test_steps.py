@@ -59,8 +59,8 @@ SAYS = {
         "record_properties",
     },
     "DistinctStep": {"module"},
-    "DistinctValuesStep": {"module", "stage"},
-    "MeasureStep": {"module", "stage"},
+    "DistinctValuesStep": {"module"},
+    "MeasureStep": {"module"},
     "MergeStep": {"module", "needs", "phases", "schedule"},
     "OutputStep": {
         "checked_rules",
@@ -72,7 +72,8 @@ SAYS = {
         "phases",
         "record_properties",
     },
-    "ReferencesStep": {"module", "stage"},
+    "ReferencesStep": {"module"},
+    "RuleStep": {"stage"},
     "RouteStep": {"stage"},
     "SourceStep": {"checked_rules", "partitions", "phases", "pruned"},
     "StateStep": {"member_properties", "module", "partitions", "phases", "unfolded"},
@@ -87,7 +88,7 @@ SAYS = {
         "pruned",
         "record_properties",
     },
-    "UniqueStep": {"module", "stage"},
+    "UniqueStep": {"module"},
     "WindowStep": {"module"},
 }
 #: The facts that types state in their properties; a new fact is decided for each type.

@@ -57,9 +57,11 @@ class RemoteFile(io.RawIOBase):
         self.total = size
 
     def readable(self) -> bool:
+        """True: the decoder reads."""
         return True
 
     def seekable(self) -> bool:
+        """True: the other side reads any range."""
         return True
 
     def seek(self, position: int, whence: int = 0, /) -> int:

@@ -138,7 +138,7 @@ def test_what_is_known_is_looked_for_in_no_other_way(tmp_path: Path, monkeypatch
 def test_members_that_change_their_kind_are_tried_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     real = arrow.read
-    monkeypatch.setattr(arrow, "read", lambda *given: tried.append(given[-1]) or real(*given))
+    monkeypatch.setattr(arrow, "read", lambda *given, **named: tried.append(given[-1]) or real(*given, **named))
     path = tmp_path / "in.ndjson"
     path.write_text('{"id":7,"name":"some name","extra":"text"}\n{"id":7,"name":"x","extra":1}\n' * 100_000)
     assert not read(path, FLAT[:2], ("extra",), JsonRead(JsonLayout.NDJSON), frozenset({"id"}))[1]

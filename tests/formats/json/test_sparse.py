@@ -35,7 +35,7 @@ def lines(columns: int, members: int, rows: int) -> list[str]:
 def quick_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     real = arrow.read
-    monkeypatch.setattr(arrow, "read", lambda text, count, *rest: found.append(count) or real(text, count, *rest))
+    monkeypatch.setattr(arrow, "read", lambda *given, **named: found.append(given[1]) or real(*given, **named))
     return found
 
 

@@ -92,7 +92,7 @@ BROKEN = [
     (ISA[:105], "segment 1 at byte 0: the file ends within the ISA header, after 16 of its 16 elements: it is "
      "truncated"),
     (ISA.replace(b"*U*", b"-U*") + GS[:20].replace(b"*", b"-"), "segment 1 at byte 0: the file ends within the ISA "
-     "header, behind 15 of its 16 elements: it is truncated"),
+     "header, after 15 of its 16 elements: it is truncated"),
     (b"ISA*" + b"x" * 2000, "segment 1 at byte 0: the ISA header has 1 of its 16 elements within 1024 bytes"),
     (ISA[:-1] + b"*", f"segment 1 at byte 0: '*' cannot be a delimiter; {HELP}"),
     (ISA.replace(b"*P*:", b"*P") + GS, f"segment 1 at byte 0: 'O' cannot be a delimiter; {HELP}"),

@@ -442,7 +442,7 @@ def test_a_note_that_names_another_table_is_not_followed(lake: Lake, tmp_path: P
         "r", "t", iceberg_commit.Mode.APPEND, "lake", "shop.other", table.location(), "", None, 0,
         table.schema().model_dump_json(), (), 0, (), (),
     )  # fmt: skip
-    place.write(".clinker-r.json", commit.told(home))
+    place.write(".clinker-r.json", commit.as_note(home))
     left = iceberg_commit.left(iceberg_commit.TableCommit(place, commit).address, home, place.reach)
     left.complete()
     assert not lake.catalog.table_exists("shop.other")

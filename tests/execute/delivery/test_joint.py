@@ -159,7 +159,7 @@ def test_an_answer_that_nobody_knows_is_left_to_the_next_run() -> None:
 
 @pytest.mark.parametrize("told", [[], "x", {"kind": "a", "place": "b"}, {"kind": "a", "place": 1, "run": "r"}])
 def test_only_addresses_are_addresses(told: object) -> None:
-    assert Address.of(json.loads(json.dumps(Address("a", "b", "c").told()))) == Address("a", "b", "c")
+    assert Address.of(json.loads(json.dumps(Address("a", "b", "c").as_json()))) == Address("a", "b", "c")
     with pytest.raises(ValueError):
         Address.of(told)
 

@@ -23,7 +23,6 @@ from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.iceberg import commit as iceberg_commit
 from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
-from spark_jobs.execute.delivery.tables import merge as merging
 from spark_jobs.execute.delivery.tables import output
 from spark_jobs.execute.delivery.tables.output import Room
 from spark_jobs.tuning import Tuning

@@ -255,8 +255,9 @@ class Target:
         try:
             return merging.merge(spark, merge, records.ranges, there(), records.tuning, place.remove)
         except merging.Ambiguous as problem:
+            guard = records.room.guard
             shown = "; ".join(
-                f"{', '.join(_key_text(name, value, records.room.guard) for name, value in key.items())} ({count} times)"
+                f"{', '.join(_key_text(name, value, guard) for name, value in key.items())} ({count} times)"
                 for key, count in problem.keys
             )
             what = f"{problem.whose} the same key more than once: {shown}"

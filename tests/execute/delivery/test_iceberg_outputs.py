@@ -340,7 +340,7 @@ def test_another_writer_in_the_moment_of_the_commit_is_seen(
         done(result)
         assert lake.ids() == [1, 2, 9]
     else:
-        assert "somebody else was faster" in result.error.message
+        assert "somebody else has written snapshot" in result.error.message
         assert lake.ids() == [1, 9]
     assert lake.left() == []
 

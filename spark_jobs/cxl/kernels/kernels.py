@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.cxl import engine, tracing, tree_walk, typed, types, values
 from spark_jobs.cxl.interpreter import interpreter
-from spark_jobs.cxl.kernels import conversion_failures, distinct, each
+from spark_jobs.cxl.kernels import distinct, each, rejections
 from spark_jobs.cxl.kernels.deferred import Deferred
 from spark_jobs.cxl.kernels.expressions import ExpressionCompiler
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array
@@ -24,7 +24,7 @@ from spark_jobs.cxl.kernels.state import Names, State, Step, joined
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 def compile(program: typed.Program) -> engine.BatchProgram:
@@ -109,11 +109,13 @@ def _repeated(program: typed.Program, compiler: ExpressionCompiler) -> set[Any]:
 
 
 def _step(program: typed.Program, number: int, compiler: ExpressionCompiler) -> Step:
-    """The step of a statement; rows whose texts do not convert are rejected at once."""
+    """The step of a statement; rows that fail for reasons which kernels know are rejected at once."""
     statement = program.statements[number]
-    conversions = conversion_failures.conversions_of(statement, program.expression(number), compiler)
+    known = rejections.rejections_of(statement, program.expression(number), compiler)
+    if isinstance(statement, typed.Filter):
+        return _filter(number, compiler.condition(statement.predicate), known)
     step = _statement(statement, number, compiler, Names.of(program))
-    return conversion_failures.with_rejections(step, conversions) if conversions else step
+    return rejections.with_rejections(step, known) if known else step
 
 
 def _statement(
@@ -130,7 +132,7 @@ def _statement(
             step = _emit_meta(statement, compiler.compile(value))
             compiler.assigned(slot, value)
         case typed.Filter(predicate=predicate):
-            step = _filter(number, compiler.condition(predicate))
+            step = _filter(number, compiler.condition(predicate), [])
         case typed.Distinct():
             step = _distinct(statement, number, [compiler.compile(key) for key in statement.keys])
         case typed.Trace():
@@ -205,9 +207,12 @@ def _emit_meta(statement: typed.EmitMeta, value: Evaluate) -> Step:
     return step
 
 
-def _filter(number: int, predicate: Evaluate) -> Step:
+def _filter(number: int, predicate: Evaluate, known: Sequence[rejections.Rejection]) -> Step:
     def step(state: State) -> None:
         passing = pc.fill_null(as_array(predicate(state.frame), state.frame.count), False)
+        good = rejections.reject(state, known)
+        if good is not None:
+            passing = passing.filter(good)
         good = state.defer_bad(number)
         if good is not None:
             passing = passing.filter(good)

@@ -1,4 +1,4 @@
-"""Conversions that fail are told as columns: what is said is what the interpreter says, which is not asked."""
+"""Frequent failures are told as columns: what is said is what the interpreter says, which is not asked."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.cxl import engine, tracing, types, values
-from spark_jobs.cxl.kernels import conversion_failures, kernels
+from spark_jobs.cxl.kernels import kernels, rejections
 from spark_jobs.cxl.kernels.deferred import Deferred
 from tests.cxl.both_engines import check_agreement, program_of
 
-COLUMNS = {"s": types.STRING, "t": types.STRING, "n": types.INT}
+COLUMNS = {"s": types.STRING, "t": types.STRING, "n": types.INT, "z": types.INT, "f": types.FLOAT}
+FLOATS = [0.0, -0.0, 1.5, None, 1e308, -2.0, 1e-308]
 TEXTS = [
     None, "", "1", "-7", "x", "true", "NO", "2024-02-30", "2024-02-29", "nan", "1e400", " 1", "+5", "0x1F", "é",
     "9223372036854775808", "9223372036854775807", "31/12/2024", "2024-02-29T10:00:00", "1.5", "a'b", "1(",
 ]  # fmt: skip
 RECORDS = [
-    {"s": text, "t": TEXTS[-1 - number % len(TEXTS)], "n": (number % 5) - 2 or None}
+    {
+        "s": text,
+        "t": TEXTS[-1 - number % len(TEXTS)],
+        "n": (number % 5) - 2 or None,
+        "z": (None, 0, 3, -(1 << 63), -1, 0)[number % 6],
+        "f": FLOATS[number % len(FLOATS)],
+    }
     for number, text in enumerate(TEXTS * 3)
 ]  # fmt: skip
 #: Programs, and whether the interpreter is asked for nothing at all.
@@ -38,7 +45,36 @@ PROGRAMS = [
     ("emit a = s.to_float()", False),
     ("emit a = s.to_float() * 2", False),
     ("emit a = s.to_int() + t.to_int()", True),
-    ("emit a = 1 / n + s.to_int()", False),
+    ("emit a = 1 / n + s.to_int()", None),
+    ("emit a = 1 / z", True),
+    ("emit a = 7 % z", True),
+    ("let q = z / z\nemit a = q", True),
+    ("emit meta m = n / z\nemit a = 1", True),
+    ("emit a = z / n", False),
+    ("emit a = z / n / z", False),
+    ("emit a = n / z / n", True),
+    ("emit a = (1.5 / f) / z", True),
+    ("emit a = 2 % f", True),
+    ("emit a = f % f + n / z", True),
+    ("emit a = (n / z) / (n % z)", False),
+    ("emit a = s.to_int() / z", True),
+    ("emit a = 5 / z * s.to_int()", False),
+    ("emit a = -(n / z)", True),
+    ("emit a = n / 0", True),
+    ("emit a = z * z / 0", False),
+    ("emit a = if n > 0 then n / z else 0", None),
+    ("emit a = (n / z) ?? 7", None),
+    ("let z2 = z\nlet z2 = 1 / z2\nemit a = z2", None),
+    ("emit a = z\nemit z = 1 / z\nemit b = z", None),
+    ("filter 5 / z > 1\nemit a = n", True),
+    ("filter s.to_int() > 0\nemit a = t.to_int()", True),
+    ("filter s.to_int() > 0 and n > 0\nemit a = n", True),
+    ("filter not (5 % z > 1) or n > 0\nemit a = n", True),
+    ("filter n > 0 and 5 / z > 0\nemit a = n", None),
+    ("filter 5 / z > 1 and s.to_int() > 0\nemit a = n", None),
+    ("distinct by z\nfilter 5 / z > 1\ndistinct by n\nemit a = 1 / z", None),
+    ("filter s.to_int() == t.to_int()\nemit a = n", True),
+    ("filter z / n > 0\nemit a = 1 / z", None),
     ("emit a = s.to_int() / n", True),
     ("emit a = -s.to_int()", True),
     ("emit a = if n > 0 then s.to_int() else 0", None),
@@ -92,7 +128,7 @@ def test_what_is_said_is_what_the_interpreter_says(
     assert quick[0], "nothing fails"
     if is_settled is not None:
         assert (asked == []) is is_settled
-    monkeypatch.setattr(conversion_failures, "conversions_of", lambda *others: [])
+    monkeypatch.setattr(rejections, "rejections_of", lambda *others: [])
     assert quick == told(text)
 
 

@@ -113,7 +113,7 @@ def rejections_of(
     # A name with a dollar sign is a value on its way to another part of the node, not a field.
     field = statement.name if isinstance(statement, typed.Emit) and not statement.name.startswith("$") else None
     noted = len(compiler.interpreted)
-    found = [
+    found: list[Rejection] = [
         _conversion(each, field, expression, compiler)
         if isinstance(each, typed.Call)
         else _division(each, field, expression, compiler)
@@ -134,7 +134,7 @@ def with_rejections(step: Step, rejections: Sequence[Rejection]) -> Step:
     return run
 
 
-def reject(state: State, rejections: Sequence[Rejection]) -> pa.BooleanArray | None:
+def reject(state: State, rejections: Sequence[Rejection]) -> pa.Array | None:
     """Remove the rows that fail for known reasons, and note their failures; gives the mask of the others, if any."""
     kept: np.ndarray | None = None
     for rejection in rejections:

@@ -80,6 +80,14 @@ build: setup ## Build both wheels and dist/spark_jobs.zip
 bench: setup java ## Measure against hand-written PySpark and DuckDB (BENCH_ARGS adds options)
 	@$(PYTHON) benchmarks/run.py $(BENCH_ARGS)
 
+BENCH_PAGE := $(or $(TMPDIR),/tmp)/clinker-bench-page
+.PHONY: bench-page
+bench-page: setup java ## Measure everything that docs/performance.md shows, and write its tables (an idle computer, 2 hours)
+	@$(PYTHON) benchmarks/run.py --rows 5000000 --rows 20000000 --runs 3 --json $(BENCH_PAGE).whole.json
+	@$(PYTHON) benchmarks/run.py --warm --rows 1000000 --runs 3 --json $(BENCH_PAGE).warm.json \
+		$(foreach seed,1 2 3 4 5 6 7 8 9 10,--shape $(seed))
+	@$(PYTHON) benchmarks/page.py $(BENCH_PAGE).whole.json $(BENCH_PAGE).warm.json
+
 .PHONY: lock
 lock: setup ## Resolve the dependencies anew and write the lock file
 	@$(PROVIDER_REQUIREMENTS) | $(LOCK) --all-extras --upgrade -o requirements.lock pyproject.toml -

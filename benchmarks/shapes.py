@@ -77,6 +77,18 @@ class Shape:
         """What tells its files from others."""
         return "-".join(str(value) for value in asdict(self).values())
 
+    def about(self, workload: str) -> str:
+        """The properties that matter to a workload, in words: `10 in a group, random keys, long values`."""
+        words = []
+        if workload == "ndjson":
+            words.append("members alike" if self.are_lines_alike else "members in several orders")
+        else:
+            words += [f"{self.group:,} in a group", f"{self.keys} keys"]
+        words.append("long values" if self.are_values_long else "short values")
+        if self.bad_every and workload in _WITH_DEAD:
+            words.append(f"1 in {self.bad_every} dead")
+        return ", ".join(words)
+
     def inputs(self, folder: Path, workload: str, rows: int) -> dict[str, str]:
         """The variables that name the inputs of a workload; the files are made when they are not there yet."""
         bad_every = self.bad_every if workload in _WITH_DEAD else 0

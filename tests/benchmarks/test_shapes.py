@@ -112,7 +112,7 @@ def results(*times: tuple[str, int, float, float]) -> list[run.Result]:
 def test_the_worst_shape_of_each_workload_is_told():
     told = run._report(results(("join", 1, 1.0, 4.0), ("join", 2, 3.0, 4.0), ("sort", 1, 1.0, 2.0)))
     assert "join @2" in told
-    assert "join                 processor 0.75 / PySpark at worst (goal 0.5), seed 2" in told
+    assert "join                 processor 0.75 / PySpark at worst (goal 0.42), seed 2" in told
     assert "sort                 processor 0.50 / PySpark at worst (goal 0.7), seed 1" in told
 
 

@@ -49,7 +49,9 @@ def test_both_programs_are_measured_warm(tmp_path: Path) -> None:
     command += ["--workload", "group_16", "--data", str(tmp_path / "data"), "--json", str(tmp_path / "found.json")]
     environment = {**os.environ, "PYTHONPATH": str(script.parent.parent)}
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    (found,) = json.loads((tmp_path / "found.json").read_text())
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert (document["setup"]["warm"], document["setup"]["rounds"]) == (True, 1)
+    (found,) = document["results"]
     assert (found["workload"], found["rows"], found["seed"]) == ("group_16", 2000, 1)
     assert {program: runs[0]["cpu_seconds"] > 0 for program, runs in found["runs"].items()} == {
         "clinker": True,

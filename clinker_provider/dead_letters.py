@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import bz2
-import glob
 import gzip
 import io
 import lzma
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from clinker_provider import local_files
+from clinker_provider.files import Files
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: The first bytes of compressed files, and what opens them; the rest is left to Arrow, by its names.
 _OPENERS: tuple[tuple[bytes, Any], ...] = (
@@ -23,6 +24,9 @@ _OPENERS: tuple[tuple[bytes, Any], ...] = (
 )
 
 
+_HERE = Files()
+
+
 @dataclass(frozen=True)
 class Found:
     """The dead-letter files that match a pattern, and how many entries they hold together."""
@@ -31,17 +35,22 @@ class Found:
     count: int
 
 
-def look(pattern: str) -> Found:
+def look(pattern: str, files: Files = _HERE) -> Found:
     """The file of this path, or else those that match it as a glob pattern; and their entries without the headers.
 
+    Args:
+        pattern: a path or URI, or a glob pattern of such.
+        files: how they are reached.
+
     Raises:
-        OSError: when a file cannot be read, or is in a store.
+        OSError: a file cannot be read, or its store refuses.
+        ValueError: the pattern is a URI that leads nowhere.
     """
-    pattern = local_files.pattern(pattern)
-    # A run's own path may hold characters that mean something in patterns.
-    candidates = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
-    paths = tuple(sorted(path for path in candidates if Path(path).is_file()))
-    return Found(paths, sum(_entries(Path(path)) for path in paths))
+    paths, count = files.matching(pattern), 0
+    for path in paths:
+        with files.local(path) as copy:
+            count += _entries(copy)
+    return Found(paths, count)
 
 
 def _entries(path: Path) -> int:

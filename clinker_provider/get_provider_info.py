@@ -93,7 +93,7 @@ def get_provider_info() -> dict[str, Any]:
                     "threads": _field("Threads", "Threads of an embedded run."),
                     "conf": _field("Spark settings", "A JSON object of settings."),
                     "store_conn_id": _field(
-                        "Store connection", "A connection of type aws or google_cloud_platform with credentials."
+                        "Store connection", "A connection of type aws, google_cloud_platform or wasb with credentials."
                     ),
                     "history_url": _field("History link", "Such as http://history:18080/history/{application_id}/"),
                     "dlq_url": _field("Dead-letter link", "Such as https://files.example.com{dlq_path}"),

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException, BaseHook
 
 from clinker_provider import launcher, validation
+from clinker_provider.files import Files
 from clinker_provider.records import Records
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ _STORES: dict[str, dict[str, str]] = {
         "endpoint_url": "AWS_ENDPOINT_URL",
     },
     "google_cloud_platform": {"key_path": "GOOGLE_APPLICATION_CREDENTIALS", "project": "GOOGLE_CLOUD_PROJECT"},
+    "wasb": {
+        "login": "AZURE_STORAGE_ACCOUNT_NAME",
+        "password": "AZURE_STORAGE_ACCOUNT_KEY",
+        "sas_token": "AZURE_STORAGE_SAS_TOKEN",
+        "connection_string": "AZURE_STORAGE_CONNECTION_STRING",
+    },
 }
 
 
@@ -110,6 +117,16 @@ def credentials_of(connection: Connection) -> dict[str, str]:
         )
     given = {**connection.extra_dejson, "login": connection.login, "password": connection.password}
     return {variable: str(given[name]) for name, variable in names.items() if given.get(name)}
+
+
+def files_of(store_conn_id: str | None) -> Files:
+    """What reads files with the credentials of a connection; without one these come from the environment.
+
+    Raises:
+        AirflowNotFoundException: there is no such connection.
+        BadConnection: it is of a type that has no credentials of stores.
+    """
+    return Files(credentials_of(BaseHook.get_connection(store_conn_id)) if store_conn_id else {})
 
 
 class ClinkerHook(BaseHook):

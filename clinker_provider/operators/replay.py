@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from clinker_provider import dead_letters, execution, policy, records, validation
+from clinker_provider import dead_letters, execution, policy, validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerDeadLettersError, ClinkerIOError, of_command
+from clinker_provider.files import Files
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
 from clinker_provider.operators.pipeline import PipelineOperator
 from spark_jobs import contract
+from spark_jobs.stores.location import BadLocation, without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from airflow.providers.common.compat.sdk import Context
@@ -116,38 +116,15 @@ class ClinkerDlqReplayOperator(PipelineOperator):
 
     def _left(self) -> int:
         try:
-            with self._here() as path:
-                return dead_letters.look(path).count
-        except OSError as error:
-            raise ClinkerIOError(f"dead letters cannot be read: {error}", exit_code=contract.ExitCode.IO) from error
-
-    @contextmanager
-    def _here(self) -> Iterator[str]:
-        """The dead-letter file as a local one; a store's is copied. One that is not there is left to the command.
-
-        Raises:
-            ClinkerConfigError: the path is a URI that leads nowhere.
-            OSError: the store refuses.
-        """
-        from spark_jobs.stores import location, opening
-
-        try:
-            place = location.located(self.path)
-        except location.BadLocation as error:
+            settings = validation.stores_of(self.subject()) if validation.is_remote(self.path) else None
+            return dead_letters.look(self.path, Files(self._variables(), settings)).count
+        except BadLocation as error:
             raise ClinkerConfigError(
-                f"path {location.without_credentials(self.path)!r}: {error.message}: {error.remedy}",
+                f"path {without_credentials(self.path)!r}: {error.message}: {error.remedy}",
                 exit_code=contract.ExitCode.CONFIG,
             ) from error
-        if not isinstance(place, location.Location):
-            yield str(place)
-            return
-        with tempfile.NamedTemporaryFile(prefix="clinker-replay-") as copy:
-            with records.seen(self._variables()):
-                settings = validation.stores_of(self.subject())
-                content = opening.writable(settings.resolved()).get(place)
-            copy.write(content or b"")
-            copy.flush()
-            yield copy.name
+        except OSError as error:
+            raise ClinkerIOError(f"dead letters cannot be read: {error}", exit_code=contract.ExitCode.IO) from error
 
     def _arguments(self) -> list[str]:
         subject = self.subject()

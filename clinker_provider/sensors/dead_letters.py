@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnVa
 
 from clinker_provider import dead_letters, validation
 from clinker_provider.exceptions import ClinkerIOError
+from clinker_provider.hooks import clinker_connection
 from clinker_provider.triggers.dead_letters import DeadLettersTrigger
 from spark_jobs import contract
 
@@ -24,22 +25,33 @@ class ClinkerDeadLettersSensor(BaseSensorOperator):
 
     With `soft_fail=True` and a short `timeout` it skips what follows when a run was clean.
 
-    :param path: dead-letter file or glob pattern, such as the run's XCom `dlq_path`; empty or `None`, as a clean run
-        gives it, is never found (templated)
+    :param path: dead-letter file or glob pattern, such as the run's XCom `dlq_path`, or a URI of such; empty or `None`,
+        as a clean run gives it, is never found (templated)
     :param min_count: entries that are enough
+    :param store_conn_id: connection (`aws`, `google_cloud_platform`, `wasb`) with the credentials of the store;
+        without it they come from the environment (templated)
     :param deferrable: wait in the triggerer; default: Airflow's configuration `[operators] default_deferrable`
     """
 
-    template_fields: Sequence[str] = ("path",)
+    template_fields: Sequence[str] = ("path", "store_conn_id")
     ui_color = "#f3dada"
     custom_operator_name = "Clinker dead letters"
 
-    def __init__(self, *, path: str | Path, min_count: int = 1, deferrable: bool | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        path: str | Path,
+        min_count: int = 1,
+        store_conn_id: str | None = None,
+        deferrable: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if min_count < 1:
             raise ValueError(f"min_count is a number of entries from 1 on, not {min_count}")
         self.path = validation.as_text(path)
         self.min_count = min_count
+        self.store_conn_id = store_conn_id
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = deferrable
@@ -58,7 +70,10 @@ class ClinkerDeadLettersSensor(BaseSensorOperator):
             return _value(found.paths, found.count)
         self.defer(
             trigger=DeadLettersTrigger(
-                path=self.path, min_count=self.min_count, poke_interval_s=float(self.poke_interval)
+                path=self.path,
+                min_count=self.min_count,
+                poke_interval_s=float(self.poke_interval),
+                store_conn_id=self.store_conn_id,
             ),
             method_name="execute_complete",
             # Deferred tasks know no execution timeout of their own (Airflow enforces this one).
@@ -81,8 +96,8 @@ class ClinkerDeadLettersSensor(BaseSensorOperator):
         if not self.path or self.path == "None":
             return dead_letters.Found((), 0)
         try:
-            return dead_letters.look(self.path)
-        except OSError as error:
+            return dead_letters.look(self.path, clinker_connection.files_of(self.store_conn_id))
+        except (OSError, ValueError) as error:
             raise ClinkerIOError(f"dead letters cannot be read: {error}", exit_code=contract.ExitCode.IO) from error
 
 

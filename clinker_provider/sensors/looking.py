@@ -9,6 +9,7 @@ from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnVa
 
 from clinker_provider import looking, validation
 from clinker_provider.exceptions import ClinkerIOError
+from clinker_provider.hooks import clinker_connection
 from clinker_provider.triggers.looking import LookingTrigger
 from spark_jobs import contract
 
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
 
     from airflow.providers.common.compat.sdk import Context
 
+    from clinker_provider.files import Files
+
 
 class _LookingSensor(BaseSensorOperator):
     """Looks again and again, in the worker or in the triggerer."""
 
     looks_for: ClassVar[str]
 
-    def __init__(self, *, deferrable: bool | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, store_conn_id: str | None = None, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.store_conn_id = store_conn_id
         if deferrable is None:
             deferrable = conf.getboolean("operators", "default_deferrable", fallback=False)
         self.deferrable = deferrable
@@ -34,7 +38,7 @@ class _LookingSensor(BaseSensorOperator):
         """What the look is given, from rendered values."""
         raise NotImplementedError
 
-    def look(self) -> dict[str, Any] | None:
+    def look(self, files: Files) -> dict[str, Any] | None:
         """One look."""
         raise NotImplementedError
 
@@ -51,7 +55,10 @@ class _LookingSensor(BaseSensorOperator):
             return found
         self.defer(
             trigger=LookingTrigger(
-                looks_for=self.looks_for, arguments=self.arguments(), poke_interval_s=float(self.poke_interval)
+                looks_for=self.looks_for,
+                arguments=self.arguments(),
+                poke_interval_s=float(self.poke_interval),
+                store_conn_id=self.store_conn_id,
             ),
             method_name="execute_complete",
             # Deferred tasks know no execution timeout of their own (Airflow enforces this one).
@@ -72,7 +79,7 @@ class _LookingSensor(BaseSensorOperator):
 
     def _looked(self) -> dict[str, Any] | None:
         try:
-            return self.look()
+            return self.look(clinker_connection.files_of(self.store_conn_id))
         except (OSError, ValueError) as error:
             raise ClinkerIOError(str(error), exit_code=contract.ExitCode.IO) from error
 
@@ -82,13 +89,15 @@ class ClinkerResultSensor(_LookingSensor):
 
     For runs that something else starts: `clinker run --execution-id NAME --work-dir FOLDER`.
 
-    :param work_dir: the folder that the run was given (templated)
+    :param work_dir: the folder that the run was given, or a URI (templated)
     :param execution_id: the name that the run was given (templated)
+    :param store_conn_id: connection (`aws`, `google_cloud_platform`, `wasb`) with the credentials of the store;
+        without it they come from the environment (templated)
     :param deferrable: wait in the triggerer; default: Airflow's configuration `[operators] default_deferrable`
     """
 
     looks_for = "result"
-    template_fields: Sequence[str] = ("work_dir", "execution_id")
+    template_fields: Sequence[str] = ("work_dir", "execution_id", "store_conn_id")
     ui_color = "#dfe6ee"
     custom_operator_name = "Clinker result"
 
@@ -101,21 +110,23 @@ class ClinkerResultSensor(_LookingSensor):
         """The folder and the name."""
         return {"work_dir": self.work_dir, "execution_id": self.execution_id}
 
-    def look(self) -> dict[str, Any] | None:
-        return looking.for_result(**self.arguments())
+    def look(self, files: Files) -> dict[str, Any] | None:
+        return looking.for_result(files, **self.arguments())
 
 
 class ClinkerMetricsSensor(_LookingSensor):
     """Succeed when a spool folder has metrics files; XCom `return_value`: `paths`, `count`, `records`, `dlq_count`.
 
-    :param spool_dir: the folder that runs write their metrics to (templated)
+    :param spool_dir: the folder that runs write their metrics to, or a URI (templated)
     :param pipeline_name: only metrics of this pipeline (templated)
     :param min_count: files that are enough
+    :param store_conn_id: connection (`aws`, `google_cloud_platform`, `wasb`) with the credentials of the store;
+        without it they come from the environment (templated)
     :param deferrable: wait in the triggerer; default: Airflow's configuration `[operators] default_deferrable`
     """
 
     looks_for = "metrics"
-    template_fields: Sequence[str] = ("spool_dir", "pipeline_name")
+    template_fields: Sequence[str] = ("spool_dir", "pipeline_name", "store_conn_id")
     ui_color = "#dfe6ee"
     custom_operator_name = "Clinker metrics"
 
@@ -133,5 +144,5 @@ class ClinkerMetricsSensor(_LookingSensor):
         """The folder, the pipeline and the number."""
         return {"spool_dir": self.spool_dir, "pipeline": self.pipeline_name, "min_count": self.min_count}
 
-    def look(self) -> dict[str, Any] | None:
-        return looking.for_metrics(**self.arguments())
+    def look(self, files: Files) -> dict[str, Any] | None:
+        return looking.for_metrics(files, **self.arguments())

@@ -182,19 +182,19 @@ def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettin
     if settings.path is not None:
         yield _literal(settings.path, base, stores)
     elif settings.paths and any(map(_is_in_store, settings.paths)):
-        from spark_jobs.scan import globs  # as below: sources of local files do without stores
+        from spark_jobs.stores import globs  # as below: sources of local files do without stores
 
         yield from globs.at_once(lambda path: _literal(path, base, stores), settings.paths)
     elif settings.paths:
         yield from (_literal(path, base, stores) for path in settings.paths)
     elif settings.glob is not None and _is_in_store(settings.glob):
-        from spark_jobs.scan import globs
+        from spark_jobs.stores import globs
 
         yield from _objects(partial(globs.matching, settings.glob, stores), settings.glob, stores)
     elif settings.glob is not None:
         yield from _existing(_globbed(_local(settings.glob), base), base)
     elif settings.regex is not None and _is_in_store(settings.regex.removeprefix("^")):
-        from spark_jobs.scan import globs
+        from spark_jobs.stores import globs
 
         compiled = _expression(settings.regex)
         find = partial(globs.searched, settings.regex, compiled, stores, deep=settings.recursive)
@@ -230,8 +230,14 @@ def _objects(find: Callable[[], Iterator[Object]], written: str, stores: StoreSe
         for each in find():
             name = f"{scheme}://{each.location.bucket}/{each.location.key}"
             yield _Candidate(InputFile.of_object(each, name, stores), each.mtime_ns / 1e9)
+    except locations.BadLocation as error:
+        raise _nowhere(error, written) from error
     except StoreError as error:
         raise refused(error, written) from error
+
+
+def _nowhere(error: locations.BadLocation, uri: str) -> FormatError:
+    return FormatError(f"{error.message}; {error.remedy}", locations.without_credentials(uri), "E216")
 
 
 def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
@@ -256,10 +262,12 @@ def _hint(path: str) -> str:
 
 def _named(uri: str, stores: StoreSettings) -> _Candidate:
     """An object that must be there."""
-    from spark_jobs.scan import globs
+    from spark_jobs.stores import globs
 
     try:
         found = globs.named(uri, stores)
+    except locations.BadLocation as error:
+        raise _nowhere(error, uri) from error
     except StoreError as error:
         raise refused(error, uri) from error
     if found is None:

@@ -67,6 +67,19 @@ def test_tasks_take_what_they_are_not_given(spark: Any, context: Any, connect: A
     assert operator.link_templates == {"dlq_url": "http://d{dlq_path}", "metrics_url": "http://own{metrics_path}"}
 
 
+def test_connections_to_azure_hold_credentials(connect: Any) -> None:
+    from airflow.providers.common.compat.sdk import BaseHook
+
+    from clinker_provider.hooks import clinker_connection
+
+    connect("lake", conn_type="wasb", login="acme", password="KEY", extra={"sas_token": "SAS", "tenant_id": "x"})
+    assert clinker_connection.credentials_of(BaseHook.get_connection("lake")) == {
+        "AZURE_STORAGE_ACCOUNT_NAME": "acme",
+        "AZURE_STORAGE_ACCOUNT_KEY": "KEY",
+        "AZURE_STORAGE_SAS_TOKEN": "SAS",
+    }
+
+
 def test_no_log_has_what_a_store_connection_has(
     spark: Any, context: Any, connect: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,7 +98,7 @@ def test_no_log_has_what_a_store_connection_has(
         ({"extra": {"conf": "spark.a=1"}}, "connection `etl`: `conf` is no JSON"),
         ({"extra": {"conf": "[1]"}}, "`conf` is an object of Spark settings, not list"),
         ({"extra": {"store_conn_id": "nowhere"}}, "nowhere"),
-        ({"extra": {"store_conn_id": "etl"}}, "connection of type 'clinker'; stores take aws, google_cloud_platform"),
+        ({"extra": {"store_conn_id": "etl"}}, "connection of type 'clinker'; stores take aws, google_cloud_platform, wasb"),
     ],
 )
 def test_what_a_connection_has_wrong_ends_the_task_without_retry(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clinker_provider import looking
+from clinker_provider import files, looking
 from spark_jobs import result
 from tests.lazily import LazyModule
 
@@ -32,12 +32,12 @@ def test_metrics_are_found_by_pipeline_and_number(tmp_path: Path) -> None:
     metrics(tmp_path, "c", "other")
     (tmp_path / "d.json").write_text("{")
     expected = {"paths": [first, second], "count": 2, "records": 12, "dlq_count": 1}
-    assert looking.for_metrics(str(tmp_path), "orders", 2) == expected
-    assert looking.for_metrics(str(tmp_path), "orders", 3) is None
-    found = looking.for_metrics(str(tmp_path), None, 3)
+    assert looking.for_metrics(files.Files(), str(tmp_path), "orders", 2) == expected
+    assert looking.for_metrics(files.Files(), str(tmp_path), "orders", 3) is None
+    found = looking.for_metrics(files.Files(), str(tmp_path), None, 3)
     assert found is not None
     assert found["count"] == 3
-    assert looking.for_metrics(str(tmp_path / "none"), None, 1) is None
+    assert looking.for_metrics(files.Files(), str(tmp_path / "none"), None, 1) is None
 
 
 def sensor(kind: str, **arguments: Any) -> Any:

@@ -16,8 +16,8 @@ from spark_jobs.stores.azure import Azure
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import AzureSettings, StoreSettings
 from tests.object_store import ACCOUNT, ACCOUNT_KEY
-from tests.scan.test_globs import PATTERNS, TREE, names
 from tests.stores.faults import Fault, between
+from tests.stores.test_globs import PATTERNS, TREE, names
 
 if TYPE_CHECKING:
     from tests.object_store import AzureBucket

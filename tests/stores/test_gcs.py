@@ -17,8 +17,8 @@ from spark_jobs.stores.gcs import Gcs
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import GcsSettings, StoreSettings
 from tests.execute import pipelines, without_spark
-from tests.scan.test_globs import PATTERNS, TREE, names
 from tests.stores.faults import Fault, between
+from tests.stores.test_globs import PATTERNS, TREE, names
 
 if TYPE_CHECKING:
     from tests.object_store import GcsBucket

@@ -11,7 +11,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location as locations
 from spark_jobs.stores import opening
 
@@ -38,10 +37,10 @@ def named(uri: str, stores: StoreSettings) -> Object | None:
     """The object at a URI; None where there is none.
 
     Raises:
-        FormatError: the URI leads nowhere.
+        BadLocation: the URI leads nowhere.
         StoreError: its store refuses.
     """
-    place = _parsed(uri)
+    place = locations.parse(uri)
     store = opening.store(place.scheme, stores)
     found = store.describe(place)
     if found is None:
@@ -54,10 +53,10 @@ def matching(pattern: str, stores: StoreSettings) -> Iterator[Object]:
     """The objects that a pattern matches, each once.
 
     Raises:
-        FormatError: the pattern leads nowhere.
+        BadLocation: the pattern leads nowhere.
         StoreError: the store refuses.
     """
-    place = _parsed(pattern)
+    place = locations.parse(pattern)
     store = opening.store(place.scheme, stores)
     parts = place.key.split("/")
     literal = next((number for number, part in enumerate(parts) if _SIGNS.search(part)), len(parts) - 1)
@@ -75,7 +74,7 @@ def searched(regex: str, pattern: Any, stores: StoreSettings, *, deep: bool) -> 
         deep: whether keys may go on after the next slash.
 
     Raises:
-        FormatError: its beginning leads nowhere.
+        BadLocation: its beginning leads nowhere.
         StoreError: the store refuses.
     """
     text = regex.removeprefix("^")
@@ -88,7 +87,7 @@ def searched(regex: str, pattern: Any, stores: StoreSettings, *, deep: bool) -> 
     if literal and follower and follower in _QUANTIFIERS:
         literal = literal[:-2] if literal[-2:-1] == "\\" else literal[:-1]
     prefix = "" if "|" in key else re.sub(r"\\(.)", r"\1", literal)
-    place = _parsed(f"{scheme}://{bucket}/{prefix}")
+    place = locations.parse(f"{scheme}://{bucket}/{prefix}")
     written = f"{scheme}://{bucket}/"
     pages = _listed(opening.store(place.scheme, stores), place, deep=deep)
     return (each for page in pages for each in page.objects if pattern.search(written + each.location.key))
@@ -101,15 +100,6 @@ def at_once(ask: Callable[[_Given], _Found], given: Sequence[_Given]) -> Iterato
         return
     with ThreadPoolExecutor(_THREADS, "clinker-listing") as threads:
         yield from threads.map(ask, given)
-
-
-def _parsed(uri: str) -> Location:
-    try:
-        place = locations.parse(uri)
-    except locations.BadLocation as error:
-        shown = locations.without_credentials(uri)
-        raise FormatError(f"{error.message}; {error.remedy}", shown, "E216") from error
-    return place
 
 
 def _descended(store: Store, place: Location, folders: list[str], parts: list[str]) -> Iterator[Object]:

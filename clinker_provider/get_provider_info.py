@@ -117,6 +117,16 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "execute",
                         "default": "parse",
                     },
+                    "remember_valid": {
+                        "description": (
+                            "Whether a pipeline that was found valid is not planned again each time that its DAG file "
+                            "is parsed, until a file or a variable changes that it depends on."
+                        ),
+                        "version_added": "0.3.0",
+                        "type": "boolean",
+                        "example": "False",
+                        "default": "True",
+                    },
                     "kill_grace_s": {
                         "description": "Seconds that a killed run's processes get to end by themselves.",
                         "version_added": "0.1.0",

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from spark_jobs.plan.remembered import Verdict
+
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -117,6 +119,13 @@ def problems_of(subject: Subject) -> Sequence[Problem]:
 
     found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options(), to_run=True)
     return found
+
+
+def verdict_of(subject: Subject, *, remembers: bool) -> Verdict:
+    """The same with what the pipeline reads and writes. A valid pipeline may be remembered until something changes."""
+    from spark_jobs.plan import remembered
+
+    return remembered.verdict(subject.pipeline, subject.options(), remembers=remembers)
 
 
 def lasting_problems_of(

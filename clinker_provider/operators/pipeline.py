@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import Context
 
+    from spark_jobs.plan.remembered import Verdict
+
 
 class PipelineOperator(BaseOperator):
     """An operator with a pipeline file. Not used by itself.
@@ -177,6 +179,11 @@ class PipelineOperator(BaseOperator):
         if errors:
             raise self.invalid(validation.message(errors))
 
+    def verdict(self) -> Verdict:
+        """What planning says of the pipeline as its parameters are now, from memory where nothing has changed."""
+        remembers = conf.getboolean(CONFIG_SECTION, "remember_valid", fallback=True)
+        return validation.verdict_of(self.subject(), remembers=remembers)
+
     def _problems(self) -> Sequence[validation.Problem]:
         """What is wrong as far as it is known now: what a template gives turns off the checks that need it."""
         given = {
@@ -190,7 +197,7 @@ class PipelineOperator(BaseOperator):
         if self.env_vars is None or (isinstance(self.env_vars, dict) and validation.is_static(*self.env_vars)):
             names = [name for name, value in (self.env_vars or {}).items() if not validation.is_static(value)]
         if not unknown and names == []:
-            return validation.problems_of(self.subject())
+            return self.verdict().problems
         known = {name: None if name in unknown else value for name, value in given.items()}
         subject = validation.Subject(
             pipeline=cast("Path", self._resolved_pipeline()),

@@ -821,7 +821,7 @@ class ClinkerSparkOperator(SubmittingOperator):
 
     def datasets_when_parsed(self) -> Datasets | None:
         """What the pipeline reads and writes, where that is known when the DAG file is parsed; else None."""
-        return datasets.of(self.subject()) if self._is_known_when_parsed() else None
+        return self.verdict().datasets if self._is_known_when_parsed() else None
 
     def _publish_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
         found = None if validation.is_remote(str(self.pipeline)) else datasets.of(subject)

@@ -6,6 +6,7 @@ import os
 import stat
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,20 @@ if TYPE_CHECKING:
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-#: The files that were read since somebody wanted to know.
-_RECORDED: ContextVar[dict[Path, None] | None] = ContextVar("recorded", default=None)
+@dataclass(frozen=True)
+class Recorded:
+    """The files that something depends on, by their absolute paths, in the order in which they were first looked for.
+
+    Args:
+        read: those that were read.
+        absent: those that were looked for and are not there: each would have been taken instead of another one.
+    """
+
+    read: dict[Path, None] = field(default_factory=dict)
+    absent: dict[Path, None] = field(default_factory=dict)
+
+
+_RECORDED: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
 
 
 class NotRegular(OSError):
@@ -32,14 +45,22 @@ class TooLarge(Exception):
 
 
 @contextmanager
-def recorded() -> Iterator[dict[Path, None]]:
-    """The absolute paths of the files that are read in the block, in the order of their first reading."""
-    found: dict[Path, None] = {}
+def recorded() -> Iterator[Recorded]:
+    """The files that are read and looked for in the block."""
+    found = Recorded()
     before = _RECORDED.set(found)
     try:
         yield found
     finally:
         _RECORDED.reset(before)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a file that can be read, also through a link."""
+    found = os.path.isfile(path)
+    if not found and (files := _RECORDED.get()) is not None:
+        files.absent[Path(os.path.abspath(path))] = None
+    return found
 
 
 def read(path: Path, most_bytes: int) -> bytes:
@@ -66,5 +87,5 @@ def read(path: Path, most_bytes: int) -> bytes:
     if len(found) != status.st_size:
         raise NotRegular(path)
     if (files := _RECORDED.get()) is not None:
-        files[Path(os.path.abspath(path))] = None
+        files.read[Path(os.path.abspath(path))] = None
     return found

@@ -65,8 +65,9 @@ def pack(pipeline: Path, options: PlanOptions, target: Path, *, metrics_dir: str
     """
     from spark_jobs import plan as planning
 
-    with small_files.recorded() as files:
+    with small_files.recorded() as recorded:
         plan = planning.load(pipeline, options)
+    files = recorded.read
     if local := sorted(set(_relative(plan, metrics_dir))):
         raise NotShippable(
             f"the driver runs on another machine, where relative paths lead nowhere: {', '.join(local)}. "

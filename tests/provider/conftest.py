@@ -78,6 +78,12 @@ def context(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"ti": ti, "dag_run": run}
 
 
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests leave nothing in the cache folder of the person who runs them."""
+    monkeypatch.setenv("AIRFLOW__CLINKER__REMEMBER_VALID", "False")
+
+
 class Diagnosed:
     """Stands in for planning: finds the problems it was told to, and notes what it was asked about."""
 
@@ -98,12 +104,16 @@ class Diagnosed:
         self.subjects.append(subject)
         return list(self.problems)
 
+    def verdict_of(self, subject: validation.Subject, *, remembers: bool) -> Any:
+        return SimpleNamespace(problems=self.problems_of(subject), datasets=None)
+
 
 @pytest.fixture
 def diagnosed(monkeypatch: pytest.MonkeyPatch) -> Diagnosed:
     """Replaces planning."""
     found = Diagnosed()
     monkeypatch.setattr(validation, "problems_of", found.problems_of)
+    monkeypatch.setattr(validation, "verdict_of", found.verdict_of)
     monkeypatch.setattr(validation, "explain", lambda subject, arguments: f"plan of {subject.pipeline.name}")
     monkeypatch.setattr(validation, "message", lambda problems: "\n".join(map(str, problems)))
     return found

@@ -98,7 +98,10 @@ def test_no_log_has_what_a_store_connection_has(
         ({"extra": {"conf": "spark.a=1"}}, "connection `etl`: `conf` is no JSON"),
         ({"extra": {"conf": "[1]"}}, "`conf` is an object of Spark settings, not list"),
         ({"extra": {"store_conn_id": "nowhere"}}, "nowhere"),
-        ({"extra": {"store_conn_id": "etl"}}, "connection of type 'clinker'; stores take aws, google_cloud_platform, wasb"),
+        (
+            {"extra": {"store_conn_id": "etl"}},
+            "connection of type 'clinker'; stores take aws, google_cloud_platform, wasb",
+        ),
     ],
 )
 def test_what_a_connection_has_wrong_ends_the_task_without_retry(

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
+from spark_jobs.disk import small_files
 from spark_jobs.nodes.model import Config, Name, Text, unfit
 from spark_jobs.plan import paths
 from spark_jobs.plan.expanding import variables
@@ -122,13 +123,12 @@ class Channel:
 def find(named: str, folders: list[Path]) -> Path | None:
     """The file of a channel: a path, or a channel's name in one of the folders."""
     direct = Path(named)
-    if os.path.isfile(direct):
+    if small_files.is_there(direct):
         return direct
     if os.sep in named or named.endswith((".yaml", ".yml")):
-        return next((folder / named for folder in folders if os.path.isfile(folder / named)), None)
-    return next(
-        (path for path in (place / (named + SUFFIX) for place in _places(folders)) if os.path.isfile(path)), None
-    )
+        return next((folder / named for folder in folders if small_files.is_there(folder / named)), None)
+    candidates = (place / (named + SUFFIX) for place in _places(folders))
+    return next((path for path in candidates if small_files.is_there(path)), None)
 
 
 def _places(folders: list[Path]) -> list[Path]:

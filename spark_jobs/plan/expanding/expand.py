@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import limits
 from spark_jobs.diagnostics import codes, nearest
+from spark_jobs.disk import small_files
 from spark_jobs.plan import paths
 from spark_jobs.plan.expanding import calls, composition, parameters
 from spark_jobs.plan.reading import interpolation, reader
@@ -264,7 +265,7 @@ class Expander:
         """The folder that a call's file is found from: that of the calling file, else the base folder."""
         folders = (nearest_folder, self.base_dir)
         # A name that no file system takes is no file either.
-        return next((each for each in folders if os.path.isfile(os.path.normpath(each / use))), nearest_folder)
+        return next((each for each in folders if small_files.is_there(os.path.normpath(each / use))), nearest_folder)
 
     def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
         """Where the records of each output port come from."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from spark_jobs.stores.settings import StoreSettings
+
+_COPIED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,8 @@ class Files:
                 if found is None:
                     raise FileNotFoundError(2, "there is no such object", str(place))
                 with opening.open_object(path, found.size, found.version, settings) as reader:
-                    shutil.copyfileobj(reader, copy)
+                    while data := reader.read(_COPIED_BYTES):
+                        copy.write(data)
             copy.flush()
             yield Path(copy.name)
 

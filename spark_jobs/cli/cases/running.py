@@ -178,7 +178,7 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
     if kept is None or not kept.is_current:
         with small_files.recorded() as files:
             planned = _planned(setup)
-        kept = _Kept(planned, _digests(files))
+        kept = _Kept(planned, _digests([*files.read, *files.absent]))
         if planned[0] is None:
             return planned  # it may lack a file that is there next time
         _PLANS[key] = kept

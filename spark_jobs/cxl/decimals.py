@@ -83,14 +83,14 @@ def of_int(number: int) -> Decimal:
     return Decimal(number)
 
 
-def of_units(units: int, scale: int) -> Decimal | None:
+def of_units(count: int, scale: int) -> Decimal | None:
     """So many units of 10 to the power of -scale; None where they have more than 38 digits."""
-    if not -_LIMIT < units < _LIMIT or not 0 <= scale <= MAX_DIGITS:
+    if not -_LIMIT < count < _LIMIT or not 0 <= scale <= MAX_DIGITS:
         return None
-    return Decimal((int(units < 0), tuple(map(int, str(abs(units)))), -scale))
+    return Decimal((int(count < 0), tuple(map(int, str(abs(count)))), -scale))
 
 
-def _units(number: Decimal) -> int:
+def units(number: Decimal) -> int:
     """How many units of its scale a number has."""
     sign, digits, _ = number.as_tuple()
     found = int("".join(map(str, digits)))
@@ -100,8 +100,8 @@ def _units(number: Decimal) -> int:
 def of_fraction(number: Fraction, scale: int) -> Decimal | None:
     """A fraction rounded half away from zero to a scale; None where it has more than 38 digits then."""
     over, under = abs(number.numerator) * 10**scale, number.denominator
-    units = (2 * over + under) // (2 * under)
-    return of_units(-units if number < 0 else units, scale)
+    found = (2 * over + under) // (2 * under)
+    return of_units(-found if number < 0 else found, scale)
 
 
 def rounded(number: Decimal, scale: int) -> Decimal | None:
@@ -112,12 +112,12 @@ def rounded(number: Decimal, scale: int) -> Decimal | None:
     own = scale_of(number)
     if own == scale:
         return number
-    units = _units(number)
+    count = units(number)
     if scale >= own:
-        return of_units(units * 10 ** (scale - own), scale) if scale <= MAX_DIGITS else None
+        return of_units(count * 10 ** (scale - own), scale) if scale <= MAX_DIGITS else None
     unit = 10 ** min(own - scale, 2 * MAX_DIGITS)
-    found = (2 * abs(units) + unit) // (2 * unit)
-    found = -found if units < 0 else found
+    found = (2 * abs(count) + unit) // (2 * unit)
+    found = -found if count < 0 else found
     return of_units(found, scale) if scale >= 0 else of_units(found * 10 ** min(-scale, 2 * MAX_DIGITS), 0)
 
 
@@ -134,7 +134,7 @@ def declared(number: Decimal, precision: int | None, scale: int | None) -> Decim
         if found is None or found != number:
             return None
         number = found
-    if precision is not None and abs(_units(number)) >= 10**precision:
+    if precision is not None and abs(units(number)) >= 10**precision:
         return None
     return number
 
@@ -177,9 +177,9 @@ def divide(left: Decimal, right: Decimal) -> Decimal:
         raise failure.division_by_zero()
     one, other = scale_of(left), scale_of(right)
     scale = max(DIVISION_SCALE, one, other)
-    over, under = _units(left) * 10 ** (scale + other - one), _units(right)
-    units = (2 * abs(over) + abs(under)) // (2 * abs(under))
-    found = of_units(units if (over < 0) is (under < 0) else -units, scale)
+    over, under = units(left) * 10 ** (scale + other - one), units(right)
+    size = (2 * abs(over) + abs(under)) // (2 * abs(under))
+    found = of_units(size if (over < 0) is (under < 0) else -size, scale)
     if found is None:
         raise overflow("division")
     return found

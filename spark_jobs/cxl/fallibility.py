@@ -55,7 +55,9 @@ def may_fail_itself(node: object) -> bool:
         case typed.Negate(operand=operand):
             return operand.type.kind is not Kind.FLOAT
         case typed.Call(builtin=builtin, arguments=(receiver, *_)):
-            is_known = isinstance(receiver, typed.Expression) and not receiver.type.is_dynamic
-            return not is_known or declare.registry()[builtin].fails
+            if not isinstance(receiver, typed.Expression) or receiver.type.is_dynamic:
+                return True
+            # What is rounded may have too many digits.
+            return receiver.type.kind is Kind.DECIMAL or declare.registry()[builtin].fails
         case _:
             return not isinstance(node, _SAFE)

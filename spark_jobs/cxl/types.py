@@ -67,11 +67,13 @@ class Type:
         """Whether the values carry their kind at run time (`Any`, `Numeric`, containers of unknown things).
 
         Arrow has no column for such values: a batch holds them as their tagged JSON text (see `values.py`). Decimals
-        are among them, for each may have a scale of its own, and a column of Arrow has one scale.
+        that may each have a scale of its own are among them, for a column of Arrow has one scale.
         """
         match self.kind:
-            case Kind.ANY | Kind.NUMERIC | Kind.DECIMAL | Kind.MAP | Kind.NULL:
+            case Kind.ANY | Kind.NUMERIC | Kind.MAP | Kind.NULL:
                 return True
+            case Kind.DECIMAL:
+                return self.scale is None
             case Kind.ARRAY:
                 return self.element is None or self.element.is_dynamic or self.element.kind is Kind.ARRAY
             case _:

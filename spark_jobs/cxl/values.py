@@ -322,6 +322,9 @@ def arrow_type(static: types.Type) -> pa.DataType:
             return pa.int64()
         case Kind.FLOAT:
             return pa.float64()
+        case Kind.DECIMAL:
+            assert static.scale is not None
+            return pa.decimal128(_DIGITS.prec, static.scale)
         case Kind.DATE:
             return pa.date32()
         case Kind.DATETIME:
@@ -353,10 +356,16 @@ def retyped(array: pa.Array, static: types.Type, wanted: types.Type) -> pa.Array
     import pyarrow.compute as pc
 
     if wanted.kind is Kind.FLOAT and static.kind is Kind.DECIMAL:
+        if not static.is_dynamic:
+            from spark_jobs.cxl import decimal_columns
+
+            return decimal_columns.floats(array)
         return to_arrow([None if item is None else float(item) for item in from_arrow(array, static)], wanted)
     if static.is_dynamic is not wanted.is_dynamic:
         return to_arrow(from_arrow(array, static), wanted)
     target = arrow_type(wanted)
+    if wanted.kind is Kind.DECIMAL and array.type != target:
+        return to_arrow(from_arrow(array, static), wanted)
     return array if array.type == target else pc.cast(array, target, safe=False)  # a large Int is a rounded Float
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import decimal_columns, values
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def texts(array: pa.Array, static: Type) -> pa.StringArray:
     match static.kind:
         case Kind.FLOAT:
             return _floats(array)
+        case Kind.DECIMAL:
+            return decimal_columns.texts(array)
         case Kind.DATETIME:
             return _moments(array)
         case _:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimals, values
+from spark_jobs.cxl import decimal_columns, decimals, values
 from spark_jobs.cxl import hints as hinting
 from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
@@ -131,7 +131,7 @@ def _convert_usual(column: pa.StringArray, static: Type, date_formats: tuple[str
         return Converted(column, NO_ROWS)
     if static.kind is Kind.BOOL:
         return _convert_bool(column)
-    usual = _cast_all(column, static.kind) if column.null_count < len(column) else None
+    usual = _cast_all(column, static) if column.null_count < len(column) else None
     if usual is not None:
         return Converted(usual, NO_ROWS)
     return _convert_some(column, static, date_formats)
@@ -240,10 +240,12 @@ def section_of(
 # ---- whole columns -------------------------------------------------------------------------------
 
 
-def _cast_all(column: pa.StringArray, kind: Kind) -> pa.Array | None:
+def _cast_all(column: pa.StringArray, static: Type) -> pa.Array | None:
     """The whole column by one cast, or None when some row needs the exact rule."""
     try:
-        match kind:
+        match static.kind:
+            case Kind.DECIMAL if static.scale is not None:
+                return decimal_columns.of_texts(column, static.precision, static.scale)
             case Kind.INT:
                 return None if _has_any(column, b"xX") else pc.cast(column, pa.int64())
             case Kind.FLOAT:
@@ -296,7 +298,11 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
     usual: pa.Array
     if static.kind is Kind.DECIMAL:
         is_usual = pc.fill_null(_usual_decimals(column, static), False)
-        usual = pc.binary_join_element_wise('{"$decimal":"', pc.if_else(is_usual, column, None), '"}', "")
+        digits = pc.if_else(is_usual, column, None)
+        if static.is_dynamic:
+            usual = pc.binary_join_element_wise('{"$decimal":"', digits, '"}', "")
+        else:
+            usual = pc.cast(digits, target)
         others = pc.and_(pc.is_valid(column), pc.is_null(usual))
     elif pattern is None:
         usual = pa.nulls(len(column), target)

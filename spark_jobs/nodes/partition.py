@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import decimal_columns
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -69,6 +71,10 @@ def _hash(key: pa.Array | pa.ChunkedArray) -> np.ndarray:
         key = key.combine_chunks()
     if pa.types.is_string(key.type):
         return _hash_texts(key)
+    if pa.types.is_decimal(key.type):
+        low, high = decimal_columns.words(key)
+        of_words: np.ndarray = _mix(_mix(low) + high.view(np.uint64)) + _validity(key)
+        return of_words
     if pa.types.is_boolean(key.type):
         key = pc.cast(key, pa.int8())
     if pa.types.is_temporal(key.type):

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import types, values
+from spark_jobs.cxl import decimal_columns, types, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,8 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
         body = _dynamic(column, static)
     elif static.kind is types.Kind.STRING:
         body = _text(column)
+    elif static.kind is types.Kind.DECIMAL:
+        body = fixed(np.concatenate([big_endian(word) for word in _words(column)], axis=1))
     else:
         body = fixed(big_endian(number(column, static)))
     if descending:
@@ -67,13 +69,17 @@ def columns(
     """
     if _has_kinds(static):
         return [field(column, static, descending=descending, nulls_first=nulls_first)]
+    marks = pa.array(_marks(column, nulls_first=nulls_first).astype(np.int8))
+    if static.kind is types.Kind.DECIMAL:
+        parts = [(word ^ _SIGN).view(np.int64) for word in _words(column)]
+        return [marks, *(pa.array(~part if descending else part) for part in parts)]
     body: pa.Array
     if static.kind is not types.Kind.STRING:
         signed = (number(column, static) ^ _SIGN).view(np.int64)
         body = pa.array(~signed if descending else signed)
     else:
         body = _inverted(_text(column)) if descending else pc.cast(column.fill_null(""), pa.binary())
-    return [pa.array(_marks(column, nulls_first=nulls_first).astype(np.int8)), body]
+    return [marks, body]
 
 
 def ranks(column: pa.Array) -> np.ndarray:
@@ -88,7 +94,9 @@ def ranks(column: pa.Array) -> np.ndarray:
 
 def width(static: types.Type) -> int:
     """How many columns these are."""
-    return 1 if _has_kinds(static) else 2
+    if _has_kinds(static):
+        return 1
+    return 3 if static.kind is types.Kind.DECIMAL else 2
 
 
 def _has_kinds(static: types.Type) -> bool:
@@ -128,14 +136,22 @@ def binary(ends: np.ndarray, data: Any) -> pa.Array:
 
 
 def number(column: pa.Array, static: types.Type) -> np.ndarray:
-    """Numbers, dates and truth values as unsigned numbers in the same order."""
+    """Numbers, dates and truth values as unsigned numbers in the same order; Decimals whose units fit 64 bits."""
     if static.kind is types.Kind.FLOAT:
         return _float(column.fill_null(0.0).to_numpy(zero_copy_only=False))
+    if static.kind is types.Kind.DECIMAL:
+        return decimal_columns.units(column)[0].view(np.uint64) ^ _SIGN
     if static.kind is types.Kind.DATE:
         column = pc.cast(column, pa.int32())
     plain = pc.cast(column, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     ordered: np.ndarray = plain.view(np.uint64) ^ _SIGN
     return ordered
+
+
+def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Decimals of one scale as two unsigned numbers each, which have their order together."""
+    low, high = decimal_columns.words(column)
+    return high.view(np.uint64) ^ _SIGN, low
 
 
 def _float(numbers: np.ndarray) -> np.ndarray:

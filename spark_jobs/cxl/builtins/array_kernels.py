@@ -50,6 +50,25 @@ def scalar(value: Any, static: types.Type) -> pa.Scalar:
     return pa.scalar(values.encode(value) if static.is_dynamic else value, values.arrow_type(static))
 
 
+def floats(numbers: pa.Array) -> pa.Array:
+    """Ints, Floats or Decimals as the nearest Floats."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_decimal(numbers.type):
+        return pc.cast(numbers, pa.float64(), safe=False)
+    from spark_jobs.cxl import decimal_columns
+
+    return decimal_columns.floats(numbers)
+
+
+def with_failures(found: pa.Array, failed: Any) -> tuple[pa.Array, pa.Array | None]:
+    """A result and the mask of the rows that fail, from a NumPy array; None where none does."""
+    import pyarrow as pa
+
+    return found, None if failed is None else pa.array(failed)
+
+
 def by_rows(
     body: Callable[..., Any], rows: Iterable[tuple[Any, ...]], static: types.Type
 ) -> tuple[pa.Array, pa.Array | None]:

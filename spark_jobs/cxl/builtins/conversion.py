@@ -185,7 +185,7 @@ def try_float(value: Anything) -> Float:
     return float_of(value)  # type: ignore[return-value]
 
 
-@method(arrow=BY_VALUE, nulls="receiver", fails=True)
+@method(arrow=kernels.to_decimal(decimal_of), nulls="receiver", fails=True)
 def to_decimal(value: Anything, scale: DigitsAfterPoint = None) -> Decimal:  # type: ignore[assignment]
     """The value as a Decimal, exact, with as many digits after the point as it has; a Bool fails.
 
@@ -206,7 +206,7 @@ def to_decimal(value: Anything, scale: DigitsAfterPoint = None) -> Decimal:  # t
     return _strict(decimal_of, "Decimal", value, scale)  # type: ignore[no-any-return]
 
 
-@method(arrow=BY_VALUE, nulls="receiver", result=_or_null(types.DECIMAL))
+@method(arrow=kernels.lenient(kernels.to_decimal(decimal_of)), nulls="receiver", result=_or_null(types.DECIMAL))
 def try_decimal(value: Anything, scale: DigitsAfterPoint = None) -> Decimal:  # type: ignore[assignment]
     """The value as a Decimal, or null. Ours.
 

@@ -49,6 +49,8 @@ def lenient(convert: Converter) -> Any:
 
 
 def _type_of(array: Any) -> types.Type:
+    if str(array.type).startswith("decimal"):
+        return types.decimal_of(None, array.type.scale)
     return {
         "int64": types.INT,
         "double": types.FLOAT,
@@ -80,6 +82,9 @@ def to_int(rule: Callable[[Any], int | None]) -> Converter:
         if kind == "double":
             fits = pc.and_(pc.greater_equal(value, -(2.0**63)), pc.less(value, 2.0**63))
             return _partly(pc, value, fits, types.INT, lambda some: pc.cast(pc.trunc(some), "int64"))
+        if pa.types.is_decimal(value.type):
+            converted, _ = arrays.by_value(rule, value, types.INT)
+            return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
         if kind != "string":
             return _nothing(pc, value, types.INT)
         try:
@@ -117,6 +122,8 @@ def to_float(pc: Any, value: Any) -> Any:
         return value, None
     if kind == "int64":
         return pc.cast(value, "float64", safe=False), None
+    if pa.types.is_decimal(value.type):
+        return arrays.floats(value), None
     if kind != "string":
         return _nothing(pc, value, types.FLOAT)
     try:
@@ -126,6 +133,28 @@ def to_float(pc: Any, value: Any) -> Any:
         pass
     number = pc.match_substring_regex(value, pattern=_FLOAT)
     return _partly(pc, value, number, types.FLOAT, lambda some: pc.cast(some, "float64"))
+
+
+def to_decimal(rule: Callable[[Any, int | None], Any]) -> Converter:
+    """Decimals of a scale, from Decimals, Ints, and texts without more digits; `rule` is the exact one."""
+
+    def convert(pc: Any, value: Any, scale: Any) -> Any:
+        import pyarrow as pa
+
+        from spark_jobs.cxl import decimal_columns
+
+        given = arrays.constant(scale)
+        if given is None:
+            raise NoKernel
+        places = max(given, 0)
+        if pa.types.is_decimal(value.type) or str(value.type) == "int64":
+            return arrays.with_failures(*decimal_columns.rescaled(value, places))
+        if str(value.type) == "string" and (found := decimal_columns.of_texts(value, None, places)) is not None:
+            return found, None
+        converted, _ = arrays.by_value(lambda one: rule(one, places), value, types.decimal_of(None, places))
+        return converted, pc.and_(pc.is_null(converted), pc.is_valid(value))
+
+    return convert
 
 
 def to_bool(rule: Callable[[Any], bool | None]) -> Converter:
@@ -216,6 +245,10 @@ def to_string(pc: Any, value: Any) -> Any:
         return _float_texts(pc, value)
     if kind == "timestamp[us]":
         return _datetime_texts(pc, value)
+    if kind.startswith("decimal"):
+        from spark_jobs.cxl import decimal_columns
+
+        return decimal_columns.texts(value)
     raise NoKernel
 
 

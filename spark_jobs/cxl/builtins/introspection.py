@@ -19,7 +19,8 @@ _NAMES = {
 
 
 def _type_of(pc: Any, value: Any) -> Any:
-    name = _NAMES.get(str(value.type), "Array")
+    kind = str(value.type)
+    name = _NAMES.get(kind, "Decimal" if kind.startswith("decimal") else "Array")
     return pc.if_else(pc.is_null(value), arrays.scalar("Null", types.STRING), arrays.scalar(name, types.STRING))
 
 

@@ -107,6 +107,10 @@ def _round(pc: Any, number: Any, decimals: Any) -> Any:
     import numpy as np
 
     digits = arrays.constant(decimals) or 0
+    if str(number.type).startswith("decimal"):
+        from spark_jobs.cxl import decimal_columns
+
+        return arrays.with_failures(*decimal_columns.rescaled(number, digits))
     if abs(digits) > 300:
         raise NoKernel
     floats = pc.cast(number, "float64", safe=False)
@@ -205,7 +209,7 @@ def max_(number: Numeric, other: Numeric) -> Numeric:
 
 
 def _sqrt(pc: Any, number: Any) -> Any:
-    floats = pc.cast(number, "float64", safe=False)
+    floats = arrays.floats(number)
     return pc.sqrt(floats), pc.fill_null(pc.less(floats, 0.0), False)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import engine, typed, types, values
+from spark_jobs.cxl import decimal_columns, engine, typed, types, values
 from spark_jobs.cxl.builtins import array_kernels
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import expressions
@@ -174,7 +174,23 @@ def _now(node: typed.Now, compiler: ExpressionCompiler) -> Evaluate:
 
 def _widen(node: typed.Widen, compiler: ExpressionCompiler) -> Evaluate:
     operand = compiler.compile(node.operand, types.INT)
+    if node.type.kind is Kind.DECIMAL:
+        return _widen_decimal(operand, node.type.scale)
+    if node.operand.type.kind is Kind.DECIMAL:
+        return lambda frame: decimal_columns.floats(as_array(operand(frame), frame.count))
     return lambda frame: pc.cast(operand(frame), pa.float64(), safe=False)
+
+
+def _widen_decimal(operand: Evaluate, scale: int | None) -> Evaluate:
+    assert scale is not None
+
+    def widened(frame: Frame) -> Any:
+        found, failed = decimal_columns.rescaled(as_array(operand(frame), frame.count), scale)
+        if failed is not None:
+            frame.mark(pa.array(failed))
+        return found
+
+    return widened
 
 
 def _not(node: typed.Not, compiler: ExpressionCompiler) -> Evaluate:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import typed, types, values
+from spark_jobs.cxl import decimal_columns, typed, types, values
 from spark_jobs.cxl.kernels.frames import Evaluate, Frame, as_array, guarded
 from spark_jobs.cxl.typed import Operator
 from spark_jobs.cxl.types import Kind
@@ -28,7 +28,9 @@ _COMPARISONS = {
 }
 _INTS = {Operator.ADD: pc.add_checked, Operator.SUBTRACT: pc.subtract_checked, Operator.MULTIPLY: pc.multiply_checked}
 _FLOATS = {Operator.ADD: pc.add, Operator.SUBTRACT: pc.subtract, Operator.MULTIPLY: pc.multiply}
-_ORDERED = (Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME)
+_ORDERED = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.STRING, Kind.DATE, Kind.DATETIME)
+#: What is compared exactly, also with one another.
+_EXACT = {Kind.INT, Kind.DECIMAL}
 
 
 def obstacle(node: typed.Binary) -> str | None:
@@ -40,6 +42,8 @@ def obstacle(node: typed.Binary) -> str | None:
     for side in (left, right):
         if side.is_dynamic:
             return f"an operand's type is known at run time only ({side})"
+    if {left.kind, right.kind} == _EXACT and node.operator in _COMPARISONS:
+        return None
     if left.kind is not right.kind:
         return f"{left.kind} and {right.kind} are compared value by value"
     if left.kind not in _ORDERED and not (
@@ -98,6 +102,8 @@ def _is_concatenation(node: typed.Expression) -> bool:
 
 def _kernel(node: typed.Binary, result: pa.DataType) -> Callable[[Frame, Any, Any], Any]:
     operator, kind = node.operator, node.left.type.kind
+    if Kind.DECIMAL in (kind, node.right.type.kind):
+        return _of_decimals(node)
     if operator in _COMPARISONS:
         compare = _COMPARISONS[operator]
         return lambda frame, left, right: compare(left, right)
@@ -107,6 +113,22 @@ def _kernel(node: typed.Binary, result: pa.DataType) -> Callable[[Frame, Any, An
         calculate = _FLOATS[operator]
         return lambda frame, left, right: calculate(left, right)
     return _checked(operator)
+
+
+def _of_decimals(node: typed.Binary) -> Callable[[Frame, Any, Any], Any]:
+    """Decimals among themselves and beside Ints, of which each has its own scale; a result that is none is marked."""
+    operator, scale = node.operator, node.type.scale
+    if operator in _COMPARISONS:
+        return lambda frame, left, right: decimal_columns.compared(operator, left, right, frame.count)
+    assert scale is not None
+
+    def calculate(frame: Frame, left: Any, right: Any) -> Any:
+        found, failed = decimal_columns.calculated(operator, left, right, frame.count, scale)
+        if failed is not None:
+            frame.mark(pa.array(failed))
+        return found
+
+    return calculate
 
 
 def _checked(operator: Operator) -> Callable[[Frame, Any, Any], Any]:
@@ -169,6 +191,6 @@ def _floats(side: Any) -> Any:
 def negate(node: typed.Negate, compiler: Compiler) -> Evaluate:
     """Unary minus; the overflow of an Int marks its row as bad."""
     operand = compiler.compile(node.operand, types.INT)
-    if node.type.kind is Kind.FLOAT:
+    if node.type.kind in (Kind.FLOAT, Kind.DECIMAL):
         return lambda frame: pc.negate(operand(frame))
     return lambda frame: guarded(frame, pc.negate_checked, [operand(frame)], pa.int64())

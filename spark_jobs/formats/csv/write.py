@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.csv.options import CsvWrite
 
 #: Kinds whose texts have letters, digits and these signs only: none of the usual delimiters and quote characters.
-_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
+_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME)
 _PLAIN_SIGNS = "+-.:"
 #: The two ways to write a map to CSV.
 _MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"

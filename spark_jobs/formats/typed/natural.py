@@ -4,7 +4,7 @@
 |---|---|
 | ints of any width | Int; unsigned ones beyond 64 bits with a sign are each a text of digits, which fails under Int |
 | floats of any width | Float |
-| decimals | Int where they have no fraction digits and fit, else the text of all digits |
+| decimals | Int where they have no fraction digits and fit, else the text of all digits, or a declared Decimal |
 | bool, texts, dictionaries of texts, dates | the same |
 | timestamps | DateTime, to the microsecond below; those with a zone in UTC |
 | dates and timestamps outside the years 1 to 9999 | each a text, which fails under Date and DateTime |
@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import types, values
+from spark_jobs.cxl import decimals, types, values
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats.typed import nested, records
 
@@ -158,7 +158,7 @@ def natural(array: pa.Array) -> tuple[pa.Array, Type]:
 
 def _texts(array: pa.Array) -> pa.StringArray:
     """What is inside of values of any kind, as texts; `null` for null."""
-    return pc.fill_null(records.tagged(*natural(array)), "null")
+    return pc.fill_null(records.undeclared(*natural(array)), "null")
 
 
 def _each(array: pa.Array) -> tuple[pa.Array, Type]:
@@ -175,12 +175,16 @@ def _ints(array: pa.Array) -> tuple[pa.Array, Type]:
 
 
 def _decimals(array: pa.Array) -> tuple[pa.Array, Type]:
+    """Whole numbers as Ints, those with a fraction as Decimals of one scale, which are texts where they are undeclared."""
     if array.type.scale <= 0:
         try:
             return array.cast(pa.int64()), types.INT
         except pa.ArrowInvalid:
             return _each(array)
-    return array.cast(pa.string()), types.STRING
+    if array.type.precision > decimals.MAX_DIGITS:
+        return array.cast(pa.string()), types.STRING
+    static = types.decimal_of(None, array.type.scale)
+    return array.cast(values.arrow_type(static)), static
 
 
 def limits(kind: pa.DataType) -> tuple[int, int] | None:

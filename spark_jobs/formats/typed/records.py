@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import failure_columns, types, values
+from spark_jobs.cxl import decimal_columns, failure_columns, types, values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind, Type
 from spark_jobs.formats import blocks, cell_text, coerce
@@ -94,7 +94,8 @@ class TypedShape(blocks.Shape[Found]):
             done = coerce.convert(array, column.type, self._reading.forms(column), column.spelling)
         else:
             done = convert(array, static, column.type, self._reading.forms(column), column.spelling)
-        for rows, reason in coerce.no_conversions(column, array, done.failed):
+        shown = cell_text.texts(array, static) if static.kind is Kind.DECIMAL and len(done.failed) else array
+        for rows, reason in coerce.no_conversions(column, shown, done.failed):
             problems.note(rows, reason, number)
         if column.required and array.null_count:
             problems.note(_rows(array.is_null()), coerce.absence(column), None)
@@ -102,7 +103,7 @@ class TypedShape(blocks.Shape[Found]):
 
     def undeclared(self, number: int, found: Found) -> pa.StringArray:
         """An undeclared column's values, each with its kind."""
-        array = tagged(*found)
+        array = undeclared(*found)
         return (
             pc.coalesce(array, tagged(self._refused[number].texts, types.STRING)) if number in self._refused else array
         )
@@ -142,7 +143,11 @@ def convert(
     if pa.types.is_binary(array.type):
         return _of_bytes(array)
     if wanted.is_dynamic and wanted.kind not in (Kind.NUMERIC, Kind.DECIMAL):
-        return _containers(tagged(array, static), wanted.kind)
+        return _containers(undeclared(array, static), wanted.kind)
+    if static.kind is wanted.kind is Kind.DECIMAL and not (static.is_dynamic or wanted.is_dynamic):
+        assert wanted.scale is not None
+        decimal, bad = decimal_columns.lossless(array, wanted.precision, wanted.scale)
+        return coerce.Converted(decimal, coerce.NO_ROWS if bad is None else np.flatnonzero(bad))
     match static.kind, wanted.kind:
         case (given, declared) if given is declared and not static.is_dynamic:
             return coerce.Converted(array, coerce.NO_ROWS)
@@ -219,6 +224,13 @@ def _containers(array: pa.StringArray, wanted: Kind) -> coerce.Converted:
     is_other = pc.fill_null(pc.invert(pc.starts_with(array, opening)), False)
     failed = _rows(is_other)
     return coerce.Converted(pc.if_else(is_other, None, array) if len(failed) else array, failed)
+
+
+def undeclared(array: pa.Array, static: Type) -> pa.StringArray:
+    """A column of a file as values of any kind hold it: Decimals are texts unless they are declared."""
+    if static.kind is Kind.DECIMAL:
+        array, static = cell_text.texts(array, static), types.STRING
+    return tagged(array, static)
 
 
 def tagged(array: pa.Array, static: Type) -> pa.StringArray:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import decimal_columns, values
 from spark_jobs.formats import cell_text
 
 if TYPE_CHECKING:
@@ -83,12 +83,14 @@ def of_tagged(column: pa.StringArray) -> pa.StringArray:
 
 
 def tagged(array: pa.Array) -> pa.StringArray:
-    """Texts, numbers, bools, dates or moments as values of any kind (`values.encode`); null stays null."""
+    """Texts, numbers, Decimals, bools, dates or moments as values of any kind (`values.encode`); null stays null."""
     if isinstance(array, pa.StringArray):
         return pc.binary_join_element_wise('"', escaped(array), '"', "")
     if pa.types.is_floating(array.type):
         # From here on Python's `repr` has no exponent.
         return floats(array, 1e-4, values.encode)
+    if pa.types.is_decimal(array.type):
+        return pc.binary_join_element_wise('{"$decimal":"', decimal_columns.texts(array), '"}', "")
     if pa.types.is_date(array.type):
         return pc.binary_join_element_wise('{"$date":"', pc.cast(array, pa.string()), '"}', "")
     if pa.types.is_timestamp(array.type):

@@ -136,8 +136,6 @@ def converted(column: Column, array: pa.Array, failures: list[RowFailure]) -> pa
     """A column as the file has it; notes the records that it cannot hold."""
     if column.type.kind is Kind.NUMERIC:
         return _numbers(column, cast("pa.StringArray", array), failures)
-    if column.type.kind is Kind.DECIMAL:
-        return pc.cast(cell_text.texts(array, column.type), counterparts.of(column.type))
     if column.type.is_dynamic:
         return cell_text.texts(array, column.type)
     return array.cast(counterparts.of(column.type))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _REFUSED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 _NONCHARACTERS = ("\ufffe".encode(), "\uffff".encode())
 #: Kinds whose texts have nothing to escape.
-_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DATE, Kind.DATETIME)
+_PLAIN_KINDS = (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.DATE, Kind.DATETIME)
 _TEXT_HELP = "emit its text (`.to_string()`)"
 
 

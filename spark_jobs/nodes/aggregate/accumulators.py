@@ -158,9 +158,35 @@ class FloatSum(Accumulator):
         return {int(place): column for name, _, place, column in found if name == self.name}
 
 
+class DecimalSum(FloatSum):
+    """Sums of Decimals of one scale: those of their units, by digits where 64 bits might not do."""
+
+    width = 2
+
+    def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
+        """The units, or their digits if the sum of all might not fit."""
+        return self._grouped(exact.of_decimals(arguments[0], count))
+
+    def units(self, states: Mapping[str, pa.Array]) -> tuple[np.ndarray, np.ndarray]:
+        """The units of each sum, as Python's ints where 64 bits do not do, and which sums have no terms."""
+        digits = self._digits(states)
+        return exact.units_of(digits), digits[0].is_null().to_numpy(zero_copy_only=False)
+
+    def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
+        """The sums; one with more than 38 digits is an error."""
+        found, missing = self.units(states)
+        return exact.decimals_of(found, missing, self.call.argument_types[0].scale or 0)
+
+
 def sum_of(call: typed.AggregateCall) -> IntSum | FloatSum:
     """The sum of numbers of one type."""
-    return IntSum(call) if call.argument_types[0].kind is types.Kind.INT else FloatSum(call)
+    match call.argument_types[0].kind:
+        case types.Kind.INT:
+            return IntSum(call)
+        case types.Kind.DECIMAL:
+            return DecimalSum(call)
+        case _:
+            return FloatSum(call)
 
 
 class Average(Accumulator):
@@ -173,6 +199,11 @@ class Average(Accumulator):
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
         total, counted = self.parts()
         count = counted.finish(states)[0]
+        if isinstance(total, DecimalSum):
+            found, missing = total.units(states)
+            counts = count.to_numpy(zero_copy_only=False)
+            scales = self.call.argument_types[0].scale or 0, self.call.type.scale or 0
+            return exact.decimals_of(exact.means(found, counts, *scales), missing, scales[1])
         if isinstance(total, FloatSum):
             totals = total.totals(states)
         else:
@@ -336,4 +367,7 @@ def accumulator(call: typed.AggregateCall) -> Accumulator:
     grouped = declare.aggregates()[call.function].grouped
     found: Accumulator = Folded(call) if grouped is None else grouped(sys.modules[__name__], call)
     is_dynamic = any(static.is_dynamic for static in call.argument_types)
-    return Folded(call) if is_dynamic and not found.takes_dynamic else found
+    has_decimals = any(static.kind is types.Kind.DECIMAL for static in call.argument_types)
+    if (is_dynamic and not found.takes_dynamic) or (has_decimals and isinstance(found, WeightedAverage)):
+        return Folded(call)
+    return found

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import decimal_columns, decimals
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -30,6 +32,8 @@ _HALF = 1 << (_BITS - 1)
 _LEAST_PLACE = -34
 #: All whole numbers up to here are doubles.
 _DOUBLE = 1 << 53
+#: Sums up to here are certain to fit 64 bits.
+_SAFE = 1 << 62
 _LOW = np.uint64((1 << _BITS) - 1)
 #: Rows that are worked on at once: their arrays fit the processor's cache.
 _BLOCK = 1 << 15
@@ -77,6 +81,73 @@ def of_ints(totals: pa.Array) -> Digits:
     if nulls is not None:
         found = {place: np.where(nulls, 0, column) for place, column in found.items()}
     return _arrays(found, nulls)
+
+
+def of_decimals(column: pa.Array, count: int) -> Digits:
+    """The units of Decimals of one scale as digits: at place 0 alone where so many of them add up to 64 bits.
+
+    Args:
+        column: the Decimals.
+        count: how many terms a sum has at most.
+    """
+    missing = _nulls(column)
+    units, wide = decimal_columns.units(column)
+    if wide is None and decimal_columns.largest(units) * max(count, 1) < _SAFE:
+        return _arrays({0: units}, missing)
+    low, high = decimal_columns.words(column)
+    shift, mask = np.uint64(_BITS), _LOW
+    found = {0: (low & mask).astype(np.int64), 1: (low >> shift).astype(np.int64)}
+    found |= {2: high & np.int64(_LOW), 3: high >> _BITS}
+    return _arrays(found, missing)
+
+
+def units_of(digits: Mapping[int, pa.Array]) -> np.ndarray:
+    """The whole numbers that digits stand for, whose places are not below 0: Python's ints where 64 bits do not do."""
+    found = _carried(digits)
+    is_small = all(not column.any() for place, column in found.items() if place > 1)
+    if is_small and (1 not in found or decimal_columns.largest(found[1]) < _HALF >> 1):
+        upper = found[1] << _BITS if 1 in found else 0
+        small: np.ndarray = found[0] + upper
+        return small
+    total = np.zeros(len(digits[0]), dtype=object)
+    for place, column in found.items():
+        total += column.astype(object) << _BITS * place
+    return total
+
+
+def means(units: np.ndarray, counts: np.ndarray, scale: int, wanted: int) -> np.ndarray:
+    """Totals by how many terms they have, rounded half away from zero.
+
+    Args:
+        units: of the totals.
+        counts: the terms of each, any number where there are none.
+        scale: of the totals.
+        wanted: the scale of the means, which is not smaller.
+    """
+    power = 10 ** (wanted - scale)
+    if units.dtype == object or decimal_columns.largest(units) * power >= _SAFE:
+        units, counts = units.astype(object), counts.astype(object)
+    counts = np.maximum(counts, 1)
+    size = abs(units) * power
+    rounded = (2 * size + counts) // (2 * counts) if units.dtype == object else _nearest_whole(size, counts)
+    return np.where(units < 0, -rounded, rounded)
+
+
+def _nearest_whole(size: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    quotient, rest = np.divmod(size, counts)
+    nearest: np.ndarray = quotient + (rest >= counts - rest)
+    return nearest
+
+
+def decimals_of(units: np.ndarray, missing: np.ndarray, scale: int) -> tuple[pa.Array, pa.Array | None]:
+    """Decimals by their units, null where they are missing; and a mask of those with more than 38 digits."""
+    if units.dtype != object:
+        return decimal_columns.of_units(units, scale, missing if missing.any() else None), None
+    bound = 10**decimals.MAX_DIGITS
+    numbers = [None if is_null else int(each) for each, is_null in zip(units, missing.tolist(), strict=True)]
+    bad = [each is not None and not -bound < each < bound for each in numbers]
+    kept = [None if is_bad else each for each, is_bad in zip(numbers, bad, strict=True)]
+    return decimal_columns.of_numbers(kept, scale), pa.array(bad, pa.bool_())
 
 
 def _split(rest: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

@@ -38,6 +38,8 @@ def meeting_type(left: types.Type, right: types.Type) -> types.Type:
         return types.ANY
     if {left.kind, right.kind} == {types.Kind.INT, types.Kind.FLOAT}:
         return types.FLOAT
+    if types.Kind.DECIMAL in (left.kind, right.kind) and (left.kind, left.scale) != (right.kind, right.scale):
+        return types.ANY
     return left.non_null()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimals, types, values
+from spark_jobs.cxl import decimal_columns, decimals, types, values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.failure_columns import Reason
@@ -90,7 +90,7 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
         target = pa.date32() if static.kind is Kind.DATE else pa.timestamp("us")
         return pc.cast(array, target, safe=False), coerce.NO_ROWS
     if read.kind is static.kind is Kind.DECIMAL:
-        return _of_scale(array, static)
+        return _of_scale(array, read, static)
     if read.kind is Kind.DECIMAL and static.kind is Kind.INT:
         texts = pc.replace_substring_regex(texts, r"\.0+$", "")
     # Empty text becomes null, as an empty cell does when it is read.
@@ -99,11 +99,14 @@ def _converted(array: pa.Array, texts: pa.StringArray, read: Type, static: Type)
     return done.array, done.failed
 
 
-def _of_scale(array: pa.Array, static: Type) -> tuple[pa.Array, np.ndarray]:
+def _of_scale(array: pa.Array, read: Type, static: Type) -> tuple[pa.Array, np.ndarray]:
     """Decimals rounded half away from zero to the scale of a type; those that have too many digits then fail."""
     assert static.scale is not None
+    if not read.is_dynamic:
+        rounded, failed = decimal_columns.rescaled(array, static.scale)
+        return rounded, coerce.NO_ROWS if failed is None else np.flatnonzero(failed)
     encoded = pc.dictionary_encode(array)
-    numbers = values.from_arrow(encoded.dictionary, static)
+    numbers = values.from_arrow(encoded.dictionary, read)
     found = [decimals.rounded(number, static.scale) for number in numbers]
     done = values.to_arrow(found, static).take(encoded.indices)
     return done, pc.indices_nonzero(pc.and_(pc.is_null(done), pc.is_valid(array))).to_numpy().astype(np.int64)

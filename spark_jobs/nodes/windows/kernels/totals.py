@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import failure, types
+from spark_jobs.cxl import decimal_columns, decimals, failure, types
 from spark_jobs.nodes.aggregate import exact
 from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, combined_failures
 
@@ -20,6 +21,7 @@ _BITS = 32
 _LOW = (1 << _BITS) - 1
 #: Sums up to here fit a word whatever their order.
 _SAFE = 1 << 62
+_ZERO = Decimal(0)
 #: All whole numbers up to here are doubles.
 _DOUBLE = 1 << 53
 
@@ -38,7 +40,7 @@ class Total(Function):
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         counts = batch.running(valid.astype(np.int64), self._counted)
         self._counted = int(counts[-1])
-        found = self.totals(batch, column.fill_null(0), counts)
+        found = self.totals(batch, column.fill_null(pa.scalar(_ZERO if pa.types.is_decimal(column.type) else 0, column.type)), counts)
         return Results(found.values, combined_failures(self._failing.of(batch, given), found.failures))
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
@@ -160,11 +162,60 @@ class FloatMean(_Floats):
         return Results(self.sums(batch, column, counts).divided(exact.Totals.of_counts(pa.array(counts))))
 
 
+class DecimalSum(Total):
+    """The running sum of Decimals of one scale: of their units, as Python's ints where 64 bits might not do."""
+
+    _operation = "addition"
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._carried = 0
+        self._scale = call.argument_type.scale or 0
+
+    def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:
+        """The totals; one with more than 38 digits is the record's failure."""
+        found, bad = self.made(self._units(batch, column), counts)
+        if bad is None:
+            return Results(found)
+        text = failure.packed(decimals.overflow(self._operation))
+        mask = bad.to_numpy(zero_copy_only=False)
+        return Results(found, pa.array(np.where(mask, text, ""), pa.string(), mask=~mask))
+
+    def made(self, units: np.ndarray, counts: np.ndarray) -> tuple[pa.Array, pa.Array | None]:
+        """The results by the units of the sums, and which of them are failures."""
+        return exact.decimals_of(units, counts == 0, self._scale)
+
+    def _units(self, batch: SortedBatch, column: pa.Array) -> np.ndarray:
+        carried = self._carried if batch.head else 0
+        terms, wide = decimal_columns.units(column)
+        if wide is None and decimal_columns.largest(terms) * batch.count + abs(carried) < _SAFE:
+            sums = batch.running(terms, carried)
+        else:
+            sums = np.empty(batch.count, dtype=object)
+            total = carried
+            starts = batch.starts.tolist()
+            for row, term in enumerate(decimal_columns.whole(column)):
+                total = term if starts[row] else total + term
+                sums[row] = total
+        self._carried = int(sums[-1])
+        return sums
+
+
+class DecimalMean(DecimalSum):
+    """The running mean of Decimals of one scale, with the scale of a quotient."""
+
+    _operation = "avg"
+
+    def made(self, units: np.ndarray, counts: np.ndarray) -> tuple[pa.Array, pa.Array | None]:
+        wanted = self.call.type.scale or 0
+        return exact.decimals_of(exact.means(units, counts, self._scale, wanted), counts == 0, wanted)
+
+
 def sum_of(call: Call) -> Function:
     """The running sum of numbers of one type."""
-    return IntSum(call) if call.argument_type.kind is types.Kind.INT else FloatSum(call)
+    return {types.Kind.INT: IntSum, types.Kind.DECIMAL: DecimalSum}.get(call.argument_type.kind, FloatSum)(call)
 
 
 def mean_of(call: Call) -> Function:
     """The running mean of numbers of one type."""
-    return IntMean(call) if call.argument_type.kind is types.Kind.INT else FloatMean(call)
+    return {types.Kind.INT: IntMean, types.Kind.DECIMAL: DecimalMean}.get(call.argument_type.kind, FloatMean)(call)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import decimals, values
+from spark_jobs.cxl.builtins import array_kernels
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.typed import Operator
 
@@ -130,11 +131,12 @@ def of_texts(column: pa.StringArray, precision: int | None, scale: int) -> pa.Ar
     longest = pc.max(pc.binary_length(column)).as_py()
     if longest is None or longest > _LONGEST:
         return None
+    # Arrow takes exponents that no Decimal has.
+    if array_kernels.has_byte(column, b"eE"):
+        return None
     try:
         found = pc.cast(column, kind(scale))
     except pa.ArrowInvalid:
-        return None
-    if pc.any(pc.match_substring(column, "e", ignore_case=True), min_count=0).as_py():
         return None
     return found if has_digits(found, precision) else None
 

@@ -13,7 +13,6 @@ from spark_jobs.cxl.builtins import array_kernels as arrays
 from spark_jobs.cxl.builtins import conversion_kernels as kernels
 from spark_jobs.cxl.builtins import date_texts
 from spark_jobs.cxl.builtins.declare import (
-    BY_VALUE,
     Anything,
     Bool,
     Date,

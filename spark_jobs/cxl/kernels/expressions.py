@@ -16,6 +16,7 @@ from spark_jobs.cxl.builtins import array_kernels
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import expressions
 from spark_jobs.cxl.kernels import analysis, branches, calls, operators, rows
+from spark_jobs.cxl.kernels.frames import as_array
 from spark_jobs.cxl.types import Kind
 
 if TYPE_CHECKING:

@@ -175,7 +175,7 @@ def _ints(array: pa.Array) -> tuple[pa.Array, Type]:
 
 
 def _decimals(array: pa.Array) -> tuple[pa.Array, Type]:
-    """Whole numbers as Ints, those with a fraction as Decimals of one scale, which are texts where they are undeclared."""
+    """Whole numbers as Ints, others as Decimals of one scale, which are texts where they are undeclared."""
     if array.type.scale <= 0:
         try:
             return array.cast(pa.int64()), types.INT

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import decimal_columns, decimals, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce
 from spark_jobs.formats.json.exact import objects
@@ -28,6 +28,7 @@ from spark_jobs.tuning import DEFAULT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
     from spark_jobs.formats.json.fast.name_discovery import NameDiscovery
     from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
@@ -57,6 +58,7 @@ _ALSO: dict[Kind, tuple[type, ...]] = {
     Kind.STRING: (int, bool),
     Kind.INT: (str, decoding.Number),
     Kind.FLOAT: (str,),
+    Kind.DECIMAL: (str,),
     Kind.BOOL: (str, int),
 }
 #: A column that no object has, for objects of which nothing is wanted.
@@ -66,6 +68,8 @@ _MANY_COLUMNS = 256
 _LEAST_MEMBERS = 64
 #: Numbers that doubles have as zero, though they are not: so small, or written with so many zeros.
 _TINY = rb"-?(?:[0-9.]+[eE]-[0-9]{3}|0\.0{300})"
+#: What numbers that Arrow takes may have, and Decimals have not: many zeros, or many digits after the point.
+_ZEROS, _FAR = b"0" * 39, re.compile(rb"[eE]-(?:39|[4-9][0-9]|[0-9]{3})")
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
 
@@ -133,7 +137,7 @@ class QuickRecords:
         self.is_possible = leaves is not None and (self._spreading is None or self._spreading.is_possible)
         #: What stands inside of lists is found in the text in another way.
         self._listed = {each.path for each in arrays}
-        self._types = {leaf.name: _ARROW.get(leaf.column.type.kind) if leaf.column else None for leaf in self._leaves}
+        self._types = {leaf.name: _declared_arrow(leaf.column) if leaf.column else None for leaf in self._leaves}
         paths = [leaf.path for leaf in self._leaves] + (self._spreading.paths if self._spreading else [])
         self._dotted = tuple({key for path in paths for key in _dotted_keys(path)})
         self._schema: pa.Schema | None = None
@@ -276,6 +280,8 @@ class QuickRecords:
             odd[done.failed] = True
             array = done.array
         else:
+            if leaf.column.type.kind is Kind.DECIMAL:
+                _note_decimals(leaf.column.type, array, text, odd)
             if leaf.column.type.kind is Kind.INT and pa.types.is_floating(array.type):
                 # `1e-400` is no int, though the double that Arrow's reader gives is zero.
                 _note_tiny(leaf, array, text, odd, is_listed=leaf.name in self._listed)
@@ -314,7 +320,7 @@ def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
         if column is not None:
             if not column.spelling.is_usual:
                 return None
-            if column.type.kind not in _ARROW and column.type.kind not in (Kind.ANY, Kind.NUMERIC):
+            if _declared_arrow(column) is None and column.type.kind not in (Kind.ANY, Kind.NUMERIC):
                 return None
             if not (reading.carries(column.name) or column.required or _can_fail(column)):
                 continue
@@ -322,6 +328,13 @@ def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
             return None
         leaves.append(_Leaf(name, path, column))
     return leaves
+
+
+def _declared_arrow(column: SourceColumn) -> pa.DataType | None:
+    """As what a declared column is read; None where each value says it."""
+    if column.type.kind is Kind.DECIMAL and not column.type.is_dynamic:
+        return values.arrow_type(column.type)
+    return _ARROW.get(column.type.kind)
 
 
 def _can_fail(column: SourceColumn) -> bool:
@@ -347,6 +360,9 @@ def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     """As what a column is read in which values of some classes were found; None if they do not tell."""
     if _Beyond in found and not leaf.may_be_cut:
         found = found - {_Beyond} | {decoding.Number}
+    if leaf.column is not None and leaf.column.type.kind is Kind.DECIMAL:
+        # Arrow takes all digits of a number, and of a text that spells one.
+        return pa.string() if found == {str} else _declared_arrow(leaf.column)
     if found == {int, decoding.Number}:
         found = {decoding.Number}
     if leaf.may_be_cut and (leaf.is_container or len(found) > 1 or found & {list, dict, _Beyond}):
@@ -391,6 +407,14 @@ def _note_tiny(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_liste
     zero = pc.equal(array, 0.0)
     if pc.any(zero).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
         _note(odd, zero)
+
+
+def _note_decimals(static: Type, array: pa.Array, text: bytes, odd: Mask) -> None:
+    """Notes Decimals with more digits than declared, and all of them where some may be none as they are written."""
+    if _ZEROS in text or ((b"e-" in text or b"E-" in text) and _FAR.search(text)):
+        _note(odd, pc.is_valid(array))
+    elif not decimal_columns.has_digits(array, static.precision):
+        odd |= decimal_columns.too_large(array, static.precision or decimals.MAX_DIGITS)
 
 
 def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:

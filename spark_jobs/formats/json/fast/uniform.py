@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import decimal_columns
 from spark_jobs.formats import cell_text
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ class _Objects:
                 return pa.nulls(len(nulls), pa.null() if kind is None else kind)
         if kind is None:
             kind = pa.bool_() if ((first == ord("t")) | (first == ord("f"))).any() else pa.float64()
-        _demand(kind in _TYPES)
+        _demand(kind in _TYPES or pa.types.is_decimal(kind))
         if kind == pa.bool_():
             are_true, are_false = (self._are(begin, end, word) for word in (b"true", b"false"))
             _demand(bool(np.all(are_true | are_false | (nulls is not None and nulls))))
@@ -210,6 +211,10 @@ class _Objects:
         if nulls is not None:
             begin, end = begin[~nulls], end[~nulls]
         self._demand_numbers(begin, end, texts)
+        if pa.types.is_decimal(kind):
+            numbers = decimal_columns.of_texts(texts, None, kind.scale)
+            _demand(numbers is not None)
+            return numbers
         try:
             array = pc.cast(texts, kind)
         except pa.ArrowInvalid:

@@ -40,7 +40,9 @@ class Total(Function):
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         counts = batch.running(valid.astype(np.int64), self._counted)
         self._counted = int(counts[-1])
-        found = self.totals(batch, column.fill_null(pa.scalar(_ZERO if pa.types.is_decimal(column.type) else 0, column.type)), counts)
+        found = self.totals(
+            batch, column.fill_null(pa.scalar(_ZERO if pa.types.is_decimal(column.type) else 0, column.type)), counts
+        )
         return Results(found.values, combined_failures(self._failing.of(batch, given), found.failures))
 
     def totals(self, batch: SortedBatch, column: pa.Array, counts: np.ndarray) -> Results:

@@ -32,7 +32,7 @@ _WORD = (1 << 64) - 1
 #: All powers of ten that 64 bits hold.
 _MOST_ZEROS = 18
 #: Longer texts may have more digits than Arrow and a Decimal hold.
-_LONGEST = 39
+_LONGEST = 38
 #: Arrow writes numbers with more digits after the point with an exponent where they are small.
 _PLAIN_SCALE = 6
 #: Doubles hold whole numbers and powers of ten up to these exactly, so that their quotient is rounded once.
@@ -138,16 +138,21 @@ def of_texts(column: pa.StringArray, precision: int | None, scale: int) -> pa.Ar
         found = pc.cast(column, kind(scale))
     except pa.ArrowInvalid:
         return None
-    return found if has_digits(found, precision) else None
+    return None if unsure(found, precision).any() else found
 
 
-def has_digits(column: pa.Array, precision: int | None) -> bool:
-    """Whether no number has more digits than that; None for 38."""
-    return precision is None or precision >= decimals.MAX_DIGITS or not too_large(column, precision).any()
+def unsure(column: pa.Array, precision: int | None) -> Mask:
+    """The rows of what Arrow has made of texts that have more digits than declared, or may be other numbers.
+
+    Arrow notices a number that gets too large with the zeros of its scale only where it is smaller then than before.
+    """
+    return too_large(column, min(precision or decimals.MAX_DIGITS, decimals.MAX_DIGITS - column.type.scale))
 
 
 def too_large(column: pa.Array, precision: int) -> Mask:
     """The rows with more digits than that."""
+    if precision >= decimals.MAX_DIGITS:
+        return np.zeros(len(column), np.bool_)
     if precision > _MOST_ZEROS:
         bounds = (pa.scalar(Decimal(sign * 10**precision).scaleb(-column.type.scale), column.type) for sign in (1, -1))
         most, least = bounds

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator as python
 import random
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from spark_jobs.cxl.typed import Operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
 
 SCALES = (0, 1, 2, 4, 6, 9, 18, 19, 38)
 ARITHMETIC: dict[Operator, Callable[[Decimal, Decimal], Decimal]] = {
@@ -113,7 +113,7 @@ def test_columns_are_rounded_as_single_numbers_are(seed: int) -> None:
             kept, failed = decimal_columns.lossless(column, precision, wanted)
             exact = [None if each is None else decimals.declared(each, precision, wanted) for each in numbers]
             assert kept.to_pylist() == exact
-            assert (failed is not None and failed.any()) is (exact.count(None) > numbers.count(None))
+            assert bool(failed is not None and failed.any()) is (exact.count(None) > numbers.count(None))
 
 
 def _rounded(number: Decimal, scale: int) -> Any:

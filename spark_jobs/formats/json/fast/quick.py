@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, decimals, values
+from spark_jobs.cxl import decimal_columns, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce
 from spark_jobs.formats.json.exact import objects
@@ -413,8 +413,8 @@ def _note_decimals(static: Type, array: pa.Array, text: bytes, odd: Mask) -> Non
     """Notes Decimals with more digits than declared, and all of them where some may be none as they are written."""
     if _ZEROS in text or ((b"e-" in text or b"E-" in text) and _FAR.search(text)):
         _note(odd, pc.is_valid(array))
-    elif not decimal_columns.has_digits(array, static.precision):
-        odd |= decimal_columns.too_large(array, static.precision or decimals.MAX_DIGITS)
+    else:
+        odd |= decimal_columns.unsure(array, static.precision)
 
 
 def _of_kind(kind: Kind, array: pa.Array, text: bytes, odd: Mask) -> pa.Array:

@@ -257,7 +257,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_nested(kind):
         return [_plain(item, kind.value_type) for item in value]
     if pa.types.is_decimal(kind):
-        return _int(int(value)) if kind.scale <= 0 else str(value)
+        return _int(int(value)) if kind.scale <= 0 else values.decimal_text(value)
     if pa.types.is_temporal(kind):
         return time_of(value, kind)
     return _int(value) if pa.types.is_integer(kind) else value

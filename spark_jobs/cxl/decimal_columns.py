@@ -160,7 +160,7 @@ def too_large(column: pa.Array, precision: int) -> Mask:
         found: Mask = pc.fill_null(mask, False).to_numpy(zero_copy_only=False)
         return found
     number, wide = units(column)
-    outside = (number >= 10**precision) | (number <= -(10**precision))
+    outside: Mask = (number >= 10**precision) | (number <= -(10**precision))
     return outside if wide is None else outside | wide
 
 
@@ -225,7 +225,8 @@ def _shifts(number: Numbers, place: int) -> Mask:
         zero: Mask = number == 0
         return zero
     most = ((1 << 63) - 1) // 10**place
-    return (number <= most) & (number >= -most)
+    fits: Mask = (number <= most) & (number >= -most)
+    return fits
 
 
 def _rounded(number: Numbers, place: int) -> Numbers:
@@ -289,7 +290,7 @@ def calculated(operator: Operator, left: Any, right: Any, count: int, scale: int
     sides = [_Side(each, count) for each in (left, right)]
     if any(side.is_nothing for side in sides):
         return pa.nulls(count, kind(scale)), None
-    found, fits = _OPERATIONS[operator](*sides, scale)
+    found, fits = _OPERATIONS[operator](sides[0], sides[1], scale)
     for side in sides:
         if side.wide is not None:
             fits = fits & ~side.wide

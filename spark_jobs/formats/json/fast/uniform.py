@@ -213,7 +213,8 @@ class _Objects:
         self._demand_numbers(begin, end, texts)
         if pa.types.is_decimal(kind):
             numbers = decimal_columns.of_texts(texts, None, kind.scale)
-            _demand(numbers is not None)
+            if numbers is None:
+                raise _Irregular
             return numbers
         try:
             array = pc.cast(texts, kind)

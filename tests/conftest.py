@@ -70,7 +70,17 @@ os.environ.update(
 from tests.cluster import spark_cluster  # noqa: E402  # a fixture for whoever names it; Airflow's settings come first
 from tests.mariadb import mariadb, mariadb_server  # noqa: E402
 from tests.memory_folder import memory_folder  # noqa: E402
-from tests.object_store import azure, azure_server, bucket, gcs, gcs_server, s3, s3_server  # noqa: E402
+from tests.object_store import (  # noqa: E402
+    azure,
+    azure_server,
+    bucket,
+    gcs,
+    gcs_server,
+    hdfs,
+    hdfs_server,
+    s3,
+    s3_server,
+)
 from tests.postgres import postgres, postgres_server  # noqa: E402
 from tests.yarn import yarn  # noqa: E402
 
@@ -80,6 +90,8 @@ __all__ = [
     "bucket",
     "gcs",
     "gcs_server",
+    "hdfs",
+    "hdfs_server",
     "mariadb",
     "mariadb_server",
     "postgres",

@@ -1,17 +1,22 @@
-"""Servers that speak the protocols of S3, Google Cloud Storage and Azure, on loopback, and a bucket of each test's own.
+"""Servers that speak the protocols of S3, Google Cloud Storage, Azure and HDFS, and a bucket of each test's own.
 
-Azurite is not in Python: it is looked for on the path, and where `.ci/run` puts it.
+Azurite is not in Python: it is looked for on the path, and where `.ci/run` puts it. HDFS is a namenode and a datanode
+in a JVM (`tests/hadoop.py`), and its bucket the whole file system, which each test finds empty.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import os
+import pwd
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
@@ -310,7 +315,131 @@ def azure(azure_server: str, monkeypatch: pytest.MonkeyPatch) -> AzureBucket:
     return AzureBucket(name, azure_server.removesuffix(f"/{ACCOUNT}"), client)
 
 
-@pytest.fixture(params=["s3", "gcs", "azure"])
+@dataclass(frozen=True)
+class HdfsBucket:
+    """A cluster of HDFS: the name that URIs have for it, and the web address of its namenode."""
+
+    name: str
+    endpoint: str
+    user: str
+
+    scheme = "hdfs"
+
+    def uri(self, key: str) -> str:
+        return f"hdfs://{self.name}/{key}"
+
+    def missing(self) -> str:
+        return "hdfs://no-such-bucket/"
+
+    def put(self, key: str, body: bytes | str) -> None:
+        if key.endswith("/"):
+            self.ask("PUT", key, "MKDIRS")
+            return
+        self.ask("PUT", key, "CREATE", overwrite="true", body=body.encode() if isinstance(body, str) else body)
+
+    def get(self, key: str) -> bytes:
+        return self.ask("GET", key, "OPEN")
+
+    def keys(self) -> list[str]:
+        return [*self._below("")]
+
+    def delete(self, key: str) -> None:
+        self.ask("DELETE", key, "DELETE", recursive="true")
+
+    def uploads(self) -> list[str]:
+        return []
+
+    def through(self, proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(hadoop_conf(self.name, proxy)))
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for name in self._names(""):
+            self.delete(name.rstrip("/"))
+
+    def ask(self, method: str, key: str, operation: str, *, body: bytes = b"", **wanted: str) -> bytes:
+        """What WebHDFS answers, through Python's own client."""
+        query = urllib.parse.urlencode({"op": operation, "user.name": self.user, **wanted})
+        request = urllib.request.Request(f"{self.endpoint}/webhdfs/v1/{urllib.parse.quote(key)}?{query}", method=method)
+        try:
+            with _UNREDIRECTED.open(request) as answer:
+                data: bytes = answer.read()
+            return data
+        except urllib.error.HTTPError as error:
+            if error.code != 307:
+                raise AssertionError(error.read().decode()) from error
+            target = error.headers["Location"]
+        headers = {"Content-Type": "application/octet-stream"}
+        further = urllib.request.Request(target, body if method != "GET" else None, headers, method=method)
+        with urllib.request.urlopen(further) as answer:
+            return bytes(answer.read())
+
+    def _names(self, folder: str) -> list[str]:
+        told = json.loads(self.ask("GET", folder, "LISTSTATUS"))["FileStatuses"]["FileStatus"]
+        return [each["pathSuffix"] + ("/" if each["type"] == "DIRECTORY" else "") for each in told]
+
+    def _below(self, folder: str) -> Iterator[str]:
+        """All files; and folders of runs that are empty, for none must stay."""
+        names = self._names(folder)
+        if not names and ".clinker" in folder:
+            yield folder
+        for name in names:
+            yield from self._below(folder + name) if name.endswith("/") else [folder + name]
+
+
+class _Unredirected(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Redirections are followed with a body, which Python does not do."""
+
+
+_UNREDIRECTED = urllib.request.build_opener(_Unredirected)
+
+
+@cache
+def hadoop_conf(name: str, endpoint: str) -> Path:
+    """A folder for `HADOOP_CONF_DIR` in which a cluster has this web address."""
+    folder = Path(tempfile.mkdtemp(prefix="clinker-hadoop-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    values = {
+        "fs.defaultFS": f"hdfs://{name}",
+        "dfs.namenode.http-address": endpoint.removeprefix("http://"),
+        "dfs.namenode.rpc-address": name,
+    }
+    properties = "".join(
+        f"<property><name>{key}</name><value>{value}</value></property>" for key, value in values.items()
+    )
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{properties}</configuration>")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The name and the web address of a namenode that lives as long as the tests."""
+    from tests.hadoop import jvm
+
+    folder = tmp_path_factory.mktemp("hdfs")
+    with jvm(folder) as java:
+        conf = java.org.apache.hadoop.conf.Configuration()
+        conf.set("hdfs.minidfs.basedir", str(folder))
+        conf.set("dfs.namenode.delegation.token.always-use", "true")
+        cluster = java.org.apache.hadoop.hdfs.MiniDFSCluster.Builder(conf).numDataNodes(1).build()
+        cluster.waitActive()
+        yield f"localhost:{cluster.getNameNodePort()}", f"http://{cluster.getHttpUri(0).partition('://')[2]}"
+        cluster.shutdown()
+
+
+@pytest.fixture
+def hdfs(hdfs_server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> HdfsBucket:
+    """An empty file system, to which the environment leads."""
+    for name in [each for each in os.environ if each.startswith("HADOOP_")]:
+        monkeypatch.delenv(name)
+    found = HdfsBucket(*hdfs_server, user=pwd.getpwuid(os.geteuid()).pw_name)
+    found.through(found.endpoint, monkeypatch)
+    found.clear()
+    return found
+
+
+@pytest.fixture(params=["s3", "gcs", "azure", pytest.param("hdfs", marks=pytest.mark.spark)])
 def bucket(request: pytest.FixtureRequest) -> AnyBucket:
     """An empty bucket of each store."""
     found: AnyBucket = request.getfixturevalue(request.param)

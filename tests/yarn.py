@@ -1,21 +1,18 @@
-"""A resource manager of YARN and a node of its own, on loopback: Hadoop's own cluster for tests, in one JVM.
-
-Its classes are fetched by `scripts/yarn-jars.sh`; where they are not there, the tests that need them are skipped.
-"""
+"""A resource manager of YARN and a node of its own, on loopback: Hadoop's own cluster for tests, in one JVM."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.hadoop import jvm
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-JARS = Path(__file__).resolve().parent.parent / ".tools" / "yarn"
 SETTINGS = {
     "yarn.scheduler.capacity.root.queues": "default",
     "yarn.scheduler.capacity.root.default.capacity": "100",
@@ -45,43 +42,19 @@ class Yarn:
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
     """A cluster of one node."""
-    jars = sorted(JARS.glob("*.jar"))
-    if not jars:
-        pytest.skip("Hadoop's cluster for tests is not here (scripts/yarn-jars.sh)")
-    import pyspark
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-
     folder = tmp_path_factory.mktemp("yarn")
-    ours = Path(pyspark.__file__).parent / "jars"
-    with (folder / "out.log").open("w") as out:
-        port, process = launch_gateway(
-            classpath=":".join([*map(str, jars), str(ours / "*")]),
-            jarpath=str(next(ours.glob("py4j-*.jar"))),
-            java_path=shutil.which("java") or "java",
-            javaopts=["-Xmx384m", "-Djava.net.preferIPv4Stack=true"],
-            redirect_stdout=out,
-            redirect_stderr=out,
-            cwd=str(folder),
-            die_on_exit=True,
-            return_proc=True,
-        )
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-        try:
-            conf = gateway.jvm.org.apache.hadoop.yarn.conf.YarnConfiguration()
-            for name, value in SETTINGS.items():
-                conf.set(name, value)
-            cluster = gateway.jvm.org.apache.hadoop.yarn.server.MiniYARNCluster("tests", 1, 1, 1)
-            cluster.init(conf)
-            cluster.start()
-            found = cluster.getConfig()
-            conf_dir = folder / "conf"
-            conf_dir.mkdir()
-            stream = gateway.jvm.java.io.FileOutputStream(str(conf_dir / "yarn-site.xml"))
-            found.writeXml(stream)
-            stream.close()
-            yield Yarn(conf_dir, f"http://{found.get('yarn.resourcemanager.webapp.address')}", folder)
-            cluster.stop()
-        finally:
-            gateway.shutdown()
-            process.terminate()
-            process.wait()
+    with jvm(folder) as java:
+        conf = java.org.apache.hadoop.yarn.conf.YarnConfiguration()
+        for name, value in SETTINGS.items():
+            conf.set(name, value)
+        cluster = java.org.apache.hadoop.yarn.server.MiniYARNCluster("tests", 1, 1, 1)
+        cluster.init(conf)
+        cluster.start()
+        found = cluster.getConfig()
+        conf_dir = folder / "conf"
+        conf_dir.mkdir()
+        stream = java.java.io.FileOutputStream(str(conf_dir / "yarn-site.xml"))
+        found.writeXml(stream)
+        stream.close()
+        yield Yarn(conf_dir, f"http://{found.get('yarn.resourcemanager.webapp.address')}", folder)
+        cluster.stop()

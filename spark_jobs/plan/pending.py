@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: What to do about paths that are URIs.
 NO_URIS = (
-    "s3://, gs:// and abfss:// URIs are read and written; copy other files to a folder first, or mount the file system "
-    "(HDFS: the NFS gateway), and write the path of that; "
+    "s3://, gs://, abfss:// and hdfs:// URIs are read and written; copy other files to a folder first, or mount the "
+    "file system, and write the path of that; "
     "REST services are read by `transport: {kind: rest, url: …}`"
 )
 #: The endings of names that promise compression which neither Python nor Arrow has for streams.

@@ -39,6 +39,10 @@ def store(scheme: str, settings: StoreSettings) -> WritableStore:
             from spark_jobs.stores.azure import Azure
 
             return Azure(settings.azure)
+        case "hdfs" | "webhdfs" | "swebhdfs":
+            from spark_jobs.stores.hdfs import Hdfs
+
+            return Hdfs(settings.hdfs)
         case _:
             raise StoreError(Kind.FAILED, "no store is known for this scheme", f"{scheme}://")
 

@@ -16,12 +16,16 @@ from urllib.parse import unquote
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: What is written, and the scheme that messages and plans have for it.
 _ALIASES = {"abfs": "abfss", "s3a": "s3", "s3n": "s3"}
+#: What leads to HDFS: the name of a cluster or a namenode, or the web address of a namenode.
+HDFS = frozenset({"hdfs", "swebhdfs", "webhdfs"})
 #: The stores that files are read from.
-READABLE = frozenset({"abfss", "gs", "s3"})
+READABLE = frozenset({"abfss", "gs", "s3"}) | HDFS
 #: The stores that files are written to.
 WRITABLE = READABLE
 #: A bucket's name as S3 and its kin accept it, old ones with capitals and underscores included.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+#: The name of a cluster, or a host and its port; IPv6 addresses stand in brackets.
+_CLUSTER = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,254}|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?")
 #: A container and the host of its account. Other hosts than Azure's must never be sent a token.
 _CONTAINER = re.compile(
     r"(?P<container>\$?[A-Za-z0-9][A-Za-z0-9-]{1,62})@(?P<account>[A-Za-z0-9-]+)\.(?:dfs|blob)\."
@@ -52,8 +56,9 @@ class Location:
     """A place in a store.
 
     Args:
-        scheme: which kind of store, `s3`, `gs` or `abfss`.
-        bucket: the bucket; on Azure the container, an `@` and the host of its account.
+        scheme: which kind of store, `s3`, `gs`, `abfss`, or one of `HDFS`.
+        bucket: the bucket; on Azure the container, an `@` and the host of its account; the cluster or namenode of HDFS,
+            empty for the one that the configuration of Hadoop names.
         key: the object's key, or the beginning of keys; empty for the whole bucket.
     """
 
@@ -143,6 +148,11 @@ def parse(uri: str) -> Location:
     elif "@" in bucket:
         remedy = "leave them to the environment, a profile or the machine's role, and write the bucket alone"
         raise BadLocation("a URI has no place for credentials: plans and logs show it", remedy)
+    elif scheme_of(uri) in HDFS:
+        bucket = bucket.lower()
+        if (bucket or scheme_of(uri) != "hdfs") and _CLUSTER.fullmatch(bucket) is None:
+            shown = f"`{bucket}` is no host or cluster" if bucket else "it names no host"
+            raise BadLocation(shown, f"write {scheme_of(uri)}://host:port/path")
     elif _BUCKET.fullmatch(bucket) is None:
         shown = f"`{bucket}` is not a bucket name" if bucket else "it names no bucket"
         raise BadLocation(shown, f"write {scheme_of(uri)}://bucket/key; only the key may contain patterns and tokens")

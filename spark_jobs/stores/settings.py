@@ -7,6 +7,7 @@ are in no setting, so that nothing that travels or is shown can have them.
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import dataclass, replace
 
 
@@ -74,13 +75,52 @@ class AzureSettings:
 
 
 @dataclass(frozen=True)
+class HdfsSettings:
+    """How clusters of HDFS are reached.
+
+    Args:
+        endpoints: for names that stand in URIs, the web addresses of namenodes, as `clinker.toml` says them.
+        user: whose name requests carry, where the cluster believes names; None is that of the environment.
+        namenodes: the same as `endpoints`, as the configuration of Hadoop says it.
+        default: the cluster that `hdfs:///path` means, as the configuration of Hadoop says it.
+        problem: why the configuration of Hadoop could not be read; empty where it was.
+    """
+
+    endpoints: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    user: str | None = None
+    namenodes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    default: str = ""
+    problem: str = ""
+
+    def resolved(self) -> HdfsSettings:
+        """See `S3Settings.resolved`: what `HADOOP_CONF_DIR` and `HADOOP_USER_NAME` say, or the name of this user."""
+        folder = os.environ.get("HADOOP_CONF_DIR")
+        user = self.user or os.environ.get("HADOOP_USER_NAME") or _own_name()
+        if not folder or self.namenodes or self.default:
+            return replace(self, user=user)
+        from spark_jobs.stores import hadoop_conf  # most machines have no Hadoop
+
+        found = hadoop_conf.read(folder)
+        return replace(self, user=user, namenodes=found.namenodes, default=found.default, problem=found.problem)
+
+
+def _own_name() -> str | None:
+    """The name of this process's user; None where the system knows none, as in some containers."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return None
+
+
+@dataclass(frozen=True)
 class StoreSettings:
     """How all stores are reached."""
 
     s3: S3Settings = S3Settings()
     gcs: GcsSettings = GcsSettings()
     azure: AzureSettings = AzureSettings()
+    hdfs: HdfsSettings = HdfsSettings()
 
     def resolved(self) -> StoreSettings:
         """See `S3Settings.resolved`."""
-        return replace(self, s3=self.s3.resolved(), gcs=self.gcs.resolved())
+        return replace(self, s3=self.s3.resolved(), gcs=self.gcs.resolved(), hdfs=self.hdfs.resolved())

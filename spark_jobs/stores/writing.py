@@ -62,12 +62,14 @@ class Limits:
         least_copied: what is shorter is sent, not copied by the store.
         most_copied: what is longer is copied as several parts.
         most_parts: an upload has so many parts at most.
+        piece: whoever writes one byte after the other sends so many at a time.
     """
 
     least_sent: int
     least_copied: int
     most_copied: int
     most_parts: int
+    piece: int = 8 << 20
 
 
 class WritableStore(Store, Protocol):

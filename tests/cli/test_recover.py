@@ -40,7 +40,7 @@ def test_what_a_dead_run_left_in_a_store_goes(bucket: AnyBucket, capsys: pytest.
     ("folder", "said"),
     [
         ("no/such/folder", "there is no such folder"),
-        ("hdfs://bucket/out", "runs write to local folders and to abfss://, gs://, s3:// only"),
+        ("viewfs://bucket/out", "runs write to local folders and to abfss://, gs://, hdfs://, s3://, "),
         ("s3://", "it names no bucket"),
     ],
 )

@@ -302,7 +302,7 @@ def test_features_that_do_not_run_yet_bind_and_explain(tmp_path: Path) -> None:
     from spark_jobs.plan import pending
     from spark_jobs.plan.explain import explain
 
-    text = ORDERS + output("orders").replace("path: ", "path: hdfs://bucket/")
+    text = ORDERS + output("orders").replace("path: ", "path: viewfs://bucket/")
     plan = planned(tmp_path, text, allow_absolute_paths=True)
     assert [item.code.id for item in pending.pending(plan)] == ["E400"]
     assert "does not run yet" in explain.text(plan)

@@ -313,7 +313,7 @@ LETTERS = "error_handling: {{ strategy: continue, dlq: {{ path: {}, per_source: 
 # ---- URIs
 
 
-@pytest.mark.parametrize("uri", ["hdfs://bucket/x.csv", "HDFS://bucket/x.csv"])
+@pytest.mark.parametrize("uri", ["viewfs://bucket/x.csv", "ViewFS://bucket/x.csv"])
 def test_outputs_in_stores_that_are_not_ready_are_planned_and_not_run(uri: str, tmp_path: Path) -> None:
     text = outputs(uri, "fine.csv", "file:///tmp/x.csv") + LETTERS.format(uri + ".d", "d.csv")
     plan = planned(tmp_path, text, allow_absolute_paths=True)
@@ -325,7 +325,15 @@ def test_outputs_in_stores_that_are_not_ready_are_planned_and_not_run(uri: str, 
 
 @pytest.mark.parametrize(
     "uri",
-    ["s3://bucket/x.csv", "S3A://bucket/x.csv", "gs://bucket/x.csv", "abfss://data@acme.dfs.core.windows.net/x.csv"],
+    [
+        "s3://bucket/x.csv",
+        "S3A://bucket/x.csv",
+        "gs://bucket/x.csv",
+        "abfss://data@acme.dfs.core.windows.net/x.csv",
+        "hdfs://namenode:8020/x.csv",
+        "hdfs:///x.csv",
+        "webhdfs://namenode:9870/x.csv",
+    ],
 )
 def test_outputs_in_stores_may_stand_beside_local_ones(uri: str, tmp_path: Path) -> None:
     for text in (outputs(uri), outputs("fine.csv", uri)):
@@ -342,8 +350,10 @@ def test_outputs_in_stores_may_stand_beside_local_ones(uri: str, tmp_path: Path)
         ("paths: [a.csv, file:///tmp/x.csv]", True),
         ("path: file:///x.csv", True),
         ("path: abfs://b1@acme.dfs.core.windows.net/x.csv", True),
-        ("regex: hdfs://b1/.*", False),
-        ("paths: [a.csv, hdfs://host/x.csv]", False),
+        ("path: hdfs://cluster/x.csv", True),
+        ("glob: swebhdfs://namenode:9871/*.csv", True),
+        ("regex: viewfs://b1/.*", False),
+        ("paths: [a.csv, viewfs://host/x.csv]", False),
     ],
 )
 def test_sources_in_stores_that_are_not_ready_are_planned_and_not_run(matcher: str, runs: bool, tmp_path: Path) -> None:
@@ -356,14 +366,14 @@ def test_sources_in_stores_that_are_not_ready_are_planned_and_not_run(matcher: s
 def test_every_check_says_which_uris_do_not_run_and_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = outputs("hdfs://b1/x.csv").replace("path: orders.csv", "glob: hdfs://b1/*.csv") + LETTERS.format(
+    text = outputs("oss://b1/x.csv").replace("path: orders.csv", "glob: oss://b1/*.csv") + LETTERS.format(
         "viewfs://b1/d", "d.csv"
     )
     (tmp_path / "p.yaml").write_text(text)
     for arguments in (["validate", "--no-inputs"], ["validate"], ["run", "--dry-run"], ["run"]):
         assert clinker.main([*arguments, str(tmp_path / "p.yaml"), "--allow-absolute-paths"]) == 1
         told = capsys.readouterr()
-        for path in ("`hdfs://b1/*.csv`", "`hdfs://b1/x.csv`", "`viewfs://b1/d`"):
+        for path in ("`oss://b1/*.csv`", "`oss://b1/x.csv`", "`viewfs://b1/d`"):
             assert f"a URI ({path})" in told.err, (arguments, path)
         assert "mount the file system" in told.err
         assert "valid" not in told.out

@@ -101,7 +101,10 @@ def test_a_standalone_master_needs_a_folder(orders: Any, context: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("hdfs://nn/work", r"work_dir 'hdfs://nn/work': no client is known for hdfs://: name a local path or one of"),
+        (
+            "viewfs://nn/work",
+            r"work_dir 'viewfs://nn/work': no client is known for viewfs://: name a local path or one of",
+        ),
         ("s3://", "it names no bucket: write s3://bucket/key"),
         ("s3://me:LEAK-1@acme/work", r"work_dir 's3://…@acme/work': a URI has no place for credentials"),
         ("abfss://acme/work", "it names no container and account: write abfss://container@account"),

@@ -33,7 +33,7 @@ class Fault:
     """What happens instead of, or to, the store's answer.
 
     Args:
-        status: answered without asking the store; `code` is the store's word for it.
+        status: answered without asking the store; `code` is the store's word for it, or `body` all that it says.
         cut: only so many bytes of the body are sent, and the connection is closed.
         before: something that is done before the store is asked.
         wait_s: how long the answer takes.
@@ -42,6 +42,7 @@ class Fault:
 
     status: int = 0
     code: str = ""
+    body: str = ""
     cut: int | None = None
     before: Callable[[], None] | None = None
     wait_s: float = 0
@@ -85,7 +86,10 @@ def between(store: str) -> Iterator[Proxy]:
                 fault.before()
             time.sleep(fault.wait_s)
             if fault.status:
-                text = f"<Error><Code>{fault.code}</Code><Message>for a test</Message></Error>".encode()
+                text = (
+                    fault.body.encode()
+                    or f"<Error><Code>{fault.code}</Code><Message>for a test</Message></Error>".encode()
+                )
                 self.send(fault.status, {"Content-Type": "application/xml"}, text)
                 return
             connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=60)

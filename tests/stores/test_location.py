@@ -33,6 +33,10 @@ def test_a_key_is_what_follows_the_bucket_to_the_letter(uri: str, bucket: str, k
         ("s3:///in/a.csv", "names no bucket"),
         ("s3://b*/a.csv", "not a bucket name"),
         ("s3://AKIA:secret@b1/a.csv", "no place for credentials"),
+        ("hdfs://user@namenode:8020/a.csv", "no place for credentials"),
+        ("hdfs://namenode:8020:1/a.csv", "no host or cluster"),
+        ("hdfs://name*/a.csv", "no host or cluster"),
+        ("webhdfs:///a.csv", "names no host"),
         ("abfss://data/a.csv", "names no container and account"),
         ("abfss://data@acme.dfs.core.windows.net/a.csv?sv=2024&sig=secret", "no place for a signature"),
         ("abfss://data@acme.example.com/a.csv", "no host of Azure Storage"),
@@ -45,6 +49,21 @@ def test_uris_that_lead_nowhere_say_why(uri: str, says: str) -> None:
         location.parse(uri)
     assert "secret" not in str(error.value)
     assert location.problem(uri) is not None
+
+
+@pytest.mark.parametrize(
+    ("uri", "bucket"),
+    [
+        ("hdfs://NameNode.acme:8020/in/a b.csv", "namenode.acme:8020"),
+        ("hdfs://warehouse/in/a b.csv", "warehouse"),
+        ("HDFS:///in/a b.csv", ""),
+        ("swebhdfs://[2001:db8::1]:9871/in/a b.csv", "[2001:db8::1]:9871"),
+    ],
+)
+def test_clusters_of_hdfs_have_names_of_hosts(uri: str, bucket: str) -> None:
+    place = location.parse(uri)
+    assert (place.bucket, place.key) == (bucket, "in/a b.csv")
+    assert location.parse(str(place)) == place
 
 
 def test_file_uris_are_local_paths() -> None:
@@ -74,8 +93,8 @@ def test_a_place_has_the_parts_of_a_path(key: str, name: str, parent: str) -> No
 
 
 def test_a_uri_of_no_known_store_is_no_path(tmp_path: Path) -> None:
-    with pytest.raises(location.BadLocation, match=r"no client is known for hdfs://"):
-        location.located("hdfs://host/a.csv", tmp_path)
+    with pytest.raises(location.BadLocation, match=r"no client is known for viewfs://"):
+        location.located("viewfs://host/a.csv", tmp_path)
 
 
 def test_a_folder_is_one_with_and_without_its_slash() -> None:

@@ -127,9 +127,9 @@ def test_very_many_parts_stay_in_order(gcs: AnyBucket, monkeypatch: pytest.Monke
 
 def test_a_bucket_that_is_not_there_is_told(bucket: AnyBucket, store: AnyStore) -> None:
     there = location.parse(f"{bucket.missing()}a.csv")
-    with pytest.raises(StoreError, match=r"no (bucket|container) is named `no-such-bucket`"):
+    with pytest.raises(StoreError, match=r"no (bucket|container|namenode) (is named|of) `no-such-bucket`"):
         store.put(there, b"data", "mark", ABSENT)
-    with pytest.raises(StoreError, match=r"no (bucket|container) is named `no-such-bucket`"):
+    with pytest.raises(StoreError, match=r"no (bucket|container|namenode) (is named|of) `no-such-bucket`"):
         next(store.pages(there, deep=True))
 
 

@@ -21,7 +21,7 @@ from spark_jobs.scan import catalogs, connections
 from spark_jobs.scan.staging import selection
 from spark_jobs.scan.staging.staged_copy import Cleanup, OnExisting, Settings, Verify
 from spark_jobs.stores import location
-from spark_jobs.stores.settings import AzureSettings, GcsSettings, S3Settings, StoreSettings
+from spark_jobs.stores.settings import AzureSettings, GcsSettings, HdfsSettings, S3Settings, StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -83,6 +83,13 @@ class AzureConfig(Config):
     anonymous: Flag = False
 
 
+class HdfsConfig(Config):
+    """`[storage.hdfs]`."""
+
+    endpoints: dict[Text, list[Text]] = Field(default_factory=dict)
+    user: Name | None = None
+
+
 class StorageConfig(Config):
     """`[storage]`."""
 
@@ -92,6 +99,7 @@ class StorageConfig(Config):
     s3: S3Config = S3Config()
     gcs: GcsConfig = GcsConfig()
     azure: AzureConfig = AzureConfig()
+    hdfs: HdfsConfig = HdfsConfig()
 
 
 class BookmarksConfig(Config):
@@ -295,13 +303,37 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
     )
 
 
+#: A server, without credentials and path.
+_SERVER = re.compile(r"https?://[^/@?#\s]+")
+
+
 def _stores(config: StorageConfig, file: SourceFile, found: Diagnostics) -> StoreSettings:
     s3, gcs, azure = config.s3, config.gcs, config.azure
     return StoreSettings(
         S3Settings(_endpoint("s3", s3.endpoint, file, found), s3.region, s3.path_style, s3.anonymous),
         GcsSettings(_endpoint("gcs", gcs.endpoint, file, found), gcs.anonymous),
         AzureSettings(_endpoint("azure", azure.endpoint, file, found, path=r"(/[a-z0-9-]+)?"), azure.anonymous),
+        _hdfs(config.hdfs, file, found),
     )
+
+
+def _hdfs(config: HdfsConfig, file: SourceFile, found: Diagnostics) -> HdfsSettings:
+    """The web addresses of namenodes, by what URIs call their cluster."""
+    known = dict[str, tuple[str, ...]]()
+    for name, addresses in config.endpoints.items():
+        place = ("storage", "hdfs", "endpoints", name)
+        if location.problem(f"hdfs://{name}/") is not None or not name:
+            message = f"storage.hdfs.endpoints: `{name}` is no host or cluster, as it stands in hdfs://host:port/path"
+            found.add(codes.E340.at(_place(file, place), message))
+        elif not addresses or any(_SERVER.fullmatch(each.rstrip("/")) is None for each in addresses):
+            message = (
+                f"storage.hdfs.endpoints.{name} must list the web addresses of namenodes, without credentials and "
+                "path: http://host:9870"
+            )
+            found.add(codes.E340.at(_place(file, place), message))
+        else:
+            known[name.lower()] = tuple(each.rstrip("/") for each in addresses)
+    return HdfsSettings(tuple(known.items()), config.user)
 
 
 def _connections(tables: Mapping[str, ConnectionConfig], file: SourceFile, found: Diagnostics) -> dict[str, str]:
@@ -328,7 +360,7 @@ def _catalogs(
 def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics, path: str = "") -> str | None:
     """An endpoint is a URL without credentials; emulators of Azure have the account in its path."""
     endpoint = written.rstrip("/") if written else None
-    if endpoint is not None and re.fullmatch(r"https?://[^/@?#\s]+" + path, endpoint) is None:
+    if endpoint is not None and re.fullmatch(_SERVER.pattern + path, endpoint) is None:
         message = f"storage.{table}.endpoint must be a URL of a server, without credentials and path: https://host:port"
         found.add(codes.E340.at(_place(file, ("storage", table, "endpoint")), message))
         return None

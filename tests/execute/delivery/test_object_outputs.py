@@ -251,7 +251,7 @@ def test_a_bucket_that_is_not_there_is_told(bucket: AnyBucket, tmp_path: Path) -
     one(tmp_path, f"{bucket.missing()}out")
     found = run(tmp_path).error
     assert found.code == "E910"
-    assert re.search("no (bucket|container) is named `no-such-bucket`", found.message)
+    assert re.search(r"no (bucket|container|namenode) (is named|of) `no-such-bucket`", found.message)
 
 
 def test_what_fails_for_the_moment_is_tried_again(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 from spark_jobs.execute.delivery.objects import draft, journal, layout, lease, recovery
 from spark_jobs.stores import azure as azure_store
 from spark_jobs.stores import gcs as gcs_store
+from spark_jobs.stores import hdfs as hdfs_store
 from spark_jobs.stores import location, opening
 from spark_jobs.stores import s3 as s3_store
 from spark_jobs.stores.refusals import StoreError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 #: A process that is forked and killed takes a second or two. With 1 each request is a place to die at, for ten minutes.
 STEP = int(os.environ.get("CLINKER_TEST_STEP", "29"))
 #: What sends a request, of each store.
-REQUESTS = ((s3_store.S3, "ask"), (gcs_store.Gcs, "_asked"), (azure_store.Azure, "_asked"))
+REQUESTS = ((s3_store.S3, "ask"), (gcs_store.Gcs, "_asked"), (azure_store.Azure, "_asked"), (hdfs_store.Hdfs, "_asked"))
 PIPELINE = """
 pipeline: {name: p}
 error_handling: {strategy: continue, dlq: {path: OUT/dead/letters.csv}}

@@ -123,5 +123,5 @@ def test_what_is_not_there_is_told(
 
 
 def test_stores_that_nothing_reads_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert clinker.main(["dlq", "discard", "hdfs://bucket/x.csv", "--all", "--reason", "r"]) == 1
-    assert "hdfs://bucket/x.csv is in a store that is not read from: copy it first" in capsys.readouterr().err
+    assert clinker.main(["dlq", "discard", "viewfs://bucket/x.csv", "--all", "--reason", "r"]) == 1
+    assert "viewfs://bucket/x.csv is in a store that is not read from: copy it first" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_metrics_are_written_to_a_store_and_collected_from_it(
     assert [*bucket.keys()] == ["spool/deep/other.json", "spool/note.json"]
 
 
-@pytest.mark.parametrize("folder", ["s3://no-such-bucket-here/x", "hdfs://bucket/x", "s3:///x"])
+@pytest.mark.parametrize("folder", ["s3://no-such-bucket-here/x", "viewfs://bucket/x", "s3:///x"])
 def test_metrics_that_cannot_be_written_undo_no_run(
     folder: str, s3: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -58,7 +58,7 @@ def test_metrics_that_cannot_be_written_undo_no_run(
 
 
 @pytest.mark.parametrize(
-    ("folder", "code"), [("s3://no-such-bucket-here/x", 4), ("hdfs://bucket/x", 1), ("s3://u:secret@b/x", 1)]
+    ("folder", "code"), [("s3://no-such-bucket-here/x", 4), ("viewfs://bucket/x", 1), ("s3://u:secret@b/x", 1)]
 )
 def test_a_store_that_refuses_is_told(folder: str, code: int, s3: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(["metrics", "collect", "--spool-dir", folder, "--output-file", "all.ndjson"]) == code

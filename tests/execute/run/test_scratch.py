@@ -37,7 +37,7 @@ SORTED = """
 """
 
 
-@pytest.fixture(params=["folder", "s3", "gcs", "azure"])
+@pytest.fixture(params=["folder", "s3", "gcs", "azure", pytest.param("hdfs", marks=pytest.mark.spark)])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Scratch:
     if request.param == "folder":
         return Scratch(str(tmp_path))
@@ -145,7 +145,7 @@ def test_what_a_dead_run_left_goes_with_the_next(tmp_path: Path, s3: Bucket, mon
 @pytest.mark.parametrize(
     ("there", "message"),
     [
-        ("hdfs://bucket/work", "nothing is written to hdfs://"),
+        ("viewfs://bucket/work", "nothing is written to viewfs://"),
         ("s3:///work", "it names no bucket"),
         ("s3://key:secret@bucket/work", "a URI has no place for credentials"),
         ("ftp://machine/work", "nothing is written to ftp://"),

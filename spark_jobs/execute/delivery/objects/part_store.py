@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.writing import ObjectInfo, Upload, WritableStore
 
-#: So many bytes are held in memory until they go to a file without a name, and so many are sent at a time.
+#: So many bytes are held in memory until they go to a file without a name.
 _HELD_BYTES = 1 << 20
-_SENT_BYTES = 8 << 20
 #: After so many requests each sends more: an upload has 10,000 parts at most.
 _REQUESTS = 1000
 
@@ -121,6 +120,7 @@ class ObjectWriter(io.RawIOBase):
         self._place = place
         self._held = tempfile.SpooledTemporaryFile(_HELD_BYTES)  # noqa: SIM115 - closed with this file
         self._waiting = self._written = 0
+        self._piece = store.limits(place).piece
         self._upload: Upload | None = None
         self._tags: list[str] = []
 
@@ -142,7 +142,7 @@ class ObjectWriter(io.RawIOBase):
         self._held.write(view)
         self._waiting += len(view)
         self._written += len(view)
-        if self._waiting >= _SENT_BYTES * (1 + len(self._tags) // _REQUESTS):
+        if self._waiting >= self._piece * (1 + len(self._tags) // _REQUESTS):
             if self._upload is None:
                 self._upload = self._store.begin(self._place, self._place.with_name(f"{self._place.name}.upload"))
             self._send(self._upload)

@@ -1,0 +1,284 @@
+"""WebHDFS, the HTTP interface of HDFS: requests to whichever namenode is active, and from there to a datanode.
+
+It needs neither Hadoop's native library nor a JVM. What fails for the moment is tried again: a namenode that is on
+standby or not there sends the request to the next one, safe mode and broken connections are waited for. A request may
+so be carried out twice, which callers know of.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from spark_jobs.stores import hadoop_conf
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.s3 import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.settings import HdfsSettings
+
+#: How often a request is sent before the cluster is given up.
+ATTEMPTS = 6
+_CONNECT_S, _READ_S = 10, 60
+_CONNECTIONS = 64
+#: The port of a namenode's web address, where nothing says another one, and for `webhdfs` and `swebhdfs` without one.
+_PORT, _TLS_PORT = 9870, 9871
+#: What Hadoop calls a namenode that is not the active one, and what it asks to be patient with.
+_STANDBY = {"StandbyException", "ObserverRetryOnActiveException"}
+_LATER = {"RetriableException", "SafeModeException", "NotYetReplicatedException"}
+#: What Hadoop calls what is not there, what is not for us, and what is there already.
+_MISSING = {"FileNotFoundException", "PathNotFoundException", "NoSuchFileException"}
+_FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException", "AuthenticationException"}
+_TAKEN = {"FileAlreadyExistsException"}
+_UNKNOWN = {"UnsupportedOperationException", "UnsupportedActionException"}
+_INVALID_TOKEN = {"InvalidToken", "SecretManager$InvalidToken"}
+_QUOTA = {"NSQuotaExceededException", "DSQuotaExceededException", "QuotaByStorageTypeExceededException"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered, and its clock's time, as HTTP writes it; empty where it says none."""
+
+    status: int
+    date: str
+    data: bytes
+
+    @property
+    def told(self) -> Any:
+        """The body, as JSON; None where there is none."""
+        return json.loads(self.data) if self.data.strip() else None
+
+
+@dataclass(frozen=True)
+class _Unanswered:
+    """Why a namenode was no help: another one may be.
+
+    Args:
+        error: what is said if none is.
+        is_silent: whether nothing answered at all.
+        is_final: whether asking again is of no use, as for a host that nobody knows.
+    """
+
+    error: StoreError
+    is_silent: bool = False
+    is_final: bool = False
+
+
+@dataclass(frozen=True)
+class WebHdfs:
+    """Requests to the clusters of HDFS that URIs name. The settings are resolved ones."""
+
+    settings: HdfsSettings
+
+    def ask(
+        self,
+        method: str,
+        operation: str,
+        location: Location,
+        path: str,
+        wanted: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        """Send a request, again where it fails for the moment; a redirection to a datanode is followed.
+
+        Args:
+            method: `GET`, `PUT`, `POST`, `DELETE`.
+            operation: `op`, as WebHDFS calls it.
+            location: what it is about; its scheme and bucket say which cluster.
+            path: the absolute path in HDFS.
+            wanted: further parameters.
+            body: what a datanode is sent.
+
+        Raises:
+            StoreError: it is refused.
+        """
+        addresses = self._addresses(location)
+        failures = 0
+        while True:
+            problems: list[_Unanswered] = []
+            for address in _active_first(addresses):
+                found = self._tried(method, operation, location, address, path, wanted, body)
+                if isinstance(found, Answer) and found.status < 300:
+                    _ACTIVE[addresses] = address
+                    return found
+                if isinstance(found, Answer):
+                    found = self._judged(found, operation, location)
+                problems.append(found)
+            failures += 1
+            if failures == ATTEMPTS or all(each.is_final for each in problems):
+                # What cannot be reached says less than a namenode that answers.
+                raise min(problems, key=lambda each: each.is_silent).error
+            pause(failures)
+
+    def _judged(self, answer: Answer, operation: str, location: Location) -> _Unanswered:
+        """What another namenode, or the same one later, may do better.
+
+        Raises:
+            StoreError: nothing will.
+        """
+        exception, says = _exception(answer)
+        if exception in _STANDBY:
+            return _Unanswered(StoreError(Kind.FAILED, _standby(location), str(location)))
+        if exception in _LATER or answer.status in (429, 502, 503, 504):
+            text = f"the cluster asked for patience {ATTEMPTS} times ({says or answer.status}): run again later"
+            return _Unanswered(StoreError(Kind.FAILED, text, str(location)))
+        raise _refused(answer.status, exception, says, operation, location, self.settings)
+
+    def _tried(
+        self,
+        method: str,
+        operation: str,
+        location: Location,
+        address: str,
+        path: str,
+        wanted: Mapping[str, str] | None,
+        body: bytes | None,
+    ) -> Answer | _Unanswered:
+        """The answer of one namenode, or of the datanode that it names; else why it cannot be reached."""
+        from urllib3.exceptions import HTTPError, NameResolutionError
+
+        pool = _pool(os.getpid())
+        who = self._who(location, address)
+        query = urlencode({"op": operation, **(wanted or {}), **who}, quote_via=quote)
+        url = f"{address}/webhdfs/v1{quote(path, safe='/')}?{query}"
+        headers: dict[str, str] = {}
+        where = "no namenode of"
+        try:
+            answer = pool.request(method, url, headers=headers, redirect=False, retries=False)
+            if answer.status in (301, 302, 303, 307, 308):
+                target = answer.headers.get("Location", "")
+                where = "a datanode of"
+                headers = {"Content-Type": "application/octet-stream"} if body is not None else {}
+                answer = pool.request(method, target, body=body, headers=headers, redirect=False, retries=False)
+            # Namenodes say it twice.
+            return Answer(answer.status, next(iter(answer.headers.getlist("Date")), ""), answer.data)
+        except HTTPError as error:
+            name = location.bucket or "the default file system"
+            text = f"{where} `{name}` can be reached ({urlsplit(address).netloc}: {type(error).__name__})"
+            unreached = StoreError(Kind.FAILED, f"{text}: {_REMEDY}", str(location))
+            return _Unanswered(unreached, is_silent=True, is_final=isinstance(error, NameResolutionError))
+
+    def _who(self, location: Location, address: str) -> dict[str, str]:
+        """The parameters that say who asks: a token, or else a name that the cluster believes."""
+        netloc = urlsplit(address).netloc
+        for authority in (location.bucket, netloc):
+            if authority and (found := _token(authority, str(location), os.environ.get(_TOKENS))):
+                return {"delegation": found}
+        return {"user.name": self.settings.user} if self.settings.user else {}
+
+    def _addresses(self, location: Location) -> tuple[str, ...]:
+        """The web addresses of the namenodes that may answer."""
+        name = location.bucket
+        if location.scheme != "hdfs":
+            scheme, port = ("https", _TLS_PORT) if location.scheme == "swebhdfs" else ("http", _PORT)
+            known = dict(self.settings.endpoints).get(name)
+            return known or (f"{scheme}://{name if _has_port(name) else f'{name}:{port}'}",)
+        if not name:
+            name = self.settings.default
+            if not name:
+                text = (
+                    "it names no cluster, and no fs.defaultFS does: write hdfs://namenode:port/path, or set "
+                    "HADOOP_CONF_DIR"
+                )
+                raise StoreError(Kind.FAILED, _and(text, self.settings.problem), str(location))
+        known = dict(self.settings.endpoints).get(name) or dict(self.settings.namenodes).get(name)
+        if known:
+            return known
+        host = name.rpartition(":")[0] if _has_port(name) else name
+        return (f"http://{host}:{_PORT}",)
+
+
+_TOKEN = re.compile(r"(delegation=)[^&\s\"']+")
+_TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
+_REMEDY = (
+    "check the name and the network; the web addresses of namenodes are those of HADOOP_CONF_DIR, of "
+    f"storage.hdfs.endpoints in clinker.toml, or else port {_PORT} of the host"
+)
+#: The address that has answered last, of several.
+_ACTIVE: dict[tuple[str, ...], str] = {}
+
+
+def _active_first(addresses: tuple[str, ...]) -> list[str]:
+    active = _ACTIVE.get(addresses)
+    return sorted(addresses, key=lambda each: each != active)
+
+
+def _has_port(authority: str) -> bool:
+    return authority.rpartition(":")[2].isdecimal() and ":" in authority
+
+
+def _and(text: str, problem: str) -> str:
+    return f"{text} ({problem})" if problem else text
+
+
+def _standby(location: Location) -> str:
+    return f"all namenodes of `{location.bucket}` that answer are on standby: make one active, and run again"
+
+
+def _exception(answer: Answer) -> tuple[str, str]:
+    """What Hadoop calls a refusal, and what it says of it, in one line."""
+    try:
+        told = json.loads(answer.data)["RemoteException"]
+        return str(told["exception"]), " ".join(str(told.get("message") or "").split("\n")[0].split())
+    except (ValueError, KeyError, TypeError):
+        return "", " ".join(answer.data[:200].decode("utf-8", "replace").split())
+
+
+def _refused(
+    status: int, exception: str, says: str, operation: str, location: Location, settings: HdfsSettings
+) -> StoreError:
+    """What the cluster answered, in words."""
+    uri = str(location)
+    if exception in _MISSING or (status == 404 and not exception):
+        return StoreError(Kind.MISSING, "file not found", uri)
+    if exception in _TAKEN:
+        return StoreError(Kind.TAKEN, "another run has written it meanwhile", uri)
+    if exception in _INVALID_TOKEN or ("token" in says.lower() and status in (401, 403)):
+        text = f"the cluster does not accept the delegation token of this machine ({says[:200]}): fetch a new one"
+        return StoreError(Kind.FORBIDDEN, text, uri)
+    if status == 401:
+        text = (
+            "the cluster wants Kerberos: fetch a delegation token (hdfs fetchdt) on a machine that has a ticket, and "
+            f"name its file in {_TOKENS}, on the driver and on the executors"
+        )
+        return StoreError(Kind.FORBIDDEN, text, uri)
+    if exception in _FORBIDDEN or (status == 403 and not exception):
+        text = f"access is denied to the user `{settings.user}`: {says[:300]}"
+        return StoreError(Kind.FORBIDDEN, text, uri)
+    if exception in _QUOTA:
+        return StoreError(Kind.FAILED, f"a quota of HDFS is exceeded: {says[:300]}", uri)
+    if exception in _UNKNOWN or status == 501 or (exception == "IllegalArgumentException" and '"op"' in says):
+        return StoreError(Kind.UNSUPPORTED, f"the cluster does not know {operation}: {says[:200]}".rstrip(": "), uri)
+    return StoreError(Kind.FAILED, f"{operation} fails: {status} {exception} {says[:300]}".rstrip(), uri)
+
+
+@lru_cache(maxsize=64)
+def _token(authority: str, uri: str, path: str | None) -> str | None:
+    return hadoop_conf.token(authority, path, uri)
+
+
+def _without_token(record: logging.LogRecord) -> bool:
+    """Leave a token out of what is told of a request, which is told all the same."""
+    text = record.getMessage()
+    if "delegation=" in text:
+        record.msg, record.args = _TOKEN.sub(r"\1…", text), ()
+    return True
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int) -> Any:
+    import urllib3
+
+    # Namenodes want tokens in addresses, which the client tells to whoever asks for details.
+    logging.getLogger("urllib3.connectionpool").addFilter(_without_token)
+    timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
+    return urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout)

@@ -191,7 +191,12 @@ def test_the_page_on_object_stores_is_true(tmp_path: Path, bucket: AnyBucket, mo
     monkeypatch.chdir(tmp_path)
     without_spark.install(monkeypatch)
     page = ROOT / "docs/stores.md"
-    start = {"s3": "s3://acme-data/", "gs": "gs://acme-data/", "abfss": "abfss://data@acme.dfs.core.windows.net/"}
+    start = {
+        "s3": "s3://acme-data/",
+        "gs": "gs://acme-data/",
+        "abfss": "abfss://data@acme.dfs.core.windows.net/",
+        "hdfs": "hdfs://namenode:8020/",
+    }
     texts = [text for _, name, text in FENCE.findall(page.read_text(encoding="utf-8")) if name]
     (text,) = [text for text in texts if start[bucket.scheme] in text]
     Path("pipeline.yaml").write_text(text.replace(start[bucket.scheme], bucket.uri("")), encoding="utf-8")

@@ -157,7 +157,7 @@ class Hdfs:
         return json.dumps([each for tag in sent for each in tag])
 
     def complete(self, upload: Upload, tags: Sequence[str], mark: str, when: str | None = None) -> str:
-        target = upload.location
+        target, version = upload.location, ""
         if mark and (found := self.look(target)) is not None and found.mark == mark:
             return found.version
         try:
@@ -170,7 +170,9 @@ class Hdfs:
                 self._must_be(target, str(when), writing.taken(target))
             self._renamed(whole, target, replaces=when != ABSENT)
         except StoreError as error:
-            return writing.mine(self, error, target, mark, when)
+            # The answer of the request that renamed it may have been lost.
+            if error.kind is not Kind.MISSING or not version or self._known_version(target) != version:
+                return writing.mine(self, error, target, mark, when)
         self._tidied(target.at(upload.id))
         return version
 
@@ -344,7 +346,7 @@ class Hdfs:
         except StoreError as error:
             if error.kind is Kind.FAILED and self._is_folder(target):
                 text = "a folder has this name: remove it, or write to another name"
-                raise StoreError(Kind.FAILED, text, str(target)) from error
+                raise StoreError(Kind.TAKEN, text, str(target)) from error
             raise StoreError(error.kind, error.message, str(target)) from error
         if answer.told is None or answer.told.get("boolean", True):
             return

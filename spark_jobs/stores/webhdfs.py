@@ -171,7 +171,7 @@ class WebHdfs:
         """The parameters that say who asks: a token, or else a name that the cluster believes."""
         netloc = urlsplit(address).netloc
         for authority in (location.bucket, netloc):
-            if authority and (found := _token(authority, str(location), os.environ.get(_TOKENS))):
+            if authority and (found := _token(authority, *_token_file())):
                 return {"delegation": found}
         return {"user.name": self.settings.user} if self.settings.user else {}
 
@@ -261,9 +261,19 @@ def _refused(
     return StoreError(Kind.FAILED, f"{operation} fails: {status} {exception} {says[:300]}".rstrip(), uri)
 
 
+def _token_file() -> tuple[str | None, int]:
+    """The file of tokens and when it was written: whoever renews a token writes the file anew."""
+    path = os.environ.get(_TOKENS)
+    try:
+        return path, os.stat(path).st_mtime_ns if path else 0
+    except OSError:
+        return path, 0
+
+
 @lru_cache(maxsize=64)
-def _token(authority: str, uri: str, path: str | None) -> str | None:
-    return hadoop_conf.token(authority, path, uri)
+def _token(authority: str, path: str | None, written: int) -> str | None:
+    del written  # what is known holds for one content of the file
+    return hadoop_conf.token(authority, path, f"hdfs://{authority}/")
 
 
 def _without_token(record: logging.LogRecord) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,6 +181,18 @@ def test_a_token_goes_to_no_other_cluster(service: bytes, authority: str, is_sen
     assert (found is not None) == is_sent
 
 
+def test_a_token_that_was_renewed_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens"
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(path))
+    found = []
+    for secret in (b"one", b"two"):
+        fields = (b"id", secret, b"HDFS_DELEGATION_TOKEN", b"ha-hdfs:warehouse")
+        path.write_bytes(b"HDTS\x00\x01\x01a" + b"".join(bytes([len(each)]) + each for each in fields) + b"\x00")
+        os.utime(path, ns=(len(found), len(found)))
+        found.append(webhdfs.WebHdfs(HdfsSettings())._who(location.parse("hdfs://warehouse/a"), "http://nn:9870"))
+    assert found[0] != found[1]
+
+
 @pytest.mark.parametrize("data", [b"", b"HDTS\x01\x00", b"HDTS\x00\x05\x01", b"HDTS\x00\x01\x01a\x7f"])
 def test_a_file_that_holds_no_tokens_is_told(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "tokens").write_bytes(data)
@@ -335,6 +348,24 @@ def test_an_answer_that_was_lost_changes_nothing(
 
 
 @NEEDS_JVM
+def test_an_upload_whose_last_answer_was_lost_is_complete(hdfs: HdfsBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing marks it, as parts of tasks are not marked."""
+    with between(hdfs.endpoint) as proxy:
+        hdfs.through(proxy.endpoint, monkeypatch)
+        lost = iter([True])
+        proxy.rule = lambda request: (
+            Fault(after_cut=True) if "op=RENAME" in request.path and next(lost, False) else None
+        )
+        there = place(hdfs, "out/.clinker-r/parts/x")
+        upload = store().begin(there, place(hdfs, "out/.clinker-r/parts/x.upload"))
+        tags = [store().send(upload, 1, b"12345"), store().send(upload, 2, b"678")]
+        version = store().complete(upload, tags, "")
+    assert next(lost, None) is None
+    assert (store()._known_version(there), hdfs.get(there.key)) == (version, b"12345678")
+    assert hdfs.keys() == [there.key]
+
+
+@NEEDS_JVM
 def test_of_many_that_replace_one_version_one_does(hdfs: HdfsBucket) -> None:
     there = place(hdfs, "out/a.csv")
     first = store().put(there, b"first", "first", ABSENT)
@@ -438,8 +469,9 @@ def test_parts_that_somebody_has_changed_are_not_joined(hdfs: HdfsBucket) -> Non
 @NEEDS_JVM
 def test_a_folder_of_that_name_is_told(hdfs: HdfsBucket) -> None:
     hdfs.put("out/a.csv/", b"")
-    with pytest.raises(StoreError, match="a folder has this name"):
+    with pytest.raises(StoreError, match="a folder has this name") as error:
         store().put(place(hdfs, "out/a.csv"), b"text", "mark", ABSENT)
+    assert error.value.kind is Kind.TAKEN, "nobody can complete that later"
     with pytest.raises(StoreError, match="a folder has this name"):
         store().put(place(hdfs, "out/a.csv"), b"text")
 

@@ -15,7 +15,7 @@ from tests.execute import pipelines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import Bucket, HdfsBucket
 
 pytestmark = pytest.mark.spark
 
@@ -63,3 +63,21 @@ def test_tasks_read_and_write_objects_and_no_credentials_are_left(
     for secret in (object_store.ACCESS_KEY, object_store.SECRET_KEY):
         assert not [text for text in (*lines, *left) if secret in text]
     assert any("java" in line for line in lines)
+
+
+def test_tasks_read_and_write_files_of_hdfs(tmp_path: Path, hdfs: HdfsBucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver alone knows where the namenode is, and as whom it asks."""
+    monkeypatch.setenv("CLINKER_SPLIT_BYTES", "20000")
+    monkeypatch.delenv("HADOOP_CONF_DIR")
+    for name in ("a", "b"):
+        hdfs.put(f"in/{name}.csv", "id,v\n" + "".join(f"{number},g{number % 3}\n" for number in range(9000)) + "x,y\n")
+    workspace = f'[storage.hdfs.endpoints]\n"{hdfs.name}" = ["{hdfs.endpoint}"]\n'
+    text = PIPELINE.format(glob=hdfs.uri("in/*.csv"), out=hdfs.uri("out"))
+    pipelines.write(tmp_path, {"p.yaml": text, "clinker.toml": workspace})
+    options = ["--allow-absolute-paths", "--work-dir", hdfs.uri("work"), "--execution-id", "r"]
+    command = [sys.executable, "-m", "spark_jobs", "run", str(tmp_path / "p.yaml"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert hdfs.get("out/o.csv") == b"v,n\ng0,6000\ng1,6000\ng2,6000\n"
+    left = [key for key in hdfs.keys() if not key.startswith("in/")]  # noqa: SIM118 - no dictionary
+    assert left == ["out/dead.csv", "out/o.csv", "work/r/result.json"]

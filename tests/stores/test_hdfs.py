@@ -19,8 +19,8 @@ from spark_jobs.stores.hdfs import Hdfs
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.settings import HdfsSettings, StoreSettings
 from spark_jobs.stores.writing import ABSENT
-from tests.stores.test_globs import PATTERNS, TREE, names
 from tests.stores.faults import Fault, between
+from tests.stores.test_globs import PATTERNS, TREE, names
 
 if TYPE_CHECKING:
     from tests.object_store import HdfsBucket

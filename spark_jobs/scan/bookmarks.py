@@ -1,8 +1,9 @@
 """What of a source is new: what earlier runs have read of it, and what the command line asks for beside.
 
-Each incremental source has a *mark*, an object of JSON that people can read: the files that were read, or the greatest
-value of a column. A run gets the mark of the runs before it, and gives the one that is true once it has published.
-Where marks are kept is not known here (`execute/run/bookmark.py`). No Arrow here: plans know of incremental sources.
+Each incremental source has a *mark*, an object of JSON that people can read: the files that were read, the greatest
+value of a column, or the version of a table. A run gets the mark of the runs before it, and gives the one that is true
+once it has published. Where marks are kept is not known here (`execute/run/bookmark.py`). No Arrow here: plans know of
+incremental sources.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Mark: TypeAlias = Mapping[str, Any]
 
 #: The diagnostic of marks that cannot be used, and of what does not fit them any more.
 UNFIT = "E913"
-FILES, COLUMN = "files", "column"
+FILES, COLUMN, VERSION = "files", "column", "version"
 _NANOSECONDS = 1_000_000_000
 
 
@@ -38,10 +39,11 @@ class Changed(StrEnum):
 
 
 class Growth(StrEnum):
-    """How sources of a format grow: by files, or by rows with ever greater values of a column."""
+    """How sources of a format grow: by files, rows with ever greater values of a column, or versions of a table."""
 
     FILES = "files"
     COLUMN = "column"
+    VERSION = "version"
 
 
 @dataclass(frozen=True)

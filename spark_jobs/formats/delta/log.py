@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -21,6 +22,7 @@ from spark_jobs.stores import location as locations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from deltalake import DeltaTable
 
@@ -58,7 +60,7 @@ def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[
         FormatError: there is no table or no such version, or it cannot be read (E912), its store refuses (E910), or it
             leads out of the base folder (E-SEC-001).
     """
-    root = _root(place)
+    root = root_of(place)
     table = opened(root, place.path, place.stores)
     _choose(table, options, place.path)
     _refuse_unknown(table, place.path)
@@ -85,8 +87,12 @@ def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[
     return tuple(found)
 
 
-def _root(place: Place) -> str:
-    """Where a table is: an absolute path, or the URI of a prefix."""
+def root_of(place: Place) -> str:
+    """Where a table is: an absolute path, or the URI of a prefix.
+
+    Raises:
+        FormatError: it is where no tables are read (E912).
+    """
     try:
         if locations.scheme_of(place.path) in ("", "file"):
             return os.path.abspath(place.base / locations.local(place.path))
@@ -195,15 +201,52 @@ def _choose(table: DeltaTable, options: DeltaRead, name: str) -> None:
     moment = options.moment
     if options.version is None and moment is None:
         return
+    if moment is None:
+        with _translated_errors(name):
+            wanted: Any = options.version
+            table.load_as_version(wanted)
+    elif version_at(table, moment, name) is None:
+        text = f"there was no version at {options.timestamp}: the first one that is kept was written later"
+        raise FormatError(text, name, FAILED)
+
+
+def version_at(table: DeltaTable, moment: datetime, name: str) -> int | None:
+    """The version of a table that was the newest one at a moment, to which the table goes; None where there was none.
+
+    Raises:
+        FormatError: nobody can tell (E912).
+    """
     with _translated_errors(name):
-        wanted: Any = moment if options.version is None else options.version
-        table.load_as_version(wanted)
-        if moment is not None:
-            first = table.history(1)
-            committed = first[0].get("timestamp") if first else None
-            if committed is not None and committed > moment.timestamp() * 1000:
-                text = f"there was no version at {options.timestamp}: the first one that is kept was written later"
-                raise FormatError(text, name, FAILED)
+        table.load_as_version(moment)
+        first = table.history(1)
+        committed = first[0].get("timestamp") if first else None
+        return None if committed is not None and committed > moment.timestamp() * 1000 else table.version()
+
+
+def entry(root: str, number: int, place: Place) -> bytes | None:
+    """What the log of a table has of a version: lines of JSON; None where it does not have it any more.
+
+    Args:
+        root: where the table is, absolute or a URI.
+        number: the version.
+        place: how stores are reached.
+
+    Raises:
+        FormatError: it cannot be read (E912).
+    """
+    path = f"{root}/_delta_log/{number:020d}.json"
+    try:
+        if not locations.is_uri(root):
+            return Path(path).read_bytes()
+        from spark_jobs.stores import opening
+
+        where, store = locations.parse(path), opening.writable(place.stores)
+        found = store.look(where)
+        return None if found is None else store.fetch(where, 0, found.size, found.version)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise FormatError(f"the log of the table cannot be read: {error}", place.path, FAILED) from error
 
 
 def _refuse_unknown(table: DeltaTable, name: str) -> None:

@@ -11,6 +11,7 @@ from spark_jobs.formats.parquet.options import PageCompression
 from spark_jobs.formats.tables import columns, modes, moments
 from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.typed import counterparts
+from spark_jobs.scan.bookmarks import Growth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,6 +111,6 @@ FORMAT = Format(
     has_statistics=True,
     has_files=False,
     is_in_folder=True,
-    growth=None,
+    growth=Growth.VERSION,
     ending="parquet",
 )

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats.delta import log
-from spark_jobs.formats.delta.options import DeltaRead
+from spark_jobs.formats.delta import added, log
 from spark_jobs.formats.tables.read import TableReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
-
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.reader import Place
+    from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.files import FormatError, InputFile
 
 
@@ -33,14 +29,17 @@ class DeltaReader(TableReader):
         """
         return log.files(self.options, place, self.declared)
 
+    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+        """The files that versions have added.
+
+        Raises:
+            FormatError: see `added.news`.
+        """
+        return added.news(self.options, place, self.declared, wanted)
+
     def is_gone(self, file: InputFile) -> FormatError:
         """The table was vacuumed."""
         return log.vacuumed(file)
-
-
-def all_rows(file: InputFile, fields: Sequence[pa.Field], most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """See `TableReader.all_rows`."""
-    return DeltaReader(DeltaRead()).all_rows(file, fields, most_bytes)
 
 
 def open_reader(options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> DeltaReader:

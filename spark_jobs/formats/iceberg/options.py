@@ -12,6 +12,7 @@ from spark_jobs.formats.parquet.options import PageCompression
 from spark_jobs.formats.tables import columns, modes, moments, partitions
 from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.typed import counterparts
+from spark_jobs.scan.bookmarks import Growth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -183,6 +184,6 @@ FORMAT = Format(
     has_statistics=True,
     has_files=False,
     is_in_catalog=True,
-    growth=None,
+    growth=Growth.VERSION,
     ending="parquet",
 )

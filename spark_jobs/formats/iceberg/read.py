@@ -6,12 +6,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats.iceberg import snapshots
+from spark_jobs.formats.iceberg import added, snapshots
 from spark_jobs.formats.tables.read import TableReader
 
 if TYPE_CHECKING:
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.reader import Place
+    from spark_jobs.scan.bookmarks import Mark, News
     from spark_jobs.scan.files import FormatError, InputFile
 
 
@@ -27,7 +28,18 @@ class IcebergReader(TableReader):
         Raises:
             FormatError: see `snapshots.files`; or a local file is gone (E912).
         """
-        files = snapshots.files(self.options, place, self.declared)
+        return self._there(snapshots.files(self.options, place, self.declared))
+
+    def news(self, place: Place, wanted: News) -> tuple[tuple[InputFile, ...], Mark | None]:
+        """The files that snapshots have added.
+
+        Raises:
+            FormatError: see `added.news`; or a local file is gone (E912).
+        """
+        files, mark = added.news(self.options, place, self.declared, wanted)
+        return self._there(files), mark
+
+    def _there(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:
         for file in files:
             if not file.is_object and not os.path.exists(file.path):
                 raise self.is_gone(file)

@@ -49,33 +49,61 @@ def files(options: IcebergRead, place: Place, declared: Collection[str]) -> tupl
         FormatError: there is no table or no such snapshot, or it cannot be read (E912), or a file is neither in the
             table's folder nor allowed elsewhere (E-SEC-001).
     """
-    catalog = catalogs.opened(options.catalog, place.catalogs, place.stores)
-    table = catalogs.table(catalog, options.table)
-    if table is None:
-        text = f"there is no such table in catalogue '{options.catalog}'; check `catalog` and `table`"
-        raise FormatError(text, options.table, FAILED)
-    with catalogs.translated_errors(options.table, catalog.properties):
+    table = table_of(options, place)
+    with catalogs.translated_errors(options.table, table.catalog.properties):
         kept, schema = _chosen(table, options)
         if kept is None:
             return ()
         return _listed(_Found(table, kept, schema, options.table, place), declared)
 
 
-def newest(table: Table, name: str, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
-    """The files of a table as it is, with the columns that it has now.
+def table_of(options: IcebergRead, place: Place) -> Table:
+    """The table of a source.
+
+    Raises:
+        FormatError: there is none, or it cannot be read (E912).
+    """
+    catalog = catalogs.opened(options.catalog, place.catalogs, place.stores)
+    table = catalogs.table(catalog, options.table)
+    if table is None:
+        text = f"there is no such table in catalogue '{options.catalog}'; check `catalog` and `table`"
+        raise FormatError(text, options.table, FAILED)
+    return table
+
+
+def of_snapshot(
+    table: Table,
+    kept: Kept,
+    name: str,
+    place: Place,
+    declared: Collection[str],
+    entries: Sequence[ManifestEntry] | None = None,
+) -> tuple[InputFile, ...]:
+    """The files of a snapshot, with the columns that the table has now.
 
     Args:
         table: the table.
-        name: how messages call it.
+        kept: the snapshot.
+        name: how messages call the table.
         place: see `files`.
         declared: see `files`.
+        entries: those files alone, none of whose rows is deleted; None for all.
 
     Raises:
         FormatError: see `files`.
     """
     with catalogs.translated_errors(name, table.catalog.properties):
-        kept = table.current_snapshot()
-        return () if kept is None else _listed(_Found(table, kept, table.schema(), name, place), declared)
+        return _listed(_Found(table, kept, table.schema(), name, place), declared, entries)
+
+
+def newest(table: Table, name: str, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+    """The files of a table as it is; see `of_snapshot`.
+
+    Raises:
+        FormatError: see `files`.
+    """
+    kept = table.current_snapshot()
+    return () if kept is None else of_snapshot(table, kept, name, place, declared)
 
 
 def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
@@ -84,6 +112,8 @@ def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
     Raises:
         FormatError: there is no such snapshot (E912).
     """
+    from pyiceberg.table.refs import SnapshotRefType
+
     moment, text = options.moment, ""
     if options.snapshot is not None:
         kept = table.snapshot_by_id(options.snapshot)
@@ -100,8 +130,11 @@ def _chosen(table: Table, options: IcebergRead) -> tuple[Kept | None, Schema]:
         newest = table.current_snapshot()
         text += f"; the newest one is {newest.snapshot_id if newest else 'none'}"
         raise FormatError(text, options.table, FAILED)
-    schemas = table.schemas()
-    return kept, table.schema() if kept.schema_id is None else schemas[kept.schema_id]
+    schemas, ref = table.schemas(), table.refs().get(options.ref)
+    is_branch = ref is not None and ref.snapshot_ref_type == SnapshotRefType.BRANCH
+    # A branch goes on, with the columns of the table; a tag and a snapshot have theirs.
+    is_as_now = is_branch or kept.schema_id is None
+    return kept, table.schema() if is_as_now else schemas[kept.schema_id]  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -115,14 +148,16 @@ class _Found:
     place: Place
 
 
-def _listed(found: _Found, declared: Collection[str]) -> tuple[InputFile, ...]:
+def _listed(
+    found: _Found, declared: Collection[str], chosen: Sequence[ManifestEntry] | None = None
+) -> tuple[InputFile, ...]:
     columns = arrow_of(found.schema, _ColumnFacts.of(found.table, found.schema))
     specs = found.table.specs()
     own: dict[int, dict[int, pa.Field]] = {key: _identities(spec, found.schema, columns) for key, spec in specs.items()}
     parted = dict.fromkeys(field.name for one in own.values() for field in one.values())
     root = catalogs.place_of(found.table.location().rstrip("/"), found.name)
     snapshot = Snapshot(root, found.kept.snapshot_id, columns, tuple(parted))
-    entries, deletes = _entries(found)
+    entries, deletes = _entries(found) if chosen is None else (_ordered(chosen), {})
     numbered = {field.field_id: columns.field(field.name) for field in found.schema.fields if field.name in declared}
     made = []
     for entry in entries:
@@ -354,8 +389,13 @@ def _entries(found: _Found) -> tuple[list[ManifestEntry], dict[str, Any]]:
                 "map('delete-file-threshold', '1'))` in Spark"
             )
             raise FormatError(text, found.name, FAILED)
-    entries.sort(key=lambda each: (each.sequence_number or 0, each.data_file.file_path))
+    entries = _ordered(entries)
     return entries, {} if index.is_empty() else _deleted(found, entries, index)
+
+
+def _ordered(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
+    """Files in the order in which they were added, then by name."""
+    return sorted(entries, key=lambda each: (each.sequence_number or 0, each.data_file.file_path))
 
 
 def _deleted(found: _Found, entries: Sequence[ManifestEntry], index: Any) -> dict[str, Any]:

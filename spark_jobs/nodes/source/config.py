@@ -230,7 +230,13 @@ def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) 
 
 
 #: The keys of `incremental:` by what a source grows by.
-_GROWING = {Growth.FILES: ("changed",), Growth.COLUMN: ("column", "delay")}
+_GROWING = {Growth.FILES: ("changed",), Growth.COLUMN: ("column", "delay"), Growth.VERSION: ()}
+
+_BY = {
+    Growth.FILES: "files that are added",
+    Growth.COLUMN: "rows that are added",
+    Growth.VERSION: "versions that are added",
+}
 
 
 def _check_incremental(config: SourceConfig, scope: BindScope) -> None:
@@ -248,9 +254,10 @@ def _check_incremental(config: SourceConfig, scope: BindScope) -> None:
         return
     growing = _GROWING[format.growth]
     for key in sorted(config.incremental.model_fields_set.difference(growing)):
-        by = "files that are added" if format.growth is Growth.FILES else "rows that are added"
+        by = _BY[format.growth]
         message = f"source '{name}': `{key}` has no meaning here: a {config.type} source grows by {by}"
-        help_text = f"remove it; {' and '.join(f'`{each}`' for each in growing)} can be set"
+        can = f"{' and '.join(f'`{each}`' for each in growing)} can be set" if growing else "write `incremental: true`"
+        help_text = f"remove it; {can}"
         report(scope, codes.E225, message, "config", "incremental", key, help=help_text)
     if format.growth is Growth.COLUMN and config.incremental.column is None:
         message = f"source '{name}': the key `column` is required here: new rows have greater values in it"

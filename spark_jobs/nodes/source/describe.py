@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.nodes.terms.description import ColumnDerivation, Description, no_programs, runs
-from spark_jobs.scan.bookmarks import Changed
+from spark_jobs.scan.bookmarks import Changed, Growth
 from spark_jobs.scan.network import addresses
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.nodes.terms.description import PlanSurroundings
-    from spark_jobs.scan.bookmarks import Incremental
 
 
 def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
@@ -37,15 +36,19 @@ def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
     facts |= around.found
     facts |= rules.facts(step.rules)
     if step.incremental is not None:
-        facts["incremental"] = _growth(step.incremental)
+        facts["incremental"] = _growth(step)
     if step.endpoint is not None:
         address = addresses.shown(step.endpoint.url, step.endpoint.secrets)
         facts["pages"] = f"{address}, at most {step.endpoint.max_pages}, fetched by the driver"
     return facts
 
 
-def _growth(wanted: Incremental) -> str:
+def _growth(step: SourceStep) -> str:
     """What each run reads of the source."""
+    wanted = step.incremental
+    assert wanted is not None
+    if step.file_format.growth is Growth.VERSION:
+        return "what versions have added that no earlier run has read"
     if wanted.column:
         delay = f", and are older than {wanted.delay_s:g} s" if wanted.delay_s else ""
         return f"rows whose `{wanted.column}` is greater than in earlier runs{delay}"

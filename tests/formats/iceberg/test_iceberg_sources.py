@@ -412,7 +412,7 @@ def test_a_snapshot_whose_files_are_gone_is_refused(lake: Lake) -> None:
         ("options: { table: a.b, catalog: 'a b' }", "E007", "letters, digits"),
         ("options: { table: a.b, snapshot: 1, ref: x }", "E007", "exclude each other"),
         ("options: { table: a.b, timestamp: yesterday }", "E007", "is no moment"),
-        ("options: { table: a.b }, incremental: true", "E225", "incremental"),
+        ("options: { table: a.b }, incremental: { column: id }", "E225", "grows by versions that are added"),
     ],
 )
 def test_keys_that_do_not_fit_are_refused(

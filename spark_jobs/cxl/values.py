@@ -357,9 +357,9 @@ def retyped(array: pa.Array, static: types.Type, wanted: types.Type) -> pa.Array
 
     if wanted.kind is Kind.FLOAT and static.kind is Kind.DECIMAL:
         if not static.is_dynamic:
-            from spark_jobs.cxl import decimal_columns
+            from spark_jobs.cxl import decimal_units
 
-            return decimal_columns.floats(array)
+            return decimal_units.floats(array)
         return to_arrow([None if item is None else float(item) for item in from_arrow(array, static)], wanted)
     if static.is_dynamic is not wanted.is_dynamic:
         return to_arrow(from_arrow(array, static), wanted)

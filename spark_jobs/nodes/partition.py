@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns
+from spark_jobs.cxl import decimal_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ def _hash(key: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_string(key.type):
         return _hash_texts(key)
     if pa.types.is_decimal(key.type):
-        low, high = decimal_columns.words(key)
+        low, high = decimal_units.words(key)
         of_words: np.ndarray = _mix(_mix(low) + high.view(np.uint64)) + _validity(key)
         return of_words
     if pa.types.is_boolean(key.type):

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, types, values
+from spark_jobs.cxl import decimal_units, types, values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ def number(column: pa.Array, static: types.Type) -> np.ndarray:
     if static.kind is types.Kind.FLOAT:
         return _float(column.fill_null(0.0).to_numpy(zero_copy_only=False))
     if static.kind is types.Kind.DECIMAL:
-        return decimal_columns.units(column)[0].view(np.uint64) ^ _SIGN
+        return decimal_units.units(column)[0].view(np.uint64) ^ _SIGN
     if static.kind is types.Kind.DATE:
         column = pc.cast(column, pa.int32())
     plain = pc.cast(column, pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
@@ -150,7 +150,7 @@ def number(column: pa.Array, static: types.Type) -> np.ndarray:
 
 def _words(column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Decimals of one scale as two unsigned numbers each, which have their order together."""
-    low, high = decimal_columns.words(column)
+    low, high = decimal_units.words(column)
     return high.view(np.uint64) ^ _SIGN, low
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.cxl import decimal_columns, decimals
+from spark_jobs.cxl import decimal_columns, decimal_units, decimals
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.typed import Operator
 
@@ -50,7 +50,7 @@ def _numbers(chance: random.Random, scale: int, count: int) -> list[Decimal | No
 
 
 def _column(numbers: list[Decimal | None], scale: int) -> pa.Array:
-    return pa.array([None, *numbers], decimal_columns.kind(scale)).slice(1)
+    return pa.array([None, *numbers], decimal_units.kind(scale)).slice(1)
 
 
 def _seen(found: pa.Array, failed: Any) -> list[Any]:
@@ -93,9 +93,9 @@ def test_columns_are_what_single_numbers_are(seed: int) -> None:
             assert answers.to_pylist() == [
                 None if a is None or b is None else compare(a, b) for a, b in zip(lefts, items, strict=True)
             ], symbol
-    assert decimal_columns.floats(left).to_pylist() == [None if each is None else float(each) for each in lefts]
+    assert decimal_units.floats(left).to_pylist() == [None if each is None else float(each) for each in lefts]
     assert decimal_columns.texts(left).to_pylist() == [None if each is None else f"{each:f}" for each in lefts]
-    assert decimal_columns.whole(left) == [decimals.units(each) for each in lefts if each is not None]
+    assert decimal_units.whole(left) == [decimals.units(each) for each in lefts if each is not None]
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -57,9 +57,9 @@ def floats(numbers: pa.Array) -> pa.Array:
 
     if not pa.types.is_decimal(numbers.type):
         return pc.cast(numbers, pa.float64(), safe=False)
-    from spark_jobs.cxl import decimal_columns
+    from spark_jobs.cxl import decimal_units
 
-    return decimal_columns.floats(numbers)
+    return decimal_units.floats(numbers)
 
 
 def with_failures(found: pa.Array, failed: Any) -> tuple[pa.Array, pa.Array | None]:

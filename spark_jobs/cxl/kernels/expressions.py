@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, engine, typed, types, values
+from spark_jobs.cxl import decimal_columns, decimal_units, engine, typed, types, values
 from spark_jobs.cxl.builtins import array_kernels
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.interpreter import expressions
@@ -178,7 +178,7 @@ def _widen(node: typed.Widen, compiler: ExpressionCompiler) -> Evaluate:
     if node.type.kind is Kind.DECIMAL:
         return _widen_decimal(operand, node.type.scale)
     if node.operand.type.kind is Kind.DECIMAL:
-        return lambda frame: decimal_columns.floats(as_array(operand(frame), frame.count))
+        return lambda frame: decimal_units.floats(as_array(operand(frame), frame.count))
     return lambda frame: pc.cast(operand(frame), pa.float64(), safe=False)
 
 

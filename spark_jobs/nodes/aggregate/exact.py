@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, decimals
+from spark_jobs.cxl import decimal_units, decimals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -91,10 +91,10 @@ def of_decimals(column: pa.Array, count: int) -> Digits:
         count: how many terms a sum has at most.
     """
     missing = _nulls(column)
-    units, wide = decimal_columns.units(column)
-    if wide is None and decimal_columns.largest(units) * max(count, 1) < _SAFE:
+    units, wide = decimal_units.units(column)
+    if wide is None and decimal_units.largest(units) * max(count, 1) < _SAFE:
         return _arrays({0: units}, missing)
-    low, high = decimal_columns.words(column)
+    low, high = decimal_units.words(column)
     shift, mask = np.uint64(_BITS), _LOW
     found = {0: (low & mask).astype(np.int64), 1: (low >> shift).astype(np.int64)}
     found |= {2: high & np.int64(_LOW), 3: high >> _BITS}
@@ -105,7 +105,7 @@ def units_of(digits: Mapping[int, pa.Array]) -> np.ndarray:
     """The whole numbers that digits stand for, whose places are not below 0: Python's ints where 64 bits do not do."""
     found = _carried(digits)
     is_small = all(not column.any() for place, column in found.items() if place > 1)
-    if is_small and (1 not in found or decimal_columns.largest(found[1]) < _HALF >> 1):
+    if is_small and (1 not in found or decimal_units.largest(found[1]) < _HALF >> 1):
         upper = found[1] << _BITS if 1 in found else 0
         small: np.ndarray = found[0] + upper
         return small
@@ -125,7 +125,7 @@ def means(units: np.ndarray, counts: np.ndarray, scale: int, wanted: int) -> np.
         wanted: the scale of the means, which is not smaller.
     """
     power = 10 ** (wanted - scale)
-    if units.dtype == object or decimal_columns.largest(units) * power >= _SAFE:
+    if units.dtype == object or decimal_units.largest(units) * power >= _SAFE:
         units, counts = units.astype(object), counts.astype(object)
     counts = np.maximum(counts, 1)
     size = abs(units) * power
@@ -142,12 +142,12 @@ def _nearest_whole(size: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def decimals_of(units: np.ndarray, missing: np.ndarray, scale: int) -> tuple[pa.Array, pa.Array | None]:
     """Decimals by their units, null where they are missing; and a mask of those with more than 38 digits."""
     if units.dtype != object:
-        return decimal_columns.of_units(units, scale, missing if missing.any() else None), None
+        return decimal_units.of_units(units, scale, missing if missing.any() else None), None
     bound = 10**decimals.MAX_DIGITS
     numbers = [None if is_null else int(each) for each, is_null in zip(units, missing.tolist(), strict=True)]
     bad = [each is not None and not -bound < each < bound for each in numbers]
     kept = [None if is_bad else each for each, is_bad in zip(numbers, bad, strict=True)]
-    return decimal_columns.of_numbers(kept, scale), pa.array(bad, pa.bool_())
+    return decimal_units.of_numbers(kept, scale), pa.array(bad, pa.bool_())
 
 
 def _split(rest: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:

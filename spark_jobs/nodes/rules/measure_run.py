@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, decimals, types, values
+from spark_jobs.cxl import decimal_units, decimals, types, values
 from spark_jobs.nodes import keys, operator
 from spark_jobs.nodes.aggregate import exact
 from spark_jobs.nodes.rules import step as rules
@@ -153,7 +153,7 @@ def _decimal_units(column: pa.Array) -> list[int]:
     """How many units of the least scale each Decimal of a column has."""
     if pa.types.is_decimal(column.type):
         unit = 10 ** (decimals.MAX_DIGITS - column.type.scale)
-        return [number * unit for number in decimal_columns.whole(column)]
+        return [number * unit for number in decimal_units.whole(column)]
     texts = column.drop_null().to_pylist()
     return [int(Decimal(values.decode(text)).scaleb(decimals.MAX_DIGITS, _WIDE)) for text in texts]
 

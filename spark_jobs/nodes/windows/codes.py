@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import decimal_columns, types
+from spark_jobs.cxl import decimal_units, types
 from spark_jobs.nodes import packed_sort, sorting
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _ranks(column: pa.Array, static: types.Type, valid: np.ndarray) -> Codes:
         return _texts(sorting.field(column, static))
     if static.kind is types.Kind.STRING:
         return _texts(column)
-    if static.kind is types.Kind.DECIMAL and decimal_columns.units(column)[1] is not None:
+    if static.kind is types.Kind.DECIMAL and decimal_units.units(column)[1] is not None:
         return _texts(sorting.field(column, static))
     if static.kind in _PLAIN or static.kind is types.Kind.DECIMAL:
         numbers = sorting.number(column, static)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.cxl import decimal_columns, decimals, failure, types
+from spark_jobs.cxl import decimal_units, decimals, failure, types
 from spark_jobs.nodes.aggregate import exact
 from spark_jobs.nodes.windows.kernels.function import Arguments, FailingFrames, Function, Results, combined_failures
 
@@ -189,14 +189,14 @@ class DecimalSum(Total):
 
     def _units(self, batch: SortedBatch, column: pa.Array) -> np.ndarray:
         carried = self._carried if batch.head else 0
-        terms, wide = decimal_columns.units(column)
-        if wide is None and decimal_columns.largest(terms) * batch.count + abs(carried) < _SAFE:
+        terms, wide = decimal_units.units(column)
+        if wide is None and decimal_units.largest(terms) * batch.count + abs(carried) < _SAFE:
             sums = batch.running(terms, carried)
         else:
             sums = np.empty(batch.count, dtype=object)
             total = carried
             starts = batch.starts.tolist()
-            for row, term in enumerate(decimal_columns.whole(column)):
+            for row, term in enumerate(decimal_units.whole(column)):
                 total = term if starts[row] else total + term
                 sums[row] = total
         self._carried = int(sums[-1])

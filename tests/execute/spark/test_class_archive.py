@@ -143,6 +143,16 @@ def test_archives_of_other_builds_are_forgotten_in_time(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.glob("*.jsa")) == ["a.jsa", "other0.jsa", "other1.jsa"]
 
 
+def test_what_killed_dumps_left_goes_with_the_next_archive(installed):
+    newest = class_archive.path("/jdk/bin/java")
+    killed, running = newest.with_name("killed.partial"), newest.with_name("running.partial")
+    for left in (killed, running):
+        left.touch()
+    os.utime(killed, (0, 0))
+    class_dump._forget(newest)
+    assert (killed.exists(), running.exists()) == (False, True)
+
+
 def test_a_cache_folder_that_cannot_be_made_is_no_problem(installed, monkeypatch):
     (installed / "cache").touch()
     assert class_archive.path("/jdk/bin/java") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -89,12 +90,17 @@ def _passed_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _forget(newest: Path) -> None:
-    """Remove the oldest archives of other builds."""
+    """Remove the oldest archives of other builds, and what killed dumps of them left."""
     others = [other for other in newest.parent.glob("*.jsa") if other != newest]
     others.sort(key=lambda other: other.stat().st_mtime, reverse=True)
     for other in others[_KEPT:]:
         other.unlink(missing_ok=True)
         other.with_suffix(".lock").unlink(missing_ok=True)
+    for left in newest.parent.glob("*.partial"):
+        # No dump takes longer than its limit and the time to leave.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > _LIMIT_S + _LEAVE_S:
+                left.unlink()
 
 
 def _end() -> None:

@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -106,9 +107,11 @@ def _outcomes(program: typed.Program, result: engine.BatchResult, count: int) ->
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality to the last bit and kind: 1 is not 1.0, NaN is NaN, the order of keys counts."""
+    """Equality to the last bit and kind: 1 is not 1.0, 1.5d not 1.50d, NaN is NaN, the order of keys counts."""
     if left.__class__ is not right.__class__:
         return False
+    if isinstance(left, Decimal):
+        return bool(left.as_tuple() == right.as_tuple())
     if isinstance(left, float):
         return (math.isnan(left) and math.isnan(right)) or (
             left == right and math.copysign(1, left) == math.copysign(1, right)

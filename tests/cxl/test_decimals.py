@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.types import Kind
-from tests.cxl.both_engines import by_interpreter, by_kernels, program_of
+from tests.cxl.both_engines import by_interpreter, by_kernels, check_agreement, program_of
 from tests.cxl.checking import compiled
 
 #: Wide enough for every exact result.
@@ -260,3 +260,26 @@ def test_a_scale_that_no_decimal_has_is_refused_when_it_is_checked(call: str) ->
     assert "no Decimal has -2 digits after the point; `.round(-2)` rounds before it" in problem.message
     assert by_interpreter(program_of('emit r = "1.25".to_decimal(37).to_decimal(0)'), [{}])[0].failure is None
     assert by_interpreter(program_of("emit r = 1250.5d.round(-2)"), [{}])[0].failure is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "emit c = n % p\nemit d = (if b then 1.5d else n) == 0d",
+        "emit c = (3d).clamp(n, n) * 0.00d <= -(n ?? p)",
+        "emit c = (n ?? p) + (n ?? q)\nemit d = n ?? q\nemit e = n ?? p",
+        "emit c = (if b then n else p) < (if b then n else q)",
+        "emit c = (n + m) ?? p\nemit d = (n + m) ?? q\nfilter (n + m) ?? q > -3.5d",
+    ],
+)
+def test_an_int_beside_decimals_of_several_scales_has_each_of_them(text: str) -> None:
+    """What stands in several places is computed once, but a number of another scale is another one."""
+    columns = {"p": types.decimal_of(None, 2), "q": types.decimal_of(None, 4), "n": types.INT, "m": types.INT,
+               "b": types.BOOL}  # fmt: skip
+    records = [
+        {"p": p, "q": q, "n": n, "m": m, "b": b}
+        for p, q in [(Decimal("1.50"), Decimal("-2.2500")), (Decimal("-0.01"), None), (None, Decimal("0.0001"))]
+        for n, m, b in [(-(2**63), 1, False), (0, 0, True), (7, -10, None), (None, 2, True), (324, None, False)]
+    ]
+    for batch_rows in (None, 2):
+        check_agreement(text, columns, records, batch_rows)

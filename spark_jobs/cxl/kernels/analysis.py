@@ -69,7 +69,7 @@ class Analysis:
             own = (node.slot, self.versions.get(node.slot, 0))
         elif isinstance(node, typed.Literal):
             own = (type(node.value).__name__, repr(node.value))
-        identity = (type(node).__name__, own, str(getattr(node, "type", "")), tuple(facts.key for facts in inside))
+        identity = (type(node).__name__, own, getattr(node, "type", None), tuple(facts.key for facts in inside))
         return Facts(
             key=self._keys.setdefault(identity, len(self._keys)),
             is_constant=not isinstance(node, _VARYING) and all(facts.is_constant for facts in inside),

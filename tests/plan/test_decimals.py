@@ -94,3 +94,29 @@ def test_variables_are_no_decimals(tmp_path: Path) -> None:
     text = PIPELINE.replace("SCHEMA", "{a: int}")
     text = text.replace("{name: p}", "{name: p, vars: {v: {type: 'decimal(10,2)', default: 1}}}")
     assert [one.code.id for one in problems(tmp_path, text)] == ["E007"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "cxl", "help_text"),
+    [
+        ("float", "a", "`.to_float()`"),
+        ("int", "a * 2", "`.to_int()`"),
+        ("string", "a", "`.to_string()`"),
+        ("float", "a.to_float()", None),
+        ("int", "a.to_int()", None),
+    ],
+)
+def test_a_decimal_is_converted_to_the_type_of_a_variable(
+    declared: str, cxl: str, help_text: str | None, tmp_path: Path
+) -> None:
+    text = PIPELINE.replace("SCHEMA", "{a: 'decimal(10,2)'}")
+    text = text.replace("{name: p}", f"{{name: p, vars: {{record: {{v: {{type: {declared}}}}}}}}}")
+    text = text.replace("input: s", "input: w")
+    text += f"  - {{type: state, name: w, input: s, config: {{scope: record, set: [{{var: v, cxl: {cxl}}}]}}}}\n"
+    found = problems(tmp_path, text)
+    if help_text is None:
+        assert not found
+    else:
+        (problem,) = found
+        assert (problem.code.id, "Decimal" in problem.message) == ("E200", True)
+        assert help_text in (problem.help or "")

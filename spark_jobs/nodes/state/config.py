@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cxl import typed
 from spark_jobs.cxl.checking import scope as cxl_scope
 from spark_jobs.cxl.schema import Column
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.nodes import member_reads, program_reads
 from spark_jobs.nodes.binding import BindScope, Bound, NodeType, Wiring, report
@@ -29,6 +30,9 @@ from spark_jobs.nodes.transform.config import Phase, VariableScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+#: The types of variables that a method converts values to.
+_CONVERTED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
 class AssignmentConfig(Config):
@@ -79,7 +83,8 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
                 assignments.append(assignment)
             else:
                 fits = False
-                report(scope, codes.E200, problem, "config", "set", index, "cxl")
+                hint = f"convert the value with `.to_{str(kind.kind).lower()}()`" if kind.kind in _CONVERTED else None
+                report(scope, codes.E200, problem, "config", "set", index, "cxl", help=hint)
     if not fits:
         return None
     step = StateStep(scope.name, str(config.scope), tuple(assignments), config.phase is Phase.INIT)

@@ -20,6 +20,7 @@ OF_SOME = {
         "index_type",
         "key_type",
         "item_type",
+        "precision",
         "scale",
         "unit",
         "tz",

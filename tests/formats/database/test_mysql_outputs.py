@@ -302,7 +302,7 @@ VALUES: dict[str, tuple[Any, Any, list[str]]] = {
     "date": (types.DATE, st.dates(), ["date", "datetime", "timestamp(6) NULL"]),
     "moment": (types.DATETIME, MOMENTS, ["datetime", "datetime(6)", "timestamp(3) NULL"]),
     "text": (types.STRING, TEXTS | NUMBERS | st.sampled_from(["a ", "", "\\", "'", "A", "1"]),
-             ["varchar(10)", "char(5)", "tinytext", "text", "varchar(9) CHARACTER SET latin1", "enum('a','A','1')",
+             ["varchar(10)", "char(5)", "tinytext", "text", "varchar(9) CHARACTER SET latin1", "enum('a','b','1')",
               "decimal(30,5)", "bigint", "varbinary(10)"]),
 }  # fmt: skip
 

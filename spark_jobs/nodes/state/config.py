@@ -83,8 +83,9 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
                 assignments.append(assignment)
             else:
                 fits = False
-                hint = f"convert the value with `.to_{str(kind.kind).lower()}()`" if kind.kind in _CONVERTED else None
-                report(scope, codes.E200, problem, "config", "set", index, "cxl", help=hint)
+                method = f"to_{str(kind.kind).lower()}" if kind.kind in _CONVERTED else None
+                remedy = f"convert the value with `.{method}()`" if method else None
+                report(scope, codes.E200, problem, "config", "set", index, "cxl", help=remedy)
     if not fits:
         return None
     step = StateStep(scope.name, str(config.scope), tuple(assignments), config.phase is Phase.INIT)

@@ -365,30 +365,6 @@ def _credentials(process: int, identity: tuple[str | None, ...]) -> Any:
     return google.auth.default(scopes=[_SCOPE])[0]
 
 
-class _Connections:
-    """Connections to the store and to what gives tokens, direct or through the proxy of the environment."""
-
-    def __init__(self) -> None:
-        self._pools: dict[str | None, Any] = {}
-
-    def request(self, method: str, url: str, **more: Any) -> Any:
-        """Send a request as urllib3 does."""
-        import urllib3
-
-        proxy = proxies.of(url)
-        if proxy not in self._pools:
-            timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
-            chosen: dict[str, Any] = {"maxsize": _CONNECTIONS, "timeout": timeout}
-            through = proxies.settings(proxy) if proxy else None
-            made = (
-                urllib3.ProxyManager(through["proxy"], proxy_headers=through["proxy_headers"], **chosen)
-                if through
-                else urllib3.PoolManager(**chosen)
-            )
-            self._pools.setdefault(proxy, made)
-        return self._pools[proxy].request(method, url, **more)
-
-
 @lru_cache(maxsize=1)
-def _connections(process: int) -> _Connections:
-    return _Connections()
+def _connections(process: int) -> proxies.Connections:
+    return proxies.Connections(_CONNECTIONS, _CONNECT_S, _READ_S)

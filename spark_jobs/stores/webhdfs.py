@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from spark_jobs.stores import hadoop_conf
+from spark_jobs.stores import hadoop_conf, proxies
 from spark_jobs.stores.refusals import Kind, StoreError
 from spark_jobs.stores.s3 import pause
 
@@ -285,10 +285,7 @@ def _without_token(record: logging.LogRecord) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _pool(process: int) -> Any:
-    import urllib3
-
+def _pool(process: int) -> proxies.Connections:
     # Namenodes want tokens in addresses, which the client tells to whoever asks for details.
     logging.getLogger("urllib3.connectionpool").addFilter(_without_token)
-    timeout = urllib3.Timeout(connect=_CONNECT_S, read=_READ_S)
-    return urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout)
+    return proxies.Connections(_CONNECTIONS, _CONNECT_S, _READ_S)

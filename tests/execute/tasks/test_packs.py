@@ -191,7 +191,9 @@ def test_many_small_files_of_lines_are_parsed_at_once(tmp_path: Path, monkeypatc
     without_spark.install(monkeypatch)
     texts: list[int] = []
     read = arrow.read
-    monkeypatch.setattr(arrow, "read", lambda text, count, *how: texts.append(count) or read(text, count, *how))
+    monkeypatch.setattr(
+        arrow, "read", lambda text, count, *how, **more: texts.append(count) or read(text, count, *how, **more)
+    )
     files = {f"in/{i:03}.ndjson": f'{{"id":{i}}}\n' for i in range(60)}
     pipelines.write(
         tmp_path, {"pipeline.yaml": PIPELINE.replace("csv, glob", "json, glob").replace("*.csv", "*"), **files}

@@ -46,7 +46,7 @@ _MOST_CUSTOMERS = 1_000_000
 _EVENTS_A_WINDOW = 100_000
 _WINDOW_S = 300
 #: What follows a short note.
-_LONG = "; the rest of a long note which says little and takes room: " + "lorem ipsum dolor sit amet " * 9
+_LONG = "; the rest of a long note which says little and takes room: " + " ".join(["lorem ipsum dolor sit amet"] * 9)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _ANSWER_S = 10.0
 _ALIVE = frozenset(
     {"SUBMITTED", "QUEUED", "RUNNING", "RELAUNCHING", "UNKNOWN", "NEW", "NEW_SAVING", "ACCEPTED", "FINISHING"}
 )
-#: What a job is called that its cluster does not know, or no longer.
+#: The state of a job that its cluster does not know, or no longer.
 GONE = "GONE"
 
 
@@ -30,7 +30,7 @@ class ClusterError(Exception):
 
 
 class Kind(Enum):
-    """Who is asked."""
+    """The kind of cluster to ask."""
 
     STANDALONE = auto()
     YARN = auto()
@@ -51,12 +51,12 @@ class Job:
     id: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The job as JSON values."""
         return {**asdict(self), "urls": list(self.urls)}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Job:
-        """What `to_dict` gave."""
+        """The job from the values of `to_dict`."""
         return cls(values["kind"], tuple(values["urls"]), values["id"])
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the provider uses of Airflow that `airflow.providers.common.compat.sdk` does not have, by Airflow's version."""
+"""Airflow APIs that `airflow.providers.common.compat.sdk` does not have, by Airflow's version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError:
 try:
     from airflow.sdk.exceptions import TaskDeferralError, TaskDeferralTimeout
 
-    #: What a task comes back with when its trigger failed or took too long.
+    #: The errors that a task resumes with if its trigger failed or took too long.
     DEFERRAL_ERRORS: tuple[type[Exception], ...] = (TaskDeferralError, TaskDeferralTimeout)
 except ImportError:  # before Airflow 3.1 there is one for both
     from airflow.exceptions import TaskDeferralError as _Failed

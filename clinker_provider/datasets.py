@@ -1,4 +1,4 @@
-"""What a task's pipeline reads and writes, without Spark. Pure, free of Airflow."""
+"""The datasets that a task's pipeline reads and writes, without Spark. Pure, free of Airflow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def of(subject: Subject) -> Datasets | None:
-    """What a pipeline reads and writes; None where the pipeline has errors."""
+    """The datasets of a pipeline; None if the pipeline has errors."""
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
     from spark_jobs.plan.explain import datasets
@@ -22,7 +22,7 @@ def of(subject: Subject) -> Datasets | None:
 
 
 def with_columns(subject: Subject) -> tuple[Datasets, dict[str, dict[str, list[tuple[str, str]]]]] | None:
-    """The same, with the sources and columns that each column of each output is made of."""
+    """The datasets of a pipeline, and the source columns of each output column; None if the pipeline has errors."""
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
     from spark_jobs.plan.explain import datasets, lineage

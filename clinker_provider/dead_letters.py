@@ -54,7 +54,7 @@ def look(pattern: str, files: Files = _HERE) -> Found:
 
 
 def _entries(path: Path) -> int:
-    """How many records begin, the header not counted.
+    """The number of records that begin, without the header.
 
     An entry may span lines: a failing value can hold newlines, and then it stands between quotes. Fields may have any
     length, which the `csv` module would have to be told for the whole process.

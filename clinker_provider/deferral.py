@@ -25,7 +25,7 @@ _OF_THE_LAUNCHER = ("--deploy-mode", "--queue")
 
 @dataclass(frozen=True)
 class Waiting:
-    """What is remembered of a run.
+    """The state of a deferred run.
 
     Args:
         execution_id: the name of the attempt that submitted it.
@@ -46,16 +46,16 @@ class Waiting:
     job: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The state as JSON values."""
         return {**asdict(self), "urls": list(self.urls)}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Waiting:
-        """What `to_dict` gave."""
+        """The state from the values of `to_dict`."""
         return cls(**{**values, "urls": tuple(values["urls"])})
 
     def submitted(self, job: cluster.Job) -> Waiting:
-        """The same with the job."""
+        """The state with the submitted job."""
         return replace(self, job=job.to_dict())
 
     def found(self) -> cluster.Job | None:
@@ -82,7 +82,7 @@ def remember(context: Context, waiting: Waiting) -> None:
 
 
 def remembered(context: Context) -> Waiting | None:
-    """What an earlier attempt of the task left running, or has left behind."""
+    """The run that an earlier attempt of the task has left, running or not."""
     store = context.get("task_state_store")
     found = store.get(_key(context)) if store is not None else None
     return Waiting.of_dict(found) if isinstance(found, dict) else None
@@ -106,7 +106,7 @@ def folder_of(work_dir: str, execution_id: str) -> Path:
 
 
 def prepared(hook: ClinkerSparkSubmitHook, folder: str, execution_id: str) -> Waiting:
-    """What is known of a run before it is submitted.
+    """The state of a run before it is submitted.
 
     Args:
         hook: the hook that will submit it.

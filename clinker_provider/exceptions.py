@@ -1,4 +1,4 @@
-"""What a Clinker task can fail with.
+"""The exceptions of Clinker tasks.
 
 Each class says by its base whether Airflow may retry: `AirflowFailException` ends the task at once. `exit_code` is the
 run's exit code, or None when the run left none.
@@ -79,5 +79,5 @@ _OF_COMMANDS: dict[int, type[ClinkerError]] = {
 
 
 def of_command(name: str, code: int, tail: str) -> ClinkerError:
-    """What a task fails with whose command ended with this code; `tail` are its last lines."""
+    """The exception for a command that ended with this code; `tail` are its last lines."""
     return _OF_COMMANDS.get(code, ClinkerInterrupted)(tail or f"{name} ended with {code}", exit_code=code)

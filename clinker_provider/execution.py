@@ -30,7 +30,7 @@ def execution_id(*, dag_id: str, run_id: str, task_id: str, map_index: int, try_
 
 
 def instance(context: Mapping[str, Any]) -> dict[str, Any]:
-    """What names a task instance, whatever the attempt."""
+    """The identity of a task instance, whatever the attempt."""
     task = context["ti"]
     return {
         "dag_id": task.dag_id,
@@ -47,7 +47,7 @@ def of_context(context: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Once:
-    """What all attempts at one task instance share, and whether this one is a further attempt.
+    """The common identity of all attempts at one task instance, and whether this one is a further attempt.
 
     Args:
         who: the task.
@@ -61,7 +61,7 @@ class Once:
 
     @property
     def arguments(self) -> list[str]:
-        """The same as options of `clinker run`."""
+        """The identity as options of `clinker run`."""
         return [contract.ONCE_OPTION, self.who, self.what, *([contract.RETRY_OPTION] if self.is_retry else [])]
 
 
@@ -76,7 +76,7 @@ def once(
     started: str,
     clears: int,
 ) -> Once:
-    """Who asks, and for what: the same for all attempts at one task instance.
+    """The identity that is the same for all attempts at one task instance.
 
     A run that is deleted and made again may have the name of the first one, so may one of another Airflow: they differ
     by the moment at which they `started`. Whoever clears a task wants it done again: Airflow counts how often a run was
@@ -88,7 +88,7 @@ def once(
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What `clinker run` is asked for beside the pipeline. None and False mean: the job's own default."""
+    """The options of `clinker run` besides the pipeline. None and False stand for the job's own default."""
 
     base_dir: str | None = None
     rules_path: str | None = None

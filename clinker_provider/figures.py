@@ -32,7 +32,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: its short name with tags, its names for those who know none, and its value.
+    """A metric: its short name with tags, its names without tags, and its value.
 
     A counter's value is how much it grows, a timer's is in milliseconds.
     """

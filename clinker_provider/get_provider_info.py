@@ -1,4 +1,4 @@
-"""What Airflow asks a provider: a plain dictionary, found through the entry point `apache_airflow_provider`."""
+"""The provider's metadata for Airflow: a plain dictionary, found by the entry point `apache_airflow_provider`."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def setting(
     binary: str = "",
     installed: Path | None = None,
 ) -> str | None:
-    """What a setting of Spark is, as far as this machine tells: in `conf`, else in the properties that Spark reads.
+    """A setting of Spark, as far as this machine knows: from `conf`, otherwise from the properties that Spark reads.
 
     Args:
         name: the setting.
@@ -96,7 +96,7 @@ def as_property(name: str, value: str) -> str:
 def environment(
     environ: Mapping[str, str], conf: Mapping[str, object], executable: str, *, installed: Path | None
 ) -> dict[str, str]:
-    """What has to be added to the environment of `spark-submit`, nothing that is set already.
+    """The additions to the environment of `spark-submit`, without variables that are set already.
 
     `PYTHONUNBUFFERED` lets the log follow the job instead of arriving in blocks.
     """

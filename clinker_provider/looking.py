@@ -1,4 +1,4 @@
-"""What sensors look for beside dead letters: a run's result record, and metrics files. Pure, free of Airflow."""
+"""Searches of sensors besides dead letters: a run's result record, and metrics files. Pure, free of Airflow."""
 
 from __future__ import annotations
 

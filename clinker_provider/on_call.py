@@ -1,4 +1,4 @@
-"""What somebody wants to see of a task that ran: its nodes with their records, its plan, why records died. Pure.
+"""The summary of a finished task: its nodes with their records, its plan, why records died. Pure.
 
 The task's log ends with it as text; the XCom `on_call` keeps what the task's page needs beside the other XComs.
 """
@@ -46,7 +46,7 @@ def of_plan(subject: Subject) -> dict[str, Any]:
 
 
 def of_record(record: RunResult | None) -> dict[str, Any]:
-    """How many reasons the list of reasons leaves out, and the records that died for them; empty where it has all."""
+    """The numbers of reasons and dead letters that the list of reasons leaves out; empty if it is complete."""
     if not record or not record.dlq_reasons_more:
         return {}
     return {"more_reasons": {"reasons": record.dlq_reasons_more, "count": record.dlq_reasons_more_count}}
@@ -88,7 +88,7 @@ def _digest(value: object) -> str:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """What differs between two versions of a pipeline, as short sentences; none where nothing does."""
+    """The differences between two versions of a pipeline, as short sentences."""
     found = [f"node {name} is new" for name in after if name and name not in before]
     found += [f"node {name} is gone" for name in before if name and name not in after]
     found += [f"node {name} changed" for name in after if name and before.get(name, after[name]) != after[name]]

@@ -1,4 +1,4 @@
-"""What a run reads and writes, in the words of OpenLineage: from the plan when it starts, with counts when it ends.
+"""Lineage of a run in the terms of OpenLineage: from the plan at its start, with counts at its end.
 
 Without the package `apache-airflow-providers-openlineage` nothing of it is imported.
 """
@@ -83,7 +83,7 @@ def _outputs(
 
     from spark_jobs.plan.explain import datasets as published
 
-    # What only the run knows is named when it has ended.
+    # Outputs that only the run knows are named when it has ended.
     written = {each.node: (counts, files) for each, counts, files in published.written(known, record)} if record else {}
     outputs = []
     for each in known.outputs:
@@ -134,7 +134,7 @@ def _run_facet(record: RunResult) -> Any:
 
     @attr.define
     class ClinkerRunFacet(RunFacet):  # type: ignore[misc]  # the package is read without its types
-        """What the result record says of a run."""
+        """The facts about a run from its result record."""
 
         execution_id: str
         status: str

@@ -1,4 +1,4 @@
-"""What a finished `spark-submit` means for the task: pure logic, free of Airflow.
+"""The outcome of a finished `spark-submit` for the task: pure logic, free of Airflow.
 
 Order of evidence: the result record of this very execution decides; a return code without a record is a failure
 whatever the number (2 is also what Python returns for a missing file); a record of success beside a return code that
@@ -21,7 +21,7 @@ _FIRST_SIGNAL_CODE = 128
 
 
 class Verdict(Enum):
-    """What becomes of the task, and by which kind of failure."""
+    """The verdict about a task, with the kind of failure."""
 
     SUCCESS = "success"
     PARTIAL_SUCCESS = "partial_success"
@@ -81,16 +81,16 @@ _HEADLINES = {
     Verdict.UNSHARED: "driver and executors do not see the same files",
     Verdict.INTERRUPTED: "the run was interrupted",
 }
-#: What the job's own words call otherwise here.
+#: Explanations of terms that the job uses differently.
 _ADVICE = {Verdict.EXISTS: "\nIn Airflow, `--force` is `force=True` of the operator"}
-#: What is about no pipeline and no file, by the code of its diagnostic.
+#: Headlines of errors that concern neither a pipeline nor a file, by diagnostic code.
 _HEADLINES_OF_CODES = {
     "E901": "Spark could not be started or reached",
     "E904": "Spark ended the work",
     "E905": "the engine failed",
 }
-#: What ends with exit 4 and is the same whenever it is tried, by the code of its diagnostic: an output that is there
-#: already, and a file that the driver sees and an executor does not.
+#: Errors with exit code 4 that recur at every attempt, by diagnostic code: an output that exists already, and a file
+#: that the driver sees and an executor does not.
 _LASTING = {"E902": Verdict.EXISTS, "E909": Verdict.UNSHARED}
 
 

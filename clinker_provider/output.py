@@ -6,7 +6,7 @@ import re
 
 #: A line of Spark's log below a warning, in the layouts that Spark comes with.
 _REPORT = re.compile(r"\d\d(?:\d\d)?[/-]\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})? (?:INFO|DEBUG|TRACE) +[A-Z]\w*\$?: ")
-#: What every start of Spark says on a machine where nothing is wrong.
+#: Messages of every start of Spark on a healthy machine.
 _BANNER = re.compile(
     r"WARNING: Using incubator modules: jdk\.incubator\.vector\s*$"
     r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN NativeCodeLoader: Unable to load native-hadoop library"

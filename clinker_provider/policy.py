@@ -1,4 +1,4 @@
-"""What becomes of a task whose run has ended: the user's choice, by exit code and by what the run did.
+"""Decides about a task whose run has ended: the user's policy by exit code, and by what the run did.
 
 Pure, free of Airflow. A run that published files is never retried, and a run that published none never succeeds.
 """
@@ -23,7 +23,7 @@ _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 class Action(StrEnum):
-    """What becomes of the task. `RETRY` fails it too, and leaves it to the task's `retries`."""
+    """The end of a task. `RETRY` fails it too, and leaves it to the task's `retries`."""
 
     SUCCESS = "success"
     SKIP = "skip"
@@ -31,14 +31,14 @@ class Action(StrEnum):
     RETRY = "retry"
 
 
-#: What may be chosen for runs that published their files, and for others.
+#: The allowed actions for runs that published their files, and for others.
 _PUBLISHED = (Action.SUCCESS, Action.SKIP, Action.FAIL)
 _UNPUBLISHED = (Action.SKIP, Action.FAIL, Action.RETRY)
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """How many dead letters are accepted: a number of records, or a share of all that were read."""
+    """The accepted number of dead letters: a number of records, or a share of all that were read."""
 
     records: int | None = None
     share: float | None = None
@@ -73,7 +73,7 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of the task; `reason` says why, where that is not the run's own failure.
+    """The decision about a task; `reason` explains it unless it is the run's own failure.
 
     `is_chosen` tells what the user chose for an exit code from what the code means by itself.
     """
@@ -100,7 +100,7 @@ class Policy:
     exit_codes: Mapping[int, Action] = field(default_factory=dict)
 
     def decide(self, ended: Outcome, record: RunResult | None) -> Decision:
-        """What becomes of the task of a run.
+        """Decide about the task of a run.
 
         A run without a usable record has not said how it ended: no choice is about it.
         """

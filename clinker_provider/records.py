@@ -66,7 +66,7 @@ class Records:
         try:
             self.remove(execution_id)
         except OSError as error:
-            # Who may not remove anything leaves records behind, and can read them.
+            # Without the permission to remove, records stay behind, and can be read.
             if is_there or error.errno != errno.EACCES:
                 raise
 

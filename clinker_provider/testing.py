@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of it.
+    """The results of a tested task.
 
     Args:
         rows: the records of each output, and of nodes that were asked for.

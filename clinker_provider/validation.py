@@ -43,7 +43,7 @@ class Validate(StrEnum):
 
 
 class Problem(Protocol):
-    """What this side needs of a diagnostic; `str()` is `path:line:col CODE message`."""
+    """The part of a diagnostic that the provider needs; `str()` is `path:line:col CODE message`."""
 
     @property
     def is_error(self) -> bool:
@@ -64,7 +64,7 @@ class Subject:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def options(self) -> Any:
-        """The same as planning takes it; the process's variables are seen below those of the task."""
+        """The planner's options. Variables of the task take precedence over those of the process."""
         from spark_jobs.plan import options
 
         return options.PlanOptions(
@@ -114,7 +114,7 @@ def resolve(pipeline: str, *, root: str | None, dag_folder: str | None) -> Path 
 
 
 def problems_of(subject: Subject) -> Sequence[Problem]:
-    """What is wrong with a pipeline, errors and warnings, by file and position; what a run would refuse is."""
+    """The errors and warnings of a pipeline, by file and position, including those that only a run reports."""
     from spark_jobs import plan
 
     found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options(), to_run=True)
@@ -122,7 +122,7 @@ def problems_of(subject: Subject) -> Sequence[Problem]:
 
 
 def verdict_of(subject: Subject, *, remembers: bool) -> Verdict:
-    """The same with what the pipeline reads and writes. A valid pipeline may be remembered until something changes."""
+    """The problems and datasets of a pipeline. A valid pipeline may be cached until something changes."""
     from spark_jobs.plan import remembered
 
     return remembered.verdict(subject.pipeline, subject.options(), remembers=remembers)
@@ -167,7 +167,7 @@ def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
 
 
 def credentials_of(subject: Subject) -> list[str]:
-    """What a pipeline sends as credentials: the values of the variables below `auth:`, and what is made of them.
+    """The credentials of a pipeline: the values of the variables below `auth:`, and what is derived from them.
 
     None of a pipeline that has errors: it is not run, and its messages hide what stands there.
     """
@@ -192,7 +192,7 @@ def outputs_of(subject: Subject) -> list[str]:
 
 
 def stores_of(subject: Subject) -> Any:
-    """How a pipeline's object stores are reached, as its workspace says, whatever else is wrong with the pipeline."""
+    """The settings of a pipeline's object stores from its workspace, whatever is wrong with the pipeline."""
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.reading import workspace
 

@@ -38,8 +38,8 @@ PIPELINE_PATH = "pipeline_path"
 APPLICATION_ID = "application_id"
 #: The execution id of an earlier attempt that had published everything, so that this one did nothing; else None.
 TAKEN_FROM = "taken_from"
-#: What the task's page shows beside the others: the plan's picture, a digest of each node, each node's counts.
-#: The first two are pushed at the submission already.
+#: The data of the task's page besides the other XComs: the plan's picture, a digest of each node, each node's counts.
+#: The first two are pushed at submission already.
 ON_CALL = "on_call"
 #: A small dictionary: status, exit_code, execution_id, records, output_files, dlq_path, metrics_path.
 RETURN_VALUE = "return_value"

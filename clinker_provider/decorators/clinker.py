@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from airflow.providers.common.compat.sdk import Context
 
-#: What stands for the pipeline until the function has given it.
+#: The placeholder for the pipeline until the function returns it.
 _LATER = "pipeline.yaml"
 #: A dictionary with one of these keys is a pipeline; another one has variables.
 _OF_PIPELINES = frozenset({"pipeline", "nodes"})
@@ -68,7 +68,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
             op_args=op_args,
             op_kwargs=op_kwargs,
             pipeline=pipeline or _LATER,
-            # What the function will give is not known when the DAG file is parsed.
+            # The function's result is not known when the DAG file is parsed.
             validate="off" if validate == "off" else "execute",
             **kwargs,
         )
@@ -87,7 +87,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
             return ClinkerSparkOperator.execute(self, context)
 
     def _folder_for_text(self) -> str | None:
-        """Where a pipeline that is no file becomes one: where a driver elsewhere sees it, if there is such a place."""
+        """The folder for a pipeline that is no file: where a remote driver can see it, if there is such a folder."""
         self._settle_work_dir()
         if self.work_dir is None or validation.is_remote(self.work_dir):
             return None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CONNECTION_TYPE = "clinker"
 _ANSWER_S = 3.0
-#: What an operator takes from the connection where it is not given itself.
+#: Parameters that an operator takes from the connection if it does not have them itself.
 _DEFAULTS = ("work_dir", "metrics_spool_dir", "memory_limit", "threads", "rules_path")
 _LINKS = ("history_url", "dlq_url", "metrics_url")
 #: The environment that stores read credentials from, by the fields of a connection of their own.
@@ -57,7 +57,7 @@ class BadConnection(ValueError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a connection of the type `clinker` says.
+    """The settings of a connection of the type `clinker`.
 
     Args:
         master: the Spark master.
@@ -81,7 +81,7 @@ def master_of(connection: Connection) -> str:
 
 
 def settings_of(connection: Connection) -> Settings:
-    """What a connection says.
+    """Read the settings of a connection.
 
     Raises:
         BadConnection: a field says nothing usable.
@@ -120,7 +120,7 @@ def credentials_of(connection: Connection) -> dict[str, str]:
 
 
 def files_of(store_conn_id: str | None) -> Files:
-    """What reads files with the credentials of a connection; without one these come from the environment.
+    """A reader of files with the credentials of a connection; without one, they come from the environment.
 
     Raises:
         AirflowNotFoundException: there is no such connection.
@@ -145,7 +145,7 @@ class ClinkerHook(BaseHook):
         self.clinker_conn_id = clinker_conn_id
 
     def get_conn(self) -> Settings:
-        """What the connection says.
+        """The settings of the connection.
 
         Raises:
             BadConnection: a field says nothing usable.

@@ -158,7 +158,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         self._conf = {**self._conf, "spark.yarn.submit.waitAppCompletion": "false", "spark.yarn.tags": tags}
 
     def launcher_arguments(self, application: str) -> list[str]:
-        """What the launcher of a driver in this mode is called with, without its own name."""
+        """The arguments of the launcher for a driver in this mode, without its own name."""
         self._connection.update(deploy_mode="client")
         return self._build_spark_submit_command(application)[1:]
 
@@ -287,7 +287,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
-        # What this machine's launcher needs goes into its environment only, never into the settings of a cluster.
+        # Settings for this machine's launcher go into its environment only, never into the settings of a cluster.
         environ = self._process_environ()
         added = launcher.environment(environ, self._conf, sys.executable, installed=launcher.pyspark_home())
         self._env = {**environ, **added, process_tree.MARK: self._execution_id}

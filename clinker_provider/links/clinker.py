@@ -33,7 +33,7 @@ class TemplatedLink(BaseOperatorLink):
     needs: ClassVar[str]
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The same, as Airflow asks for it."""
+        """The link in the form in which Airflow asks for it."""
         return self.url(operator) if compat.MAKES_LINKS_IN_TASKS else compat.stored_link(ti_key, key_of(self))
 
     def url(self, operator: BaseOperator) -> str:

@@ -64,7 +64,7 @@ class ClinkerDeadLettersNotifier(BaseNotifier):
 
 
 def message(subject: str, count: int, paths: Sequence[str], reasons: Sequence[Mapping[str, Any]], *, most: int) -> str:
-    """What people read: how many records died, why, and where they are."""
+    """The message for people: how many records died, why, and where they are."""
     lines = [f"{subject}: {count} records died"]
     for reason in reasons[:most]:
         words = [

@@ -1,4 +1,4 @@
-"""What the operators that take a pipeline share: its place, its context, and when it is checked."""
+"""The base of operators with a pipeline: its path, its context, and when it is checked."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class PipelineOperator(BaseOperator):
         return [*secrets_of(self.given()), *self._sent()]
 
     def given(self) -> dict[str, Any]:
-        """What may have secrets in it, by the names that the hook has for it."""
+        """The values that may contain secrets, by the hook's names."""
         return {"env_vars": self.env_vars if isinstance(self.env_vars, dict) else None}
 
     def without_secrets(self, text: str) -> str:
@@ -180,12 +180,12 @@ class PipelineOperator(BaseOperator):
             raise self.invalid(validation.message(errors))
 
     def verdict(self) -> Verdict:
-        """What planning says of the pipeline as its parameters are now, from memory where nothing has changed."""
+        """The result of planning the pipeline with its current parameters, cached while nothing has changed."""
         remembers = conf.getboolean(CONFIG_SECTION, "remember_valid", fallback=True)
         return validation.verdict_of(self.subject(), remembers=remembers)
 
     def _problems(self) -> Sequence[validation.Problem]:
-        """What is wrong as far as it is known now: what a template gives turns off the checks that need it."""
+        """The known problems. Checks that need the value of a template are turned off."""
         given = {
             "base_dir": self.base_dir,
             "rules_path": self.rules_path,

@@ -201,7 +201,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.link_templates = link_templates
         self.plan_text: str | None = None
         self.link_values: Mapping[str, object] = {}
-        #: Whether there is something for a history server to show.
+        #: Whether the run leaves something for a history server.
         self.leaves_event_log = False
         self._hook: ClinkerSparkSubmitHook | None = None
         #: The record of the run that has ended, and why it failed.
@@ -300,7 +300,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             raise
 
     def _ended(self, event: Mapping[str, Any]) -> tuple[outcome.Outcome, result.RunResult | None]:
-        """How a deferred run ended; its result record decides, whatever the cluster says.
+        """The outcome of a deferred run. Its result record decides, whatever the cluster says.
 
         Raises:
             ClinkerIOError: the record cannot be read now; it stays, for the next attempt.
@@ -395,7 +395,7 @@ class ClinkerSparkOperator(SubmittingOperator):
                 deadline=time.time() + limit.total_seconds() if limit else None,
             ),
             method_name="execute_complete",
-            # What is known of the pipeline by now, of which a template or a function may have been asked.
+            # The pipeline as it is known by now; it may come from a template or a function.
             kwargs={"waiting": waiting.to_dict(), "pipeline": self.pipeline, "base_dir": self.base_dir},
         )
 
@@ -442,16 +442,16 @@ class ClinkerSparkOperator(SubmittingOperator):
             self._hook.on_kill()
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage:
-        """What the run will read and write, as far as its plan knows, for OpenLineage."""
+        """The run's future inputs and outputs, as far as its plan knows them, for OpenLineage."""
         return openlineage.lineage(self.subject())
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage:
-        """What the run has read and written, with counts and dead letters, for OpenLineage."""
+        """The run's inputs and outputs, with counts and dead letters, for OpenLineage."""
         record, reason = self._ended_run
         return openlineage.lineage(self.subject(), record, reason or None)
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage:
-        """The same of a run that failed, with the reason."""
+        """The inputs and outputs of a failed run, with the reason."""
         return self.get_openlineage_facets_on_complete(task_instance)
 
     def _take_defaults(self) -> None:
@@ -505,7 +505,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             pipeline_path=self._known_path(),
         )
         nodes = record.nodes if record else {}
-        # What a server sends back as data may be the credential that it was sent.
+        # Data that a server returns may contain the credential that was sent to it.
         return {
             **pushed,
             xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS]),
@@ -529,7 +529,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return str(path) if path else None
 
     def _named(self, by_name: Mapping[str, Any]) -> dict[str, Any]:
-        """The same by names that show no secret."""
+        """The values with names that show no secret."""
         return {self.without_secrets(name): value for name, value in by_name.items()}
 
     def _masked(self, value: Any) -> Any:
@@ -820,7 +820,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         assets.declare(self, self.datasets_when_parsed())
 
     def datasets_when_parsed(self) -> Datasets | None:
-        """What the pipeline reads and writes, where that is known when the DAG file is parsed; else None."""
+        """The pipeline's datasets if they are known when the DAG file is parsed; otherwise None."""
         return self.verdict().datasets if self._is_known_when_parsed() else None
 
     def _publish_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
@@ -869,7 +869,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         )
 
     def chosen_policy(self) -> policy.Policy:
-        """What the user chose; looked at before the run, which could not be taken back."""
+        """The user's policy. It is checked before the run, which cannot be undone."""
         try:
             return self._chosen()
         except ValueError as error:
@@ -924,7 +924,7 @@ class ClinkerSparkOperator(SubmittingOperator):
     def _failure(
         self, ended: outcome.Outcome, record: result.RunResult | None, decision: policy.Decision
     ) -> AirflowException | None:
-        """What the task ends with; None where it succeeds."""
+        """The exception that ends the task; None if it succeeds."""
         if decision.action is policy.Action.SUCCESS:
             return None
         reason = decision.reason or ended.reason
@@ -943,7 +943,7 @@ class ClinkerSparkOperator(SubmittingOperator):
     def _push(self, context: Context, pushed: Mapping[str, Any], failure: BaseException | None) -> None:
         if not self.do_xcom_push:
             return
-        # What `execute` returns is pushed by Airflow; what it raises past is not.
+        # Airflow pushes the value that `execute` returns, but not if it raises.
         keys = [key for key in pushed if failure or key != xcoms.RETURN_VALUE]
 
         def push() -> None:
@@ -979,7 +979,7 @@ def _call_after_publishing(what: str, act: Callable[[], object]) -> None:
 
 
 def _outcome_of(error: BaseException) -> outcome.Outcome:
-    """What becomes of a task whose run could not begin."""
+    """The outcome of a task whose run could not begin."""
     if isinstance(error, ClinkerError):
         code = contract.ExitCode.CONFIG if error.exit_code is None else error.exit_code
         return outcome.Outcome(outcome.Verdict.CONFIG, code, str(error))

@@ -1,4 +1,4 @@
-"""What an operator needs to know to call `spark-submit`: the parameters of `SparkSubmitOperator`, by their names."""
+"""The parameters for `spark-submit`, with the names of `SparkSubmitOperator`."""
 
 from __future__ import annotations
 

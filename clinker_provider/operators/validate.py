@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MOST_RECORDS = 100
 #: So many characters of records go to the XCom: all databases that Airflow knows, and its pages, take them.
 _MOST_CHARACTERS = 48_000
-#: What a template makes of values that name no node.
+#: Rendered templates that name no node.
 _WORDS = {"": False, "none": False, "false": False, "true": True}
 #: A table that is wider is a list in the log.
 _WIDTH = 160

@@ -1,1 +1,1 @@
-"""What the provider adds to Airflow's own pages and events."""
+"""Additions to Airflow's own pages and events."""

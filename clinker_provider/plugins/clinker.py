@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from clinker_provider.plugins.page import Run
 
 PREFIX = "/clinker"
-#: Nothing runs, loads or sends, whatever is in the page.
+#: The page runs, loads and sends nothing, whatever it contains.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'self'; sandbox"
 )
-#: What Airflow's pages leave in the address for a task that is not mapped.
+#: The placeholder in addresses of Airflow's pages for a task that is not mapped.
 _NOT_MAPPED = "{MAP_INDEX}"
 _KEYS = (
     "status", "exit_code", "dlq_count", "dlq_paths", "dlq_reasons", "pipeline_path", "execution_id", "master",
@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
 
 
 class ClinkerPlugin(AirflowPlugin):
-    """What Airflow finds through the provider's metadata."""
+    """The plugin, which Airflow finds through the provider's metadata."""
 
     name = "clinker"
     fastapi_apps: list[Any] = [{"app": Pages(), "url_prefix": PREFIX, "name": "Clinker"}]  # noqa: RUF012

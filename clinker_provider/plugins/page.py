@@ -32,14 +32,14 @@ th, td { border-bottom: 1px solid #8886; padding: .25rem 1rem .25rem 0; text-ali
 .wide { overflow-x: auto; }
 code { background: #8882; border-radius: 4px; overflow-wrap: anywhere; padding: .1rem .35rem; }
 """
-#: How many runs before the one that is looked at are listed.
+#: The number of earlier runs that are listed.
 EARLIER = 20
 _NOTHING = "nothing: it is no Clinker task, it pushes no XComs, or it ended before it could"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a task: Airflow's name, state, start and duration, and the XComs that the task pushed."""
+    """A run of a task: Airflow's name, state, start and duration, and the XComs that the task pushed."""
 
     run_id: str
     state: str | None
@@ -54,7 +54,7 @@ class Run:
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """What the task kept for its page."""
+        """The data that the task kept for its page."""
         return _mapping(self.xcoms.get("on_call"))
 
     @property
@@ -174,7 +174,7 @@ def _earlier(run: Run, earlier: Sequence[Run]) -> Iterable[str]:
 def _picture(run: Run) -> Iterable[str]:
     picture = run.kept.get("picture")
     if isinstance(picture, str) and picture:
-        # As an image it runs no script and loads nothing, whatever is in it.
+        # As an image it runs no script and loads nothing.
         yield f'<h2>Plan</h2><div class="wide"><img alt="The plan" src="data:image/svg+xml,{_quoted(picture)}"></div>'
 
 
@@ -199,7 +199,7 @@ def _number(value: object) -> str:
 
 
 def _e(value: object) -> str:
-    # What is no text of Unicode by itself, half of a pair say, cannot be sent.
+    # Text that is invalid Unicode, such as half of a surrogate pair, cannot be sent.
     return html.escape(str(value).encode("utf-8", "replace").decode("utf-8"))
 
 

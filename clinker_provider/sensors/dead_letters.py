@@ -57,7 +57,7 @@ class ClinkerDeadLettersSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """One look."""
+        """Look once."""
         found = self._look()
         return PokeReturnValue(found.count >= self.min_count, _value(found.paths, found.count))
 

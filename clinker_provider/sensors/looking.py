@@ -35,15 +35,15 @@ class _LookingSensor(BaseSensorOperator):
         self.deferrable = deferrable
 
     def arguments(self) -> dict[str, Any]:
-        """What the look is given, from rendered values."""
+        """The arguments of `look`, from rendered values."""
         raise NotImplementedError
 
     def look(self, files: Files) -> dict[str, Any] | None:
-        """One look."""
+        """Look once."""
         raise NotImplementedError
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """One look, as Airflow asks for it."""
+        """Look once, as Airflow asks for it."""
         found = self._looked()
         return PokeReturnValue(found is not None, found)
 

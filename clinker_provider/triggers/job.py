@@ -15,7 +15,7 @@ from spark_jobs import result
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-#: How long the record of a job that has ended may take to be seen on a shared mount, in seconds.
+#: The time in seconds until the record of an ended job must be visible on a shared mount.
 _SETTLE_S = 10.0
 
 

@@ -103,7 +103,7 @@ def _lines(plan: Plan, found: Bookmark) -> Iterator[str]:
 
 
 def _read(mark: Mark) -> str:
-    """What a mark says, in a line."""
+    """Describe a mark in a line."""
     if "files" in mark:
         files = mark["files"]
         last = f", the last by name {max(files)}" if files else ""

@@ -497,7 +497,7 @@ def _amount(text: str) -> float:
 
 
 def _memory(text: str) -> int:
-    """What `memory.limit` of a pipeline takes, as it is written there."""
+    """Parse a size as `memory.limit` of a pipeline is written."""
     from pydantic_core import PydanticCustomError
 
     from spark_jobs.nodes import model

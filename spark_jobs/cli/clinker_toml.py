@@ -1,4 +1,4 @@
-"""What the `clinker.toml` of the current folder says to commands that have no pipeline."""
+"""Settings from the `clinker.toml` of the current folder, for commands without a pipeline."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from spark_jobs.diagnostics import nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How argparse names a word that is none of some, and words that nobody takes.
+#: The messages of argparse for an invalid choice and for unknown arguments.
 _CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
 _UNKNOWN = re.compile(r"unrecognized arguments: (.*)")
 

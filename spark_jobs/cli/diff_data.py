@@ -36,7 +36,7 @@ _NO_KEYS = ("Float", "Array", "Map")
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a difference.
+    """The rules that decide which records differ.
 
     Args:
         key: the columns that say which records belong together; empty: columns that look like a key, else none.
@@ -69,7 +69,7 @@ class ColumnChanges:
 
 @dataclass(frozen=True)
 class Columns:
-    """How the columns differ; a type is None where it is not known."""
+    """The differences of columns; a type is None if it is unknown."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the records of one name differ.
+    """The differences between the records of one name.
 
     Args:
         name: the node, or the file below both folders.
@@ -117,13 +117,13 @@ class Comparison:
 
     @property
     def differs(self) -> bool:
-        """Whether there is any difference."""
+        """Whether there are any differences."""
         return bool(self.columns or self.changed or self.only_old or self.only_new)
 
 
 @dataclass(frozen=True)
 class _Sides:
-    """What is compared: pairs of records by name, and the names that are on one side only."""
+    """The inputs of a comparison: pairs of records by name, and the names that are on one side only."""
 
     pairs: list[tuple[observation.Node, observation.Node]]
     only_old: list[str]
@@ -218,7 +218,7 @@ def _of_pipelines(
 
 
 def compared(old: observation.Node, new: observation.Node, rules: Rules, most: int) -> Comparison:
-    """How the records of two nodes differ, with at most so many examples of each difference.
+    """Compare the records of two nodes, with at most `most` examples of each difference.
 
     Raises:
         NotObserved: the rules name a column that is not there.
@@ -229,7 +229,7 @@ def compared(old: observation.Node, new: observation.Node, rules: Rules, most: i
     for name in (*rules.key, *rules.ignored):
         if not all(name in side for side in names):
             missing = [word for word, side in zip(("old", "new"), names, strict=True) if name not in side]
-            # What is ignored may be on one side alone.
+            # An ignored column may be on one side only.
             if name in rules.ignored and len(missing) == 1:
                 continue
             hint = nearest.hint(name, shared)
@@ -325,7 +325,7 @@ class _Matched:
 def _changes(
     pairs: Iterable[tuple[Row, Row]], names: Sequence[str], key: Sequence[str], tolerance: float, most: int
 ) -> tuple[list[ColumnChanges], int]:
-    """What differs in matched records, by column, and how many of these records differ."""
+    """The differences in matched records, by column, and the number of records that differ."""
     counts: Counter[str] = Counter()
     examples: dict[str, list[Change]] = {}
     changed = 0

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PYTHONS = ((3, 11), (3, 13))
 #: Modules that tasks need, with the distributions that have them.
 _MODULES = {"pyarrow": "pyarrow", "numpy": "numpy", "re2": "google-re2", "fastavro": "fastavro"}
-#: What the JVM and the Python workers take beside the data, in bytes.
+#: The memory of the JVM and the Python workers besides the data, in bytes.
 _OVERHEAD = 1024**3
 #: Free room in a folder for temporary files, below which large sorts and joins may not fit, in bytes.
 _ROOM = 2 * 1024**3
@@ -36,7 +36,7 @@ _RUN_LIMIT_S = 600
 
 
 class State(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARNING = "warning"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 _USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node.name | --format text]"
-#: What codes of diagnostics look like, misspelt ones too.
+#: The form of diagnostic codes, including misspelt ones.
 _CODE = re.compile(r"[EW][A-Z-]*[0-9][A-Z0-9]*", re.IGNORECASE)
 
 

@@ -37,7 +37,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str | None:
-    """Everything that a name stands for, as plain text; None where there is no such function.
+    """The documentation of all functions with a name, as plain text; None if there is none.
 
     >>> print(text("is_ascii").splitlines()[0])
     String.is_ascii() -> Bool

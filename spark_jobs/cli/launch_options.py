@@ -1,4 +1,4 @@
-"""What a scheduler asks about a run that it is going to start on its own machine."""
+"""Answers questions of a scheduler about a run that it is going to start on its own machine."""
 
 from __future__ import annotations
 

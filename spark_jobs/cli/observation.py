@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
     from spark_jobs.plan.reading.document import Document
 
-#: What outputs are called that show the records of other nodes.
+#: The names of outputs that show the records of other nodes.
 _SHOWN = "clinker_shown_{}"
 
 
@@ -44,7 +44,7 @@ class NotObserved(Exception):
 
 @dataclass(frozen=True)
 class Observed:
-    """Which records are observed.
+    """The records to observe.
 
     Args:
         nodes: the nodes, or branches of routes (`route.branch`); none: all outputs.
@@ -216,7 +216,7 @@ def _observed(plan: Plan) -> Plan:
 
 
 def _executed(observed: _Observed, options: RunOptions) -> tuple[Outcome, dict[str, str]]:
-    """What became of the records, and the lines of each output."""
+    """Execute the observed plan. Returns the outcome, and the lines of each output."""
     from spark_jobs.execute import identity, logs
     from spark_jobs.execute.run import executor
 
@@ -239,7 +239,7 @@ def _types(plan: Plan, output: str) -> dict[str, str]:
 
 
 def _notes(outcome: Outcome, plan: Plan, wanted: Observed) -> Iterable[str]:
-    """What the records come from, and why some died."""
+    """Notes about the origin of the records, and reasons of dead letters."""
     read = []
     for name in plan.sources:
         count = outcome.nodes.get(name, {}).get("records_in", 0)

@@ -1,4 +1,4 @@
-"""What commands on pipelines share: planning, with the problems reported; and `clinker run`."""
+"""Functions for commands on pipelines: planning with reported problems, and `clinker run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process of ours ends once its outcome is reported: soon, whatever its threads and libraries still do.
+"""Ends a process soon after its outcome is reported, whatever its threads and libraries still do.
 
 Python waits at its end for the threads of thread pools, and takes the interpreter apart under threads that are inside
 Arrow or gRPC: the first may take minutes with an endpoint that is away, the second ends some processes by SIGABRT.

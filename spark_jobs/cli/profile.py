@@ -35,7 +35,7 @@ class Top:
 
 @dataclass(frozen=True)
 class Column:
-    """What a column has in it.
+    """The statistics of a column.
 
     Args:
         name: its name.
@@ -73,7 +73,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the records of a file or a node have in them."""
+    """The statistics of the records of a file or a node."""
 
     node: str
     records: int
@@ -215,7 +215,7 @@ small { opacity: .75; }
 
 
 def _as_html(profiles: Sequence[Profile], notes: Sequence[str]) -> str:
-    """One file, which needs no network."""
+    """The profiles as one file that needs no network."""
     title = ", ".join(profile.node for profile in profiles)
     parts = [
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{_safe(title)}</title>',

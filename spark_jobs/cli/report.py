@@ -78,7 +78,7 @@ def opened(style: str, log_format: str = "text", batch_id: str | None = None) ->
 
 
 def of_run(error: RunError, plan: Plan | None = None) -> Diagnostic:
-    """What ended a run, as a diagnostic; its place is one in a file that the plan knows."""
+    """The error that ended a run as a diagnostic, with a place if the plan knows the file."""
     code = codes.by_id().get(error.code) or Code(error.code, "the run was ended")
     places = [*plan.places.values(), *(node.span for node in plan.nodes), *plan.storage.places.values()] if plan else []
     known = next((place for place in places if str(place) == error.span), None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
-#: What the summary shows of each node, by heading.
+#: The figures of each node in the summary, by heading.
 _FIGURES = {
     "read": "records_in", "written": "records_out", "filtered": "filtered", "duplicates": "deduplicated",
     "dead": "dead",
@@ -134,7 +134,7 @@ def _write_page(outcome: Outcome, plan: Plan, options: RunOptions, masked: Calla
     try:
         durable.replace_text(options.report, run_page.page(outcome.document, plan, masked))
     except OSError as error:
-        # What the run was for is there.
+        # The results of the run exist, so this is only a warning.
         logging.getLogger("clinker").warning("the report is not written: %s", durable.describe(error))
 
 
@@ -204,7 +204,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _rules(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What became of the rules on all records of sources and outputs."""
+    """The results of rules on all records of sources and outputs."""
     found = [each for each in outcome.rules if each["kind"] != "check"]
     if found:
         yield "  rules on data:", {}
@@ -219,7 +219,7 @@ def _rules(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _found(rule: Mapping[str, Any]) -> str:
-    """What a rule has found, in words."""
+    """The findings of a rule, in words."""
     if "value" in rule:
         value = rule["value"]
         return f"{printable(value) if isinstance(value, str) else format(value, ',')}, "

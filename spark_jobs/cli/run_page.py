@@ -162,7 +162,7 @@ def _passed(plan: Plan, nodes: Mapping[str, Mapping[str, Any]]) -> dict[Edge, in
     passing = edges.edges(plan)
     found = {}
     for edge in passing:
-        # What a node with one input got is known exactly, also from one of several branches.
+        # The input of a node with one input is known exactly, even if it comes from one of several branches.
         alone = sum(other.consumer == edge.consumer for other in passing) == 1
         counted = nodes.get(edge.consumer if alone else edge.producer)
         if counted is not None and (alone or not edge.port):

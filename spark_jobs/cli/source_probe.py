@@ -21,7 +21,7 @@ MOST_BYTES = 8 << 20
 
 
 def probe(step: SourceStep, source: Discovered) -> SourceProbe:
-    """What the files of a source have, or why that is not known."""
+    """Probe the files of a source, or say why that is not possible."""
     if source.problem is not None:
         return SourceProbe(reason=str(source.problem))
     if source.is_network:
@@ -49,7 +49,7 @@ def _within_bounds(step: SourceStep, files: Sequence[InputFile]) -> tuple[list[I
 
 
 def _plain_size(step: SourceStep, file: InputFile) -> int:
-    """How many bytes a file has, unpacked: as far as its beginning tells."""
+    """The unpacked size of a file in bytes, as far as its beginning shows."""
     # Here, not above, for the same reason as below.
     from spark_jobs.scan import unpacking
     from spark_jobs.scan.files import FormatError

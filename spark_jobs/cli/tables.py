@@ -83,7 +83,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _width(text: str) -> int:
-    """How many places a terminal gives to a text."""
+    """The number of columns that a text takes on a terminal."""
     return sum(
         0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
     )

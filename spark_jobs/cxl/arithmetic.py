@@ -1,4 +1,4 @@
-"""What the strict binary operators do with two values: one Python function per operator and pair of kinds.
+"""Strict binary operators: one Python function per operator and pair of kinds.
 
 `operation(operator, left, right)` picks the function for the static types; where a type is dynamic it picks one that
 looks at the values. All functions take non-null values. `docs/semantics/cxl.md` has the rules.

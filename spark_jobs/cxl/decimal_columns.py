@@ -137,7 +137,7 @@ def lossless(column: pa.Array, precision: int | None, scale: int) -> tuple[pa.Ar
 
 
 def _shifts(number: Numbers, place: int) -> Mask:
-    """Which numbers times a power of ten fit 64 bits."""
+    """A mask of the numbers that fit 64 bits when multiplied by a power of ten."""
     if place > _MOST_ZEROS:
         zero: Mask = number == 0
         return zero

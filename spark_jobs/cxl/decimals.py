@@ -38,7 +38,7 @@ _ZERO = Decimal(0)
 
 
 def scale_of(number: Decimal) -> int:
-    """How many digits stand after the point."""
+    """The number of digits after the point."""
     return -int(number.as_tuple().exponent)
 
 
@@ -91,7 +91,7 @@ def of_units(count: int, scale: int) -> Decimal | None:
 
 
 def units(number: Decimal) -> int:
-    """How many units of its scale a number has."""
+    """The number as an integer, in units of its scale."""
     sign, digits, _ = number.as_tuple()
     found = int("".join(map(str, digits)))
     return -found if sign else found

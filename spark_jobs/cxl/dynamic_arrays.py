@@ -21,7 +21,7 @@ _EMPTY = len("[]")
 
 
 def lengths(arrays: pa.Array) -> pa.Array:
-    """How many elements each array has; null for a null array."""
+    """The length of each array; null for a null array."""
     import numpy as np
     import pyarrow as pa
 
@@ -38,7 +38,7 @@ def lengths(arrays: pa.Array) -> pa.Array:
 
 
 def _lengths(data: Any, offsets: np.ndarray) -> np.ndarray:
-    """Those of some texts: one more than there are commas that stand in no text and no other array or map."""
+    """The lengths of arrays as texts: one more than there are commas outside of nested texts, arrays and maps."""
     import numpy as np
 
     text = data[int(offsets[0]) : int(offsets[-1])].to_pybytes()
@@ -63,7 +63,7 @@ def _lengths(data: Any, offsets: np.ndarray) -> np.ndarray:
 
 @cache
 def _marks() -> np.ndarray:
-    """Which bytes mean something between values."""
+    """A mask of the bytes that have a meaning between values."""
     import numpy as np
 
     found = np.zeros(256, dtype=bool)
@@ -73,7 +73,7 @@ def _marks() -> np.ndarray:
 
 @cache
 def _steps() -> np.ndarray:
-    """How much deeper the nesting is after a byte."""
+    """The change of the nesting depth at each byte value."""
     import numpy as np
 
     found = np.zeros(256, dtype=np.int8)

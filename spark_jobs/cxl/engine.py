@@ -1,4 +1,4 @@
-"""What both engines take and give: the shapes between CXL and the nodes that run it.
+"""The interface of both engines: the shapes between CXL and the nodes that run it.
 
 `interpreter.compile(program)` gives a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on
 every value and every failure.
@@ -33,7 +33,7 @@ class Surroundings:
 
 @dataclass
 class RecordResult:
-    """What a program made of one record: its output records, none when it was filtered or a duplicate.
+    """The results of a program for one record: its output records; none if it was filtered or a duplicate.
 
     Each output is the emitted fields in order of first emission; `metas` has the metadata written for each output.
     """
@@ -61,7 +61,7 @@ class RowFailure:
 
 @dataclass
 class BatchResult:
-    """What a program made of a batch of n rows.
+    """The results of a program for a batch of n rows.
 
     `rows` has the input row of every output record, ascending (None: all n rows, one record each); `emits` and
     `metas` have arrays of that length. Failing, filtered and duplicate rows are not in `rows`. A column that a record

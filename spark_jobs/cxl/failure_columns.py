@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reason:
-    """What failing rows have in common.
+    """The common properties of failing rows.
 
     Args:
         category: the dead-letter category.
@@ -143,7 +143,7 @@ def remarked(failing: Failures, remarks: pa.StringArray | None) -> Failures:
 
 
 def details(failing: Failures) -> pa.StringArray:
-    """What is wrong with each row, in words."""
+    """The message of each row's failure."""
     own = pa.nulls(len(failing), pa.string()) if failing.details is None else failing.details
     reason = pa.array(failing.reason, pa.int64())
     before, after = (
@@ -185,7 +185,7 @@ def joined(parts: Sequence[Failures]) -> Failures:
 def hints_of(texts: pa.StringArray, hints: tuple[Hint, ...], kind: Kind) -> Iterator[tuple[pa.Array, str]]:
     """Group failing texts by their hint: disjoint masks with the words, which are empty for most texts."""
     known = of_kind(hints, kind)
-    # One search for all: there are many hints, and most texts fit none.
+    # One search for all hints first: there are many hints, and most texts match none.
     any_hint = "|".join(f"(?:{hint.pattern})" for hint in known)
     fits = pc.fill_null(pc.match_substring_regex(texts, any_hint), False) if known else pa.repeat(False, len(texts))
     rest = np.flatnonzero(fits.to_numpy(zero_copy_only=False))

@@ -57,7 +57,7 @@ def may_fail_itself(node: object) -> bool:
         case typed.Call(builtin=builtin, arguments=(receiver, *_)):
             if not isinstance(receiver, typed.Expression) or receiver.type.is_dynamic:
                 return True
-            # What is rounded may have too many digits.
+            # A rounded value may have too many digits.
             return receiver.type.kind is Kind.DECIMAL or declare.registry()[builtin].fails
         case _:
             return not isinstance(node, _SAFE)

@@ -1,4 +1,4 @@
-"""What a person may do about a text that does not convert, where the text shows it.
+"""Hints for texts that do not convert, if the text shows what to do.
 
 A hint is words after the usual message. Patterns are read alike by Python and by RE2: columns are searched whole.
 """
@@ -24,9 +24,9 @@ class Hint:
 
 
 _OFFSET = r"^\s*[0-9]{4}-?[0-9]{2}-?[0-9]{2}[T ][0-9]{2}:?[0-9]{2}[0-9:.,]*\s*([Zz]|[+-][0-9]{2}(:?[0-9]{2})?)\s*$"
-#: What programs say.
+#: Hints of programs.
 IN_PROGRAMS = (Hint(_TIMES, _OFFSET, ": it has an offset, which a format with `%z` reads"),)
-#: What sources say of columns that name neither a zone nor a form.
+#: Hints of sources for columns that name neither a zone nor a format.
 OF_COLUMNS = (
     Hint(
         _TIMES,

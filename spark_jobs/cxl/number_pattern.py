@@ -22,7 +22,7 @@ from spark_jobs.cxl import failure, values
 _EXACT = Context(prec=2 * limits.NUMBER_DIGITS + 400, rounding=ROUND_HALF_UP)
 _SCALES = {"%": 2, "‰": 3}
 _DIGITS = "0#,."
-#: What patterns of the CLDR may have besides, and we do not.
+#: Features of CLDR patterns that are not supported.
 _OTHERS = {
     "@": "significant digits (`@`) are not supported",
     "¤": "currencies are not supported: write the sign in single quotes, `'€' 0.00`",
@@ -89,7 +89,7 @@ def _grouped(digits: str, last: int, others: int) -> str:
 
 
 def complaint(pattern: str) -> str | None:
-    """What is wrong with a pattern, None where it is one; the empty one is."""
+    """The mistake in a pattern; None if it is valid, as the empty one is."""
     try:
         compiled(pattern)
     except ValueError as problem:
@@ -152,7 +152,7 @@ def _halves(pattern: str) -> tuple[str, str | None]:
 
 
 def _parts(half: str) -> tuple[_Affix, str, _Affix]:
-    """What stands before the digits, the digits with their points, what follows them."""
+    """Split a pattern into its prefix, the digits with their points, and its suffix."""
     affixes, number, quoted, position = [_Affix(), _Affix()], "", False, 0
     while position < len(half):
         character = half[position]

@@ -20,7 +20,7 @@ def _compile(pattern: str) -> Any:
 
 
 def complaint(pattern: str) -> str | None:
-    """What is wrong with a pattern, None when it is well formed."""
+    """The mistake in a pattern; None if it is well formed."""
     try:
         _compile(pattern)
     except re2.error as problem:

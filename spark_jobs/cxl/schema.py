@@ -1,4 +1,4 @@
-"""What a record looks like: its columns, in order, with their types."""
+"""The schema of records: columns, in order, with their types."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Schema:
         for column in columns:
             merged[column.name] = column
         result = Schema(tuple(merged.values()))
-        # What a cached property would compute, known already: rows of wide pipelines are made by the thousand.
+        # Set the cached property at once, since wide pipelines create schemas by the thousand.
         result.__dict__["_by_name"] = merged
         return result
 

@@ -15,7 +15,7 @@ LEVELS = {"trace": 5, "debug": logging.DEBUG, "info": logging.INFO, "warn": logg
 
 @dataclass
 class Looking:
-    """What the interpreter is looking at: a row's position in its batch, where there is a batch."""
+    """The row in its batch that the interpreter is evaluating, if there is a batch."""
 
     position: int | None = None
 

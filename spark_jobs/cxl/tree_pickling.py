@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-#: How a field's value stands in a flat row: as it is, as a node's number, as numbers of nodes.
+#: The form of a field's value in a flat row: as it is, as a node's number, or as numbers of nodes.
 _PLAIN, _NODE, _NODES = "v", "n", "t"
 
 #: A node's class, the shapes of its fields, and their values.

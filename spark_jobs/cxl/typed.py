@@ -148,7 +148,7 @@ class If(Expression):
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm of a match: `pattern` is None for `_`."""
+    """An arm of a match; `pattern` is None for `_`."""
 
     pattern: Expression | None
     value: Expression
@@ -210,7 +210,7 @@ class WindowCall(Expression):
 
 @dataclass(frozen=True)
 class Windowed(Expression):
-    """What a window computed for the record: the value in a column, or the packed failure in another one.
+    """The result of a window call for the record: the value in one column, or the packed failure in another one.
 
     It stands in programs in place of a `WindowCall` once rows of a partition have met.
     """
@@ -343,7 +343,7 @@ class Program:
         return _program, (rest, tree_pickling.rows(self.statements, NODES))
 
 
-#: What a program is made of.
+#: The classes of nodes in a program.
 NODES = (Expression, Closure, Arm, Statement)
 
 
@@ -354,7 +354,7 @@ def _program(rest: tuple[Any, ...], listed: list[tree_pickling.Row]) -> Program:
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One accumulator of an aggregate: the function's name and the columns of `before` that hold its arguments.
+    """An accumulator of an aggregate: the function's name and the columns of `before` that hold its arguments.
 
     The result is the column `result` of the record that `after` sees; equal calls share one accumulator.
     """

@@ -85,7 +85,7 @@ class Type:
 
 @cache
 def _nullable(of: Type) -> Type:
-    """One object for each type, so that trees with thousands of nodes stay small when pickled."""
+    """The nullable type, as one object per type, so that trees with thousands of nodes stay small when pickled."""
     return of if of.nullable or of.kind in (Kind.ANY, Kind.NULL) else replace(of, nullable=True)
 
 
@@ -151,5 +151,5 @@ def _unified_numbers(left: Type, right: Type, nullable: bool) -> Type:
     return Type(next(kind for kind in _WIDEST if kind in kinds), nullable)
 
 
-#: Of kinds of numbers that meet, the first one here holds them.
+#: The first of these that is present holds the result when kinds of numbers meet.
 _WIDEST = (Kind.NUMERIC, Kind.FLOAT, Kind.DECIMAL)

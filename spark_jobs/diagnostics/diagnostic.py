@@ -47,7 +47,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem. `span` is None only where there is no file to point into (a command line, a missing file)."""
+    """A problem. `span` is None only where there is no file to point into (a command line, a missing file)."""
 
     code: Code
     message: str

@@ -68,5 +68,5 @@ def unqualified(name: str, columns: Collection[str]) -> str | None:
 
 
 def column_hint(name: str, columns: Collection[str]) -> str | None:
-    """What to write for a column that is not among those there are, or None."""
+    """A suggestion for a column that does not exist; None if there is none."""
     return unqualified(name, columns) or hint(name, columns)

@@ -1,4 +1,4 @@
-"""How diagnostics are shown: in full for people, one per line for logs and editors, as JSON and SARIF for tools."""
+"""Renders diagnostics: in full for people, one per line for logs and editors, as JSON and SARIF for tools."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _cells(character: str) -> int:
 
 
 def concise(diagnostics: Iterable[Diagnostic]) -> str:
-    """One line each: `path:line:col CODE message`."""
+    """Render one line per diagnostic: `path:line:col CODE message`."""
     return "".join(printable(str(item)) + "\n" for item in diagnostics)
 
 

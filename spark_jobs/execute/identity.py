@@ -45,7 +45,7 @@ class Series:
         """The next so many ids."""
         place = np.arange(self._next, self._next + count, dtype=np.uint64)
         self._next += count
-        # Of the 74 bits after the moment 8 are the series, 32 the counter, 34 the writer's own.
+        # After the timestamp, the 74 bits are: 8 for the series, 32 for the counter, 34 for the writer.
         high = np.uint64(self.millis << 16 | 0x7 << 12 | self.series << 4) | place >> np.uint64(28)
         low = (place & np.uint64((1 << 28) - 1)) << np.uint64(34) | np.uint64(0b10 << 62 | self._own)
         numbers = np.stack([high, low], axis=1).astype(">u8").view(np.uint8).reshape(count, 16)
@@ -57,7 +57,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Identity:
-    """What names a run; `started` is UTC, `called` the id that its metrics have."""
+    """The names of a run; `started` is UTC, `called` is the id in its metrics."""
 
     execution_id: str
     batch_id: str

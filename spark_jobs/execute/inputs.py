@@ -1,4 +1,4 @@
-"""What a run reads: the files of each source, how their columns meet the declared ones, and the splits."""
+"""The inputs of a run: the files of each source, how their columns match the declared ones, and the splits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Inputs:
     numbers: Mapping[str, int]
     scans: Mapping[str, columns.ScanPlan]
     splits: tuple[tuple[str, SplitInput], ...]
-    #: What will have been read of incremental sources once the run has published, as `find` returns it.
+    #: The bookmarks of incremental sources after the run has published, as `find` returns them.
     marks: Mapping[str, bookmarks.Mark] = field(default_factory=dict)
 
     @cached_property
@@ -153,7 +153,7 @@ class Inputs:
         return any(counts[name] < records and here[name] < there[name] for name in there)
 
     def with_rows(self, records: Mapping[int, int]) -> Inputs:
-        """The same with the number of each split's first record in its file; `records` has those of each split."""
+        """Number the first record of each split; `records` has the number of records of each split."""
         starts = zip(self.splits, self.starts(records), strict=True)
         return replace(
             self,
@@ -164,7 +164,7 @@ class Inputs:
         )
 
     def starts(self, records: Mapping[int, int]) -> Iterator[tuple[int, Start]]:
-        """Where each split's records begin, by its number; `records` has those of each split."""
+        """The start of each split, by its number; `records` has the number of records of each split."""
         in_file: dict[tuple[str, int], int] = {}
         in_source: dict[str, int] = {}
         for name, place in self.splits:
@@ -329,7 +329,7 @@ def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_ask
 
 
 def undeclared_type(found: Inputs) -> types.Type:
-    """What undeclared columns hold: texts where all sources have such and no program reads any, else any values."""
+    """The type of undeclared columns: text if all sources have texts and no program reads any, else any value."""
     are_texts = all(step.undeclared_are_texts for step in found.steps.values())
     return types.STRING.or_null() if are_texts else types.ANY
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What ends a run: Ctrl-C, a scheduler's stop, a terminal that goes away.
+#: Signals that end a run: Ctrl-C, a scheduler's stop, a closed terminal.
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: The signal that has come, within `raised`.

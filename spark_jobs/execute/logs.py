@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEVELS = tracing.LEVELS
 #: A task keeps this many lines; the rest is counted.
 LINES_PER_TASK = 1000
-#: What a run has to say.
+#: The logger of runs.
 LOG = logging.getLogger("clinker.run")
 
 
@@ -167,7 +167,7 @@ def write(lines: Iterable[LogLine], file_of: Callable[[int, int], str], rows_bef
         text = line.text
         row = rows_before.get(line.split, 0) + line.row + 1
         if line.row_texts:
-            # What begins with no record, like the row of a global aggregate, has no row.
+            # Rows that begin with no record, such as the row of a global aggregate, have no number.
             text = (f"row {row}: " if line.split >= 0 and row > 0 else "").join([text, *line.row_texts])
         elif line.split >= 0:
             text = f"source_row={row} source_file={file_of(line.split, line.source)}: {text}"

@@ -26,11 +26,11 @@ class PartFile:
         self.path = path
         self._is_open = True
         self._file = self._named(opener, path)
-        #: How many records it has; the writer of bytes counts them.
+        #: The number of records, counted by the writer of the bytes.
         self.records = 0
-        #: How many bytes were written to it; known when it is closed.
+        #: The number of bytes, known after closing.
         self.bytes = 0
-        #: What the frame of its format has to know of it; known when it is closed.
+        #: The note for the frame of its format, known after closing.
         self.note = ""
 
     def write(self, *data: Any) -> None:

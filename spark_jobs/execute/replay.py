@@ -56,7 +56,7 @@ _MADE = (
     "rows that an aggregate made: such a row stands for all records of its group and cannot be replayed alone; correct "
     "the records of the group in their source file, or the pipeline, and run the whole pipeline again"
 )
-#: What the detail of a dead letter begins with.
+#: The beginning of a dead letter's detail.
 _ROW = re.compile(r"row \d+: ")
 
 
@@ -151,7 +151,7 @@ def _folder(found: WorkList) -> Path | None:
 
 
 def _ledgers_too(plan: plans.Plan, found: WorkList) -> list[FilePath]:
-    """Where else to note what becomes of a file's entries: it may be a copy of what runs of the pipeline wrote."""
+    """Other ledgers in which to note results: the file may be a copy of what runs of the pipeline have written."""
     originals = _originals(plan)
     if isinstance(found.path, Path) and found.path.absolute() in originals:
         return []
@@ -178,7 +178,7 @@ def _chosen(found: WorkList, wanted: work_list.EntryFilter) -> list[Entry]:
 
 
 def _replayable(plan: plans.Plan, chosen: Sequence[Entry], replayed: Replayed) -> list[Entry]:
-    """One entry of each record that can be replayed."""
+    """One entry for each record that can be replayed."""
     driving = _driving(plan)
     found: dict[Origin, Entry] = {}
     for entry in chosen:
@@ -370,7 +370,7 @@ class _After:
         sizes = discovery.discover(plan, allow_outside=True)
         looked_up = sum(source.bytes or 0 for source in sizes.values())
         is_small = len(wanted.entries) <= _FEW_RECORDS and looked_up <= _FEW_BYTES
-        # How much a network or a database has, nobody knows before the run.
+        # The size of a network source or a database is unknown before the run.
         are_files = all(map(_has_known_size, plan.sources.values()))
         in_process = is_small and are_files and options.master is None
         chosen = replace(options, in_process=in_process, allow_absolute_paths=True, force=True, dry_run=False)

@@ -1,4 +1,4 @@
-"""What tasks report to the driver: counts and file names, never records."""
+"""The reports of tasks to the driver: counts and file names, never records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.dlq.buffer import DlqBuffer
     from spark_jobs.nodes.terms.needs import Need
 
-#: How hard reports are compressed: there is little to win.
+#: The compression level of reports: there is little to gain.
 _LEVEL = 1
 
 
@@ -242,7 +242,7 @@ class BrokenRule:
 
 @dataclass(slots=True)
 class MeasuredRule:
-    """What records of a task amount to for a rule about values.
+    """A task's measurement for a rule about values.
 
     Args:
         node: the rule's node.

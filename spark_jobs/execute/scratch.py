@@ -90,7 +90,7 @@ class Scratch:
         drop_copies()
 
     def described(self, path: str, name: str) -> InputFile:
-        """One of its files as an input, which has a name for people.
+        """Describe one of its files as an input with a readable name.
 
         Raises:
             FormatError: it is gone.

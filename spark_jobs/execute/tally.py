@@ -1,4 +1,4 @@
-"""What the reports of tasks amount to: counts, and what would end the run."""
+"""The sum of all task reports: counts, and what would end the run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Tally:
     dead_per_source: dict[int, int] = field(default_factory=dict)
     dead_per_category: dict[str, int] = field(default_factory=dict)
     dead_per_stage: dict[str, int] = field(default_factory=dict)
-    #: How many dead letters name each rule, by its stage and its name.
+    #: The number of dead letters that name each rule, by its stage and its name.
     dead_per_rule: dict[tuple[str, str], int] = field(default_factory=dict)
     #: Why records died, with examples.
     reasons: Reasons = field(default_factory=Reasons)
@@ -55,11 +55,11 @@ class Tally:
     failures: list[FirstFailure] = field(default_factory=list)
     broken: list[Broken] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
-    #: What users should know, by its text.
+    #: Notices for users, by their text.
     notices: dict[str, Notice] = field(default_factory=dict)
-    #: Rules that records break which go on, by node and name.
+    #: Rules that were broken by records which continue, by node and name.
     broken_rules: dict[tuple[str, str], BrokenRule] = field(default_factory=dict)
-    #: What records amount to for rules about values, by node and name.
+    #: Measurements for rules about values, by node and name.
     measured: dict[tuple[str, str], Measurement] = field(default_factory=dict)
 
     def add(self, job: int, report: TaskReport) -> None:

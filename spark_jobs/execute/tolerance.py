@@ -1,4 +1,4 @@
-"""What a pipeline allows: which failure ends its run, and how many dead letters there may be."""
+"""The limits of a pipeline: which failure ends its run, and how many dead letters it allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ends that publishes nothing: its exit code, what went wrong, and where."""
+"""The end of a run that publishes nothing: its exit code, the reason, and the place."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     #: Gives what was read of a declared column, by its position, in some rows; None where a file lacks the column.
     AsRead = Callable[[int, pa.Array], pa.StringArray | None]
 
-#: What a format has of a field: texts, or typed values.
+#: A field as a format provides it: texts, or typed values.
 Field = TypeVar("Field")
 
 
 def batch(
     reading: Reading, declared: Sequence[pa.Array | None], undeclared: Sequence[pa.Array], count: int
 ) -> pa.RecordBatch:
-    """What a block carries of some records.
+    """The record batch of a block.
 
     Args:
         reading: what is wanted.
@@ -159,7 +159,7 @@ class Problems:
 
 
 class Shape(ABC, Generic[Field]):
-    """How the fields of a file's records become the columns of its source. A format says how each is converted.
+    """Converts the fields of a file's records to the columns of its source. Formats implement the conversion.
 
     Args:
         reading: what is wanted.

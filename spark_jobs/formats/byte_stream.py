@@ -1,4 +1,4 @@
-"""What every reader reads: some bytes of a file in their order; where lines begin in them, and what they held."""
+"""Streams of a file's bytes for readers, the starts of lines, and statistics of ranges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TooHeavy(TooLong):
 
 @dataclass
 class RangeStats:
-    """What reading a range told about it: records, bytes, and whether it ended with the end of a record."""
+    """Statistics of a range: records, bytes, and whether it ended with the end of a record."""
 
     records: int = 0
     bytes_read: int = 0
@@ -42,6 +42,6 @@ def next_line_start(data: bytes, position: int = 0) -> int | None:
 
 
 def records_start(data: bytes, *, is_marked: bool = True) -> int:
-    """Where the first record begins: after a byte order mark, where one may be left, and empty lines."""
+    """The offset of the first record, after empty lines and an optional byte order mark."""
     start = len(codecs.BOM_UTF8) if is_marked and data.startswith(codecs.BOM_UTF8) else 0
     return len(data) - len(data[start:].lstrip(b"\r\n"))

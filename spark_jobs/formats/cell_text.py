@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.types import Type
 
 
-#: How arrays and maps begin among dynamic values: days and moments have one `$`, keys of maps none or two.
+#: The beginning of arrays and maps among dynamic values: dates and moments have one `$`, keys of maps none or two.
 _A_CONTAINER = r'^(\[|\{("\$\$|"[^$]|\}))'
 #: A date among dynamic values, and where its text begins and ends.
 _A_DATE = r'^\{"\$date":"[0-9]{4}-[0-9]{2}-[0-9]{2}"\}$'
@@ -54,7 +54,7 @@ def of_bytes(data: bytes, ends: np.ndarray) -> pa.StringArray:
 
 
 def are_containers(column: pa.Array) -> pa.Array:
-    """Which values of any kind are arrays or maps; null stays null."""
+    """A mask of the dynamic values that are arrays or maps; null stays null."""
     return pc.match_substring_regex(column, _A_CONTAINER)
 
 
@@ -110,7 +110,7 @@ def view(column: pa.StringArray) -> memoryview:
 
 
 def ends(column: pa.StringArray) -> np.ndarray:
-    """Where each text ends in what `view` gives."""
+    """The end of each text in the result of `view`."""
     if len(column) == 0:
         return np.zeros(0, dtype=np.int64)
     offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]

@@ -138,7 +138,7 @@ def _convert_usual(column: pa.StringArray, static: Type, date_formats: tuple[str
 
 
 def no_conversion(column: SourceColumn, hint: str = "") -> Reason:
-    """What is wrong with texts that do not convert to a column's type."""
+    """The reason of failures for texts that do not convert to a column's type."""
     category = Category.REQUIRED_CONVERSION if column.required else Category.TYPE_COERCION
     return Reason(category, column.name, "conversion failed: cannot convert '", f"' to {_named(column.type)}{hint}")
 
@@ -160,18 +160,18 @@ def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Itera
 
 
 def absence(column: SourceColumn) -> Reason:
-    """What is wrong with records without a value for a required column."""
+    """The reason of failures for records without a value in a required column."""
     return Reason(Category.MISSING_REQUIRED, column.name, f"missing required field '{column.name}'")
 
 
 def failure_of(column: SourceColumn, text: str) -> Failure:
-    """What is wrong with a text that does not convert to a column's type."""
+    """The failure of a text that does not convert to a column's type."""
     reason = no_conversion(column, hinting.of_text(hints.of_column(column), column.type.kind, text))
     return Failure(f"{reason.before}{text}{reason.after}", reason.category, text, column.name)
 
 
 def absence_of(column: SourceColumn) -> Failure:
-    """What is wrong with a record without a value for a required column."""
+    """The failure of a record without a value in a required column."""
     reason = absence(column)
     return Failure(reason.before or "", reason.category, None, column.name)
 
@@ -325,7 +325,7 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
 
 
 def _usual_decimals(column: pa.StringArray, static: Type) -> pa.Array:
-    """Which texts are Decimals as values have them: all digits of the scale, no zeros in front, no sign of zero."""
+    """A mask of texts that are Decimals in canonical form: all digits of the scale, no leading zeros, no negative zero."""
     if static.scale is None:
         digits = r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?"
     else:
@@ -385,7 +385,7 @@ _MOMENTS = (datetime.min - _EPOCH) // _MICROSECOND, (datetime.max - _EPOCH) // _
 
 
 def _utc_offset(utc: int, zone: str) -> int:
-    """What a zone is ahead of UTC, in microseconds."""
+    """The offset of a zone from UTC in microseconds."""
     inside = min(max(utc, _MOMENTS[0]), _MOMENTS[1])
     return zones.offset(_EPOCH + timedelta(microseconds=inside), zone) // _MICROSECOND
 

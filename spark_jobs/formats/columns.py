@@ -29,7 +29,7 @@ _TEXT = types.STRING.or_null()
 
 
 class OnUnmapped(StrEnum):
-    """What becomes of columns that the source does not declare."""
+    """The policy for columns that the source does not declare."""
 
     AUTO_WIDEN = "auto_widen"
     DROP = "drop"
@@ -38,7 +38,7 @@ class OnUnmapped(StrEnum):
 
 @dataclass(frozen=True)
 class FilePlan:
-    """How one file is read.
+    """The plan for reading a file.
 
     Args:
         file: the file.
@@ -65,7 +65,7 @@ class FilePlan:
 
     @property
     def end(self) -> int:
-        """Where the records end, in bytes of the file."""
+        """The offset of the end of the records, in bytes of the file."""
         return self.file.size if self.data_end is None else self.data_end
 
     @property
@@ -76,7 +76,7 @@ class FilePlan:
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """How all files of a source are read.
+    """The plan for reading all files of a source.
 
     Args:
         files: the files that have something to read, in their order.
@@ -104,7 +104,7 @@ class ScanPlan:
         return 1 + len({file for _, file in self.origins})
 
     def facts(self) -> dict[str, Any]:
-        """What metrics tell of the scan."""
+        """The facts about the scan for metrics."""
         return {
             "files_total": len(self.files) + len(self.skipped),
             "files_skipped_empty": len(self.skipped),
@@ -226,7 +226,7 @@ class ColumnTracker:
         return tuple(self._extras) if self._on_unmapped is OnUnmapped.AUTO_WIDEN else ()
 
     def columns(self, names: Sequence[str]) -> FileColumns:
-        """Which field of a file feeds which column; valid once all files were seen."""
+        """Map the fields of a file to columns; valid once all files were seen."""
         matched = self._match(names)
         declared = set(matched)
         extras = {name: field for field, name in enumerate(names) if field not in declared}
@@ -243,7 +243,7 @@ class ColumnTracker:
         return ScanPlan(plans, self.undeclared, dropped, missing, tuple(skipped), warnings, undeclared_type, origins)
 
     def _unknown(self) -> list[str]:
-        """What to say of declared columns that no file has."""
+        """Warnings about declared columns that no file has."""
         if self._first is None:
             return []
         nowhere = [column for column in self._declared if self._missing.get(column) == self._files]

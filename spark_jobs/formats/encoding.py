@@ -84,7 +84,7 @@ class Utf8Stream:
 
 
 def _without_mark(name: str, data: bytes) -> str:
-    """What to say of a file that does not begin with the mark which tells the order of its bytes."""
+    """The error for a file without the byte order mark that its encoding needs."""
     width = 4 if codecs.lookup(name).name == "utf-32" else 2
     order = "be" if data[:1] == b"\0" else "le"
     return (

@@ -1,4 +1,4 @@
-"""What every format takes and gives: bytes in, blocks of records out; batches in, bytes out.
+"""The interface of formats: bytes in, blocks of records out; batches in, bytes out.
 
 A *block* is what comes of one range of a file, a few megabytes: the good records as an Arrow batch, typed as
 declared, and the bad ones beside it. Every record of the file is either in the batch or among the failures, and both
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 #: Undeclared columns travel under this prefix, so that CXL's bare names and emits never meet them.
 UNDECLARED_PREFIX = "$widened."
 
-#: How much input makes a block: kernels work in the cache, and a task holds little.
+#: The bytes of input in a block: kernels work in the cache, and a task holds little.
 BLOCK_BYTES = 4 << 20
 #: A longer record is malformed; its line end does not count.
 MOST_RECORD_BYTES = 64 << 20
-#: How much of the text of a malformed record its dead letter keeps, in characters.
+#: The characters of a malformed record's text that its dead letter keeps.
 RAW_TEXT_LIMIT = 1000
 
 
@@ -88,7 +88,7 @@ class SourceColumn:
         return self.name if self.alias is None else self.alias
 
 
-#: What programs read of envelopes is below this, by section and field.
+#: The namespace of envelope values in programs, by section and field.
 DOCUMENT = "doc."
 #: The field of a section that has all elements of its segment, as a JSON array: outputs write them again.
 RAW = "$raw"
@@ -111,7 +111,7 @@ class Section:
     fields: tuple[tuple[str, types.Type], ...] = ()
 
     def path(self, field: str) -> str:
-        """What programs read as `$…`."""
+        """The `$…` path of a field in programs."""
         return f"{DOCUMENT}{self.name}.{field}"
 
 
@@ -123,7 +123,7 @@ def forms(column: SourceColumn, date_formats: tuple[str, ...]) -> tuple[str, ...
 
 @dataclass(frozen=True)
 class Reading:
-    """What is wanted of every file of a source; the same for all of them.
+    """The requirements for reading a source's files; the same for all of them.
 
     Args:
         columns: the declared columns, in order. All of them are checked in every record: what is carried does not
@@ -165,7 +165,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class FileColumns:
-    """How the fields of one file's records feed a source's columns, by position in the record.
+    """Maps the fields of a file's records to the columns of its source, by position in the record.
 
     Args:
         width: the number of fields that every record of the file must have.
@@ -254,7 +254,7 @@ class Block:
 
 @dataclass
 class Encoded:
-    """What a writer made of a batch.
+    """A batch as a writer has encoded it.
 
     Args:
         data: the bytes of the records that could be written; empty when there are none.
@@ -293,7 +293,7 @@ class Cut:
 
 
 def concatenated(first: Encoded, second: Encoded, start: int, separator: bytes = b"") -> Encoded:
-    """What a writer made of the two parts of a batch; `start` is where the second one begins in it."""
+    """Combine the encodings of a batch's two parts; `start` is the first row of the second one."""
     failures, unfit = (
         mine + [replace(failed, row=failed.row + start) for failed in its]
         for mine, its in ((first.failures, second.failures), (first.unfit, second.unfit))
@@ -347,12 +347,12 @@ class ColumnWriter(Writer, Protocol):
         """Write a file of what would be one: `start`, pieces, `end`; of records that `moved` alone it is them only."""
 
     def show(self, source: IO[bytes], *, moved: bool = False) -> bytes:
-        """What `convert` would write, as text for people."""
+        """The output of `convert` as text for people."""
 
 
 @dataclass(frozen=True)
 class SectionPlace:
-    """How envelope sections are found: by a key of `extract:`, and only by this value where there is one.
+    """How envelope sections are found: by a key of `extract:`, with a fixed value if `only` has one.
 
     `problem` says what is wrong with a value.
     """
@@ -431,7 +431,7 @@ class Format:
 
     @property
     def article(self) -> str:
-        """What stands before its name."""
+        """The indefinite article for its name."""
         return "an" if self.name[0] in "aeiou" else "a"
 
     @property
@@ -445,7 +445,7 @@ class Format:
         return importlib.util.find_spec(self._module("putting")) is not None
 
     def putting(self, connection: Connection) -> Putting:
-        """What puts records into tables of a connection, where its outputs are tables; see `staging.py`."""
+        """The functions that put records into tables of a connection; see `staging.py`."""
         putting: Putting = importlib.import_module(self._module("putting")).of(connection)
         return putting
 

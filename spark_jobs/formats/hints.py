@@ -1,4 +1,4 @@
-"""What a person may do about a text of a source that does not convert: the key that would read it.
+"""Hints for texts of a source that do not convert: the key that would read them.
 
 One place says so for every format, for dead letters and for summaries. A hint is words after the usual message.
 Patterns are read alike by Python and by RE2.

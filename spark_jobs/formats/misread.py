@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 FOREIGN = "E222"
 MISSING = "W210"
 _SHOWN = 200
-#: What is said where nothing tells in which encoding texts are.
+#: The hint if the encoding of texts cannot be guessed.
 OTHER_ENCODING = "`options.encoding` names another one, such as `latin-1` or `cp1252`"
 _ZIP, _OLE, _PDF = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"%PDF-"
 _BZ2_BLOCK = b"1AY&SY"
-#: What is found near the beginning of Excel's files.
+#: Signs near the beginning of Excel files.
 _EXCEL = (b"[Content_Types].xml", b"xl/", b"docProps/")
 _WORKBOOK = "the file is an Excel workbook: read it with `type: excel`; `clinker guess` prints such a source"
 _OLD_WORKBOOK = (
@@ -31,14 +31,14 @@ _OLD_WORKBOOK = (
 
 
 def missing(column: str, file: str, header: str, names: Iterable[str]) -> str:
-    """What to say of a declared column that no file has."""
+    """The warning about a declared column that no file has."""
     hint = nearest.hint(column, names)
     text = f"{MISSING}: no file has the declared column '{column}', which is null in every record; "
     return f"{text}the header of {file} is {shown(header)}{f'; {hint}' if hint else ''}"
 
 
 def missing_member(column: str, names: Iterable[str]) -> str:
-    """What to say of a declared column that no record of any file has."""
+    """The warning about a declared column that no record of any file has."""
     hint = nearest.hint(column, names)
     text = f"{MISSING}: no file has the declared column '{column}', which is null in every record"
     return f"{text}{f'; {hint}' if hint else ''}"
@@ -66,7 +66,7 @@ def of_bytes(head: bytes) -> str | None:
 
 
 def encoding_hint(data: bytes) -> str:
-    """What may be said about bytes that are no text in the encoding that a source names."""
+    """A hint about bytes that are no text in the source's encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "it looks like UTF-16: `options.encoding: utf-16`"
     if data[1:2] == b"\0" or data[:1] == b"\0":
@@ -75,6 +75,6 @@ def encoding_hint(data: bytes) -> str:
 
 
 def undecodable(charset: str) -> str:
-    """What is wrong with bytes of a record that are no text."""
+    """The problem of a record with undecodable bytes."""
     text = f"bytes are no {charset} text"
     return f"{text}; {OTHER_ENCODING}" if codecs.lookup(charset).name == "utf-8" else text

@@ -1,4 +1,4 @@
-"""How a format declares its `options:`, and checks their texts.
+"""Declares the `options:` of formats and checks their texts.
 
 Options are frozen dataclasses: plans hold them, and they travel to executors pickled, where there is no pydantic. The
 models that check what users write are made of them (`nodes/formats.py`): the type of a field is what may be written
@@ -43,7 +43,7 @@ class OneOrMore:
 
 
 class OnUnwritable(StrEnum):
-    """What becomes of a record with a value that the format of an output cannot hold."""
+    """The policy for a record with a value that the format of an output cannot hold."""
 
     ERROR = "error"
     DLQ = "dlq"
@@ -76,7 +76,7 @@ class Options:
 
     encoding: Any = None
     compression: Compression | None = None
-    #: Of formats in which not every text can stand.
+    #: For formats that cannot hold every text.
     on_unwritable: OnUnwritable = OnUnwritable.ERROR
 
     @classmethod
@@ -90,14 +90,14 @@ class Options:
         return "compression" in {one.name for one in fields(self)}  # type: ignore[arg-type]  # subclasses are dataclasses
 
     def packing(self, name: str) -> Compression:
-        """How a file of some name is compressed: as the options say, else as its name does."""
+        """The compression of a file: from the options, otherwise from its name."""
         if not self.packs:
             return Compression.NONE
         return self.compression or compression.of_name(name)
 
     @property
     def spelling(self) -> Spelling:
-        """How the texts of all columns are written, unless a column says otherwise."""
+        """The spelling of texts in all columns, unless a column overrides it."""
         return USUAL
 
     @property
@@ -115,7 +115,7 @@ class Options:
         return 0
 
     def problems(self) -> list[tuple[str, str]]:
-        """What is wrong with the options: pairs of an option's key and a message."""
+        """The problems of the options: pairs of an option's key and a message."""
         problem = encoding_problem(self.encoding) if self.encoding else None
         return [("encoding", problem)] if problem else []
 
@@ -137,7 +137,7 @@ class Options:
         return None
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:
-        """What is wrong with the columns of a file together: an option to blame, or None, and a message."""
+        """The problems of a file's columns together: an option to blame, or None, and a message."""
         return iter(())
 
     def name_problem(self, name: str) -> str | None:
@@ -150,15 +150,15 @@ class SpelledOptions(Options):
 
     @property
     def spelling(self) -> Spelling:
-        """How the texts of all columns are written, unless a column says otherwise."""
+        """The spelling of texts in all columns, unless a column overrides it."""
         return Spelling(**{one.name: getattr(self, one.name) for one in fields(Spelling)})
 
     def problems(self) -> list[tuple[str, str]]:
-        """What is wrong with the spelling, too."""
+        """The problems of the options and of the spelling."""
         return super().problems() + spelling_problems(self.spelling)
 
 
-#: What Python has for names of hosts and for texts inside programs: they encode a text as a whole, or not its lines.
+#: Python's codecs for host names and for texts inside programs. They encode a text as a whole, or not its lines.
 _NOT_FOR_FILES = frozenset({"idna", "punycode", "undefined", "unicode-escape", "raw-unicode-escape"})
 
 
@@ -175,7 +175,7 @@ def encoding_problem(encoding: str) -> str | None:
 
 #: Encodings that have all characters.
 _COMPLETE = frozenset({"utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"})
-#: What every text format has a form for.
+#: Kinds that every text format can write.
 _SCALARS = frozenset({Kind.NULL, Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME})
 
 
@@ -194,7 +194,7 @@ def missing_character(text: str, encoding: str) -> str | None:
 
 
 def unwritable(character: str, encoding: str) -> str:
-    """What is wrong with a character that an encoding lacks."""
+    """The problem of a character that an encoding lacks."""
     return f"character '{character}' (U+{ord(character):04X}) cannot be written as {encoding}"
 
 

@@ -24,7 +24,7 @@ class Pages:
         return bool(self.reader.arrays)
 
     def records(self, file: InputFile, *, spread: bool) -> int:
-        """How many records a page has: what `array_paths` make, or its own elements.
+        """The number of records of a page: after `array_paths`, or its own elements.
 
         Raises:
             FormatError: the page is broken.

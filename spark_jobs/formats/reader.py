@@ -1,4 +1,4 @@
-"""What reads the files of a source: each format's `read.py` has one of these.
+"""Base classes of readers: the `read.py` of each format has one.
 
 A reader plans files (`plan`) and reads splits of them (`blocks`). Planning looks into each file, matches its columns
 with the declared ones, and makes a plan of it. Where the head of a file names its fields, `HeadReader` does all that:
@@ -216,7 +216,7 @@ class Reader(ABC):
             yield block
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
-        """What the sections of a file's envelope say of all its records, by path; a value that is absent is left out.
+        """The envelope values that hold for all records of a file, by path, without absent ones.
 
         Wherever they stand in the file: a trailer is read before the first record.
 
@@ -246,7 +246,7 @@ class Reader(ABC):
         return False
 
     def records_of(self, file: InputFile) -> int:
-        """How many records a file has, good and bad.
+        """The number of records of a file, good and bad.
 
         Raises:
             FormatError: the file cannot be opened, or its container is broken.
@@ -293,7 +293,7 @@ class Reader(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """What a file says of itself before its records are read, at its beginning or its end.
+    """The facts about a file that are known before its records are read, from its beginning or its end.
 
     Args:
         file: the file, with a digest of its edges where splits compare them.
@@ -310,7 +310,7 @@ class Head:
     header: str = ""
 
 
-#: What a format knows of a file before its records.
+#: A format's own head.
 AnyHead = TypeVar("AnyHead", bound=Head)
 
 

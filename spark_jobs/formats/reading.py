@@ -1,4 +1,4 @@
-"""What readers of all formats need for a split of a file: its bytes, and the outcome of reading them."""
+"""Reading a split of a file, for all formats: its bytes, and the outcome."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def is_small_file(split: Split, file_plan: FilePlan, charset: str) -> bool:
 
 
 def most_rows(wanted: Reading) -> int:
-    """How many records make a block, however short they are: columns have places for what records do not have."""
+    """The maximal number of records in a block, since columns also have places for missing values."""
     carried = len(wanted.columns if wanted.live is None else wanted.live) + len(wanted.undeclared)
     return max(wanted.block_bytes // (2 * max(carried, 1)), 1)
 
@@ -122,6 +122,6 @@ def too_long(file: InputFile, most: int, what: str = "a record is") -> FormatErr
 
 
 def refused(file: InputFile, most: int, problem: byte_stream.TooLong) -> FormatError:
-    """The same of what a reader found."""
+    """The error for a record that a reader found too long."""
     is_heavy = isinstance(problem, byte_stream.TooHeavy)
     return too_long(file, most, "a record, with the values in it, is" if is_heavy else "a record is")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RecordShape(blocks.Shape["pa.StringArray"]):
-    """How the text fields of a file's records become the columns of its source.
+    """Converts the text fields of a file's records to the columns of its source.
 
     Args:
         reading: what is wanted.
@@ -130,7 +130,7 @@ def malformed(detail: str, raw: str | bytes) -> Failure:
 
 
 def malformed_reason(detail: str) -> Reason:
-    """What is wrong with many such records alike."""
+    """The common reason of many such records."""
     return failure_columns.Reason(Category.MALFORMED, None, _malformed(detail))
 
 

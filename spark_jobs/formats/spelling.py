@@ -1,4 +1,4 @@
-"""How the texts of a column spell numbers, truth values and nothing, where that is not as usual.
+"""Spellings of numbers, truth values and nulls in the texts of a column.
 
 A text is turned into the usual spelling first, and then converted by the rules that hold for every column
 (`coerce.py`). A number that is spelled in any other way than the column says does not convert: `1.5` is no number where
@@ -22,7 +22,7 @@ _THOUSANDS = (".", ",", " ", "'", "_", "\u00a0", "\u2009", "\u202f", "\u2019")
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a column spells its values.
+    """The spelling of a column's values.
 
     Args:
         decimal_separator: what stands before the fraction of a number.
@@ -101,12 +101,12 @@ class Spelling:
         return text
 
 
-#: As texts are spelled where nothing is said.
+#: The default spelling.
 USUAL = Spelling()
 
 
 def problems(spelling: Spelling) -> list[tuple[str, str]]:
-    """What is wrong with a spelling: pairs of a key and a message."""
+    """The problems of a spelling: pairs of a key and a message."""
     found = []
     decimal, thousands = spelling.decimal_separator, spelling.thousands_separator
     if decimal not in _DECIMALS or len(decimal) != 1:

@@ -134,7 +134,7 @@ def _line_start(stream: Stream, position: int, start_in: StartIn, until: int | N
 
 
 def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:
-    """Where the first record at or after a position seems to start; the file's end where none does."""
+    """The likely start of the first record at or after a position; the file's end if there is none."""
     at = position - 1
     stream.seek(at)
     data = b""
@@ -144,6 +144,7 @@ def _likely_start(stream: Stream, position: int, start_in: StartIn) -> int:
         if found is not None:
             return at + found
         if len(data) >= _MOST_PROBED_BYTES:
-            # Nothing is outside: rather guess wrong, which is found out, than search the whole file.
+            # No place outside of quotes was found. A wrong guess is noticed later, and cheaper than a search of the
+            # whole file.
             return at + (byte_stream.next_line_start(data) or len(data))
     return stream.size()

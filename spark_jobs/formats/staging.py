@@ -58,7 +58,7 @@ class Staging:
 
     @property
     def comment(self) -> str:
-        """What its note says, which PostgreSQL keeps as a comment."""
+        """The text of its note, which PostgreSQL keeps as a comment."""
         return json.dumps({key: value for key, value in asdict(self).items() if key not in ("schema", "name")})
 
     @classmethod
@@ -84,7 +84,7 @@ class TableWriter(ColumnWriter, Protocol):
 
 
 class Putting(Protocol):
-    """What moves rows into staging tables and from there into their tables.
+    """Moves rows into staging tables, and from there into their tables.
 
     `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails. What a
     database cannot do within its transaction, such as dropping a table, is done once it is committed: a staging table
@@ -104,7 +104,7 @@ class Putting(Protocol):
         """A transaction that is rolled back in any case, after all constraints have been checked."""
 
     def held(self, connection: Connection, run_name: str, name: str) -> Any:
-        """What shows that a run lives until it is closed; None where somebody else shows that."""
+        """A sign that a run lives, valid until it is closed; None if something else shows that."""
 
     def begin(
         self, connection: Connection, options: Any, run_name: str, number: int, schema: pa.Schema
@@ -135,4 +135,4 @@ class Putting(Protocol):
         """The staging tables of all runs that this connection may settle."""
 
     def left_of(self, found: Any, run_name: str, connection: str) -> list[Staging]:
-        """Those of a run; FormatError also where some belong to somebody else."""
+        """The staging tables of a run. Raises FormatError also if some belong to somebody else."""

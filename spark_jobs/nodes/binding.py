@@ -32,7 +32,7 @@ Path = tuple[str | int, ...]
 
 
 class Wiring(StrEnum):
-    """How a node names its inputs."""
+    """The forms in which a node names its inputs."""
 
     NONE = "none"
     ONE = "one"
@@ -43,7 +43,7 @@ class Wiring(StrEnum):
 
 @dataclass(frozen=True)
 class Flow:
-    """What comes out of a port.
+    """The records that leave a port of a node, as known while steps are bound.
 
     Args:
         schema: the columns, engine columns (`$ck.*`, `$widened`, `$meta.*`) where an output that writes them puts them.
@@ -156,7 +156,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class ColumnOrigin:
-    """Which key of a source declares a column, or drops it, where that is not `schema:`; for `explain`."""
+    """The key of a source that declares or drops a column, if it is not `schema:`; for `explain`."""
 
     column: str
     key: str
@@ -230,7 +230,7 @@ class BindScope(Protocol):
         """The sources that the node may name: those of its file, so bodies of compositions see their own alone."""
 
     def source_flow(self, name: str) -> Flow | None:
-        """What comes out of one of these sources, None when there is no such source."""
+        """The flow of a source; None if there is no such source."""
 
     def collects(self, node: str) -> bool:
         """Whether a node is a combine that gathers its matches in arrays."""
@@ -295,7 +295,7 @@ class NodeType:
 
 
 def passes_through(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """What a node reads that only passes its records on."""
+    """The columns read by a node that only passes records on."""
     return (wanted,)
 
 

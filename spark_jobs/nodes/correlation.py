@@ -153,17 +153,17 @@ class Contributions(NamedTuple):
 
 
 class CorrelationHook:
-    """What operators ask of correlation. This one answers for pipelines without keys: nothing is left out or kept."""
+    """The interface between operators and correlation. This class is for pipelines without keys, and does nothing."""
 
     #: The columns by which an aggregate keeps records apart until its groups are whole; none in most passes.
     record_columns: tuple[str, ...] = ()
 
     def excluded(self, source: str, batch: Batch) -> np.ndarray | None:
-        """Which of a source's records count as never read, because they failed or were retracted; None: none do."""
+        """A mask of a source's records that count as never read: they failed or were retracted. None if none do."""
         return None
 
     def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
-        """Which rows of an aggregate count as never made, because they failed before; None: none do."""
+        """A mask of an aggregate's rows that count as never made, since they failed before; None if none do."""
         return None
 
     def withheld(self, output: Operator, batch: Batch) -> np.ndarray | None:
@@ -174,9 +174,9 @@ class CorrelationHook:
         return None
 
     def rechecked(self, output: str, batch: Batch) -> np.ndarray | None:
-        """Which of the rows that an output does not write are to fail there anew, by number; None: none are.
+        """The numbers of unwritten rows that have to fail at the output in this pass, too; None if there are none.
 
-        Each pass has to find that again of rows of aggregates, and of records that came in no pass before.
+        Each pass finds such failures again for rows of aggregates, and for records that no earlier pass has seen.
         """
         return None
 

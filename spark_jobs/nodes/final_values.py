@@ -79,7 +79,7 @@ class FinalValues:
         return known
 
     def before(self, path: str, file: File) -> Any:
-        """What a variable of the run or of a file is where the step begins, which reads it."""
+        """The value of a run or file variable at the beginning of the step that reads it."""
         each, files = next((each, files) for each, files in self._known if each.path == path)
         return self._of_file(each, files, file)
 

@@ -54,7 +54,7 @@ def _model(options: type[Any]) -> type[Config]:
 
 
 def _kind(hint: Any) -> Any:
-    """What may be written for an option of some type, in the vocabulary of configuration models."""
+    """The model type for values of an option."""
     if hint in _WORDS:
         return _WORDS[hint]
     words = declared.Words()
@@ -199,7 +199,7 @@ class LayoutField(Config):
 
 
 class Discriminator(Config):
-    """What tells the records of a multi-record file apart."""
+    """How the kinds of records in a multi-record file are told apart."""
 
     start: _Place | None = None
     width: _Width | None = None

@@ -68,7 +68,7 @@ def _equals_itself(value: Any) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    """One value for all that are equal: 1 for 1.0 and 1.00d, 0.1 for 0.10d, keys in alphabetical order."""
+    """A canonical value for all equal ones: 1 for 1.0 and 1.00d, 0.1 for 0.10d, maps with sorted keys."""
     match value:
         case float() if value.is_integer():
             return int(value)
@@ -83,5 +83,5 @@ def _canonical(value: Any) -> Any:
 
 
 def name(value: Any) -> str:
-    """What a value that is no key is called in messages: `NaN`, `array`, `map`."""
+    """The name in messages of a value that cannot be a key: `NaN`, `array`, `map`."""
     return values.kind_name(value) if isinstance(value, float) else values.kind_name(value).lower()

@@ -42,7 +42,7 @@ def read(program: typed.Program, downstream: RequiredColumns | None = None) -> R
 
 
 class _Reading:
-    """What is known so far of columns and slots; who reads a slot is known before what is put into it is looked at."""
+    """Tracks required columns and slots. The readers of a slot are known before its value is visited."""
 
     def __init__(self, downstream: RequiredColumns) -> None:
         self.columns: dict[str, Members] = {}
@@ -103,7 +103,7 @@ class _Reading:
                 return [(part, _whole) for part in tree_walk.parts(node)]
 
     def _called(self, node: typed.Call, members: Members) -> list[tuple[object, Callable[[], Members]]] | None:
-        """The same for a method of an array that does not look at all of it; None for others."""
+        """The reads of an array method that does not need all of its array; None for others."""
         receiver, *others = node.arguments
         if not isinstance(receiver, typed.Expression) or receiver.type.kind is not Kind.ARRAY:
             return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-#: Of a task's share, what all its reservations hold together.
+#: All reservations together hold at most this part of a task's share (one in so many).
 _HELD = 3
 #: However large the share is: Arrow counts the bytes of a text column in 31 bits.
 _MOST_HELD = 1 << 30
@@ -24,9 +24,9 @@ _MOST_HELD = 1 << 30
 _STEP = 16
 _LEAST_STEP, _MOST_STEP = 64 << 10, 8 << 20
 _MOST_READ = 4 << 20
-#: How many forms that are: bytes, texts, values, results.
+#: The number of forms in which data exists at a time: bytes, texts, values, results.
 _FORMS = 4
-#: What Arrow allocates for each group while it groups: a hash table, and columns that grow by doubling.
+#: The bytes that Arrow allocates for each group: a hash table, and columns that double as they grow.
 _HASHED_BYTES, _STATE_BYTES = 64, 44
 
 
@@ -40,17 +40,17 @@ def grouping_bytes(states: int) -> int:
 
 
 def step_bytes(share: int) -> int:
-    """How many bytes of records are read, sent or given on at once."""
+    """The bytes of records that are read, sent or passed on at once."""
     return max(_LEAST_STEP, min(share // _STEP, _MOST_STEP))
 
 
 def block_bytes(share: int) -> int:
-    """How many bytes of a file are read at once."""
+    """The bytes of a file that are read at once."""
     return min(step_bytes(share), _MOST_READ)
 
 
 def record_bytes(share: int) -> int:
-    """How long a record may be: while it is read, it is there in a few forms."""
+    """The maximal length of a record in bytes. While a record is read it exists in several forms."""
     return share // (_FORMS - 1)
 
 

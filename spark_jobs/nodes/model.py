@@ -68,7 +68,7 @@ def unfit(message: str, code: str = "E007") -> PydanticCustomError:
 
 
 def kind_of(value: Any) -> str:
-    """What a YAML value is, for messages."""
+    """A description of a YAML value for messages."""
     match value:
         case None:
             return "nothing"
@@ -144,7 +144,7 @@ def _at_least(minimum: int, maximum: int | None = None) -> Any:
     return BeforeValidator(check)
 
 
-#: What YAML may have where a text is meant; the JSON schema for editors takes it, too.
+#: Text may be any YAML scalar, also in the JSON schema for editors.
 _SCALAR = WithJsonSchema({"type": ["string", "number", "boolean"]})
 Text = Annotated[str, BeforeValidator(_text), _SCALAR]
 Name = Annotated[
@@ -162,11 +162,11 @@ Natural = Annotated[int, _at_least(0), Field(json_schema_extra={"minimum": 0})]
 
 
 def bounds(minimum: int, maximum: int) -> tuple[Any, Any]:
-    """What bounds a whole number on both sides."""
+    """A validator and a schema for whole numbers with lower and upper bounds."""
     return _at_least(minimum, maximum), Field(json_schema_extra={"minimum": minimum, "maximum": maximum})
 
 
-#: What a generator of random numbers begins with: 64 bits.
+#: The seed of a random number generator: 64 bits.
 Seed = Annotated[int, *bounds(0, 2**64 - 1)]
 
 
@@ -187,7 +187,7 @@ def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases:
     return Annotated[options, BeforeValidator(check), WithJsonSchema(schema)]
 
 
-#: What other tools call types of columns, and strategies.
+#: Words that other tools use for column types and strategies.
 _WORDS_ELSEWHERE = {
     **dict.fromkeys(("integr", "whole"), "int"),
     **dict.fromkeys(("number", "money", "currency"), "float"),
@@ -375,7 +375,7 @@ TYPE_SPELLINGS: dict[str, str] = {
 }
 #: A Decimal with its digits: all of them, and those after the point.
 _DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*([0-9]{1,3})\s*(?:,\s*([0-9]{1,3})\s*)?\)", re.IGNORECASE)
-#: What is left of one that has no quotes in a flow mapping.
+#: The rest of a Decimal type that was cut at its comma, for lack of quotes in a flow mapping.
 _CUT_DECIMAL = re.compile(r"(?:decimal|numeric)\(\s*[0-9]+", re.IGNORECASE)
 #: A type of SQL with its size: `decimal(10,2)`.
 _SIZED = re.compile(r"(?:decimal|numeric|number|float|varchar|char|int)\s*\([\s0-9,]*\)", re.IGNORECASE)

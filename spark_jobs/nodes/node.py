@@ -48,7 +48,7 @@ class Step:
         return "run"
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """How many partitions the step's records are spread over where they meet."""
+        """The number of partitions of the step's exchanges."""
         return 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
@@ -57,7 +57,7 @@ class Step:
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What earlier jobs find out for the step."""
+        """The values and rows that earlier jobs have to provide."""
         return tuple(dict.fromkeys(Values(setter) for each in self.reads_variables for setter in each.setters))
 
     def schedule(self, counts: Sequence[int], create: Callable[[], IO[bytes]]) -> bool:

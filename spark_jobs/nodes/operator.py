@@ -40,7 +40,7 @@ Create: TypeAlias = "Callable[[str], IO[bytes]]"
 
 
 class Exchanges(Protocol):
-    """How rows and messages go from task to task."""
+    """Sends rows and messages from task to task."""
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:
         """Give rows to an exchange."""
@@ -52,11 +52,11 @@ class Exchanges(Protocol):
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
 
     def counted(self) -> Mapping[str, Counters]:
-        """What the tasks of all stages before this one counted, by node (see `aggregate/totals.py`)."""
+        """The counts of all tasks of earlier stages, by node (see `aggregate/totals.py`)."""
 
 
 class Files(Protocol):
-    """What a task writes for outputs and for later jobs, and what earlier jobs materialized."""
+    """Part files of outputs and records for later jobs, written by the task, and records from earlier jobs."""
 
     def part(
         self,
@@ -78,29 +78,29 @@ class Files(Protocol):
         """Open a new file for the records of a need. The task closes it and reports it."""
 
     def materialized(self, need: Need, partition: int | None = None) -> pa.Table:
-        """What an earlier job materialized, in order; of one partition when they have such."""
+        """The records that an earlier job materialized, in order: all, or one partition."""
 
     def count(self, rows: Rows) -> int:
-        """How many records an earlier job materialized."""
+        """The number of records that an earlier job materialized."""
 
     def materialized_range(self, rows: Rows, start: int, end: int) -> Iterable[pa.Table]:
         """Some of them by their numbers, in order, in tables one after another."""
 
 
 class Context(Protocol):
-    """What the task gives to its operators."""
+    """The services that the task provides to its operators."""
 
     #: The run-wide values of `$...`: `pipeline.name`, `vars.limit`, ….
     values: dict[str, Any]
-    #: What this task may hold, and who holds what.
+    #: The memory pool of the task.
     memory_pool: memory.MemoryPool
-    #: What a program runs on, for its log lines; None where it is repeated work, which writes none.
+    #: The batch that a program runs on, for its log lines; None in replays, which log nothing.
     running: Batch | None
-    #: What nobody may see at nodes into which credentials have gone, by their names.
+    #: The values that must not be shown, by the name of each node that credentials have gone into.
     guards: Mapping[str, guarded.Guard]
     #: The branches of all routes of the plan; the first is none.
     branches: Sequence[str]
-    #: How much is worked on at once.
+    #: The sizes that work is cut into.
     tuning: Tuning
 
     @property
@@ -109,11 +109,11 @@ class Context(Protocol):
 
     @property
     def files(self) -> Files:
-        """What is written for outputs and later jobs, and what earlier ones materialized."""
+        """The files of outputs, and records that jobs materialize."""
 
     @property
     def correlation(self) -> CorrelationHook:
-        """What correlation groups ask of operators: nothing in pipelines without keys."""
+        """The correlation hook; it does nothing in pipelines without keys."""
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
         """Write rows down for this task (see `spill.py`)."""
@@ -213,7 +213,7 @@ class Context(Protocol):
 
 @dataclass(frozen=True)
 class Wiring:
-    """Where an operator stands in its fragment and its run. An operator is given what it has fields for.
+    """An operator's place in its fragment and its run. An operator receives the values that it has fields for.
 
     Args:
         context: the task.
@@ -250,7 +250,7 @@ class Wiring:
     shows_later: bool = False
 
     def for_fields(self, opened: type[Operator]) -> dict[str, Any]:
-        """What an operator has fields for."""
+        """The values of those fields that the operator class has."""
         wanted = {each.name for each in fields(opened)}
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name in wanted}
 
@@ -273,7 +273,7 @@ class Operator:
     #: Whether records enter and leave the node here: a node may be several operators.
     first: bool = True
     last: bool = True
-    #: Where the records come from that are pushed here.
+    #: The inputs of the records that are pushed here.
     arrivals: order.Arrivals = order.ONE
 
     def __post_init__(self) -> None:

@@ -51,7 +51,7 @@ def order_of_all(columns: Sequence[np.ndarray]) -> np.ndarray:
         numbers = waiting.pop()
         low, size = _range(numbers)
         if fits(size, count):
-            # As many columns at once as share a word.
+            # Sort by as many columns at once as fit into a word.
             numbers = _from_zero(numbers, low)
             while waiting and fits(size * _range(waiting[-1])[1], count):
                 low, more = _range(waiting[-1])
@@ -71,7 +71,7 @@ def distinct(numbers: np.ndarray) -> np.ndarray:
 
 
 def search(ascending: np.ndarray, wanted: np.ndarray, side: Literal["left", "right"] = "left") -> np.ndarray:
-    """How many of some ascending numbers are less than each wanted one, with `side` "right" not greater.
+    """The number of values of a sorted array less than each wanted one; with `side` "right", not greater.
 
     A search that begins close to where the last one ended finds its numbers in the processor's cache, so wanted numbers
     in no order are sorted first. That takes a third of the time if there are many.
@@ -98,7 +98,7 @@ class Ascending:
             self._table = np.searchsorted(numbers, np.arange(size))
 
     def places(self, wanted: np.ndarray) -> np.ndarray:
-        """How many numbers are less than each of some numbers from 0."""
+        """The number of values less than each wanted number (0 or more)."""
         if self._table is None:
             return search(self._numbers, wanted)
         found: np.ndarray = self._table[np.minimum(wanted, len(self._table) - 1)]

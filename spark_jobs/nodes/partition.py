@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: the same for equal keys, whatever task, machine or Python computes it."""
+"""Hash partitioning: equal keys get the same partition in every task, on every machine and in every Python version."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ def values(program: typed.Program) -> Iterator[tuple[int | None, str | None, typ
 
 
 def inputs_of(program: typed.Program | typed.AggregateProgram, name: str) -> list[str]:
-    """What an emitted field is computed from, through lets and earlier emits: input columns, and `$…` by that name.
+    """The input columns and `$…` members from which an emitted field is computed, through lets and earlier emits.
 
-    Of a field of groups: the inputs of the arguments of the functions that it calls, and what it names itself.
+    For a field of groups: the inputs of the arguments of its functions, and the fields that it names itself.
     """
     if isinstance(program, typed.Program):
         return list(dict.fromkeys(column for _, column in reads(program, name)))

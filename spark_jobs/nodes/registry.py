@@ -36,7 +36,7 @@ def runners() -> list[str]:
 
 
 def described(kind: str) -> Description:
-    """What there is to say of the steps of a type."""
+    """The description of a step type."""
     found = node_types()[kind].description
     assert found is not None, f"a {kind} is no step of a plan"
     return found

@@ -115,7 +115,7 @@ class ShuffleWriter(operator.Operator):
     def _send(self, name: order.MergePath, waiting: _Waiting) -> None:
         if not waiting.rows:
             return
-        # Nothing here keeps a name for the records: each form of them can go as soon as the next is made.
+        # No variable here refers to the records, so each form of them can be freed as soon as the next one is made.
         for number, part in self.split(self.sent(name, self._taken(waiting))):
             self.leave(part.num_rows)
             self.context.exchanges.send(self.exchange, number, waiting.rank, part)
@@ -159,7 +159,7 @@ class ShuffleReader(operator.Operator):
     partitions: int = 1
     number_of_partition: int = 0
     before: order.Arrivals = order.ONE
-    #: How many places each rank of these has, where tasks have broadcast that.
+    #: The number of places of each rank before the exchange, if tasks have broadcast it.
     counts: Counter[int] = field(default_factory=Counter)
 
     def receive_message(self, message: bytes) -> None:
@@ -182,7 +182,7 @@ class RestoreOrder(operator.Operator):
     step: node.Step
     number_of_partition: int = 0
 
-    #: What puts records into order.
+    #: The columns that records are sorted by.
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
 
     def open(self) -> None:

@@ -27,7 +27,7 @@ from spark_jobs.nodes import packed_sort, sorting
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    #: What a row is ordered by: numbers or bytes, the most important one first.
+    #: A row's sort key: numbers or bytes, the most important one first.
     Key = tuple[Any, ...]
 
 
@@ -82,12 +82,12 @@ def is_sorted(table: pa.Table, by: Sequence[str]) -> bool:
 
 
 def key_at(table: pa.Table | pa.RecordBatch, by: Sequence[str], row: int) -> Key:
-    """What a row is ordered by."""
+    """The sort key of a row."""
     return tuple(table.column(name)[row].as_py() for name in by)
 
 
 def rows_before(table: pa.Table | pa.RecordBatch, by: Sequence[str], bound: Key, side: Literal["left", "right"]) -> int:
-    """How many rows of a sorted table come before a bound; those that are equal to it are before its right side."""
+    """The number of rows of a sorted table before a bound; with `side` "right", including those equal to it."""
     start, end = 0, table.num_rows
     for name, value in zip(by, bound, strict=True):
         column = table.column(name).slice(start, end - start)

@@ -63,7 +63,7 @@ def field(column: pa.Array, static: types.Type, *, descending: bool = False, nul
 def columns(
     column: pa.Array, static: types.Type, *, descending: bool = False, nulls_first: bool = False
 ) -> list[pa.Array]:
-    """The same order by columns of signed numbers and bytes without nulls, the most important one first.
+    """Sort keys as columns of signed numbers and bytes without nulls, the most important one first.
 
     They are made and compared in a part of the time of `field`, whose bytes are one value.
     """
@@ -93,7 +93,7 @@ def ranks(column: pa.Array) -> np.ndarray:
 
 
 def width(static: types.Type) -> int:
-    """How many columns these are."""
+    """The number of columns that `columns` returns for a type."""
     if _has_kinds(static):
         return 1
     return 3 if static.kind is types.Kind.DECIMAL else 2
@@ -104,7 +104,7 @@ def _has_kinds(static: types.Type) -> bool:
 
 
 def _marks(column: pa.Array, *, nulls_first: bool) -> np.ndarray:
-    """Where nulls go, for each record."""
+    """A byte for each record that sorts nulls first or last."""
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     found: np.ndarray = np.where(valid, _VALUE, _NULL_FIRST if nulls_first else _NULL_LAST).astype(np.uint8)
     return found

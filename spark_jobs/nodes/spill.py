@@ -33,9 +33,9 @@ class Spilled(Protocol):
 
 
 class SpillContext(Protocol):
-    """What a task lets its operators hold, and where the rest goes."""
+    """The memory and the spill folder of a task's operators."""
 
-    #: What it may hold, and who holds what.
+    #: The memory pool of the task.
     memory_pool: memory.MemoryPool
 
     def spill(self, node: str, table: pa.Table) -> Spilled:
@@ -137,7 +137,7 @@ class Ordered:
             self._add_run(self._spill(self._merged(runs)), level + 1)
 
     def _sorted(self) -> pa.Table:
-        """What is held, in order; column by column, so that each can go as soon as it is sorted."""
+        """Sort the buffered rows one column at a time, so that each unsorted column is freed early."""
         table = pa.concat_tables(self._held, promote_options="permissive")
         self._held = []
         if self._keyed is not None:
@@ -201,7 +201,7 @@ class Keyed:
         self._splits = splits
         self._held: list[pa.Table] = []
         self._reservation = room.memory_pool.reserve(self._release)
-        #: What is held in vain: rows that merging and splitting did not make fewer.
+        #: The bytes of rows that merging and splitting cannot reduce.
         self._least = 0
         self._spilled: dict[int, list[Spilled]] = {}
 
@@ -227,7 +227,7 @@ class Keyed:
             yield from inner.tables()
 
     def deeper(self) -> Holding:
-        """What takes up a spilled part of the keys."""
+        """A buffer for a spilled part of the keys, which splits them further."""
         return Keyed(
             self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
         )
@@ -250,7 +250,7 @@ class Keyed:
         self._reservation.set(held)
 
     def _merged(self) -> Iterator[tuple[int | None, pa.Table]]:
-        """What is held, merged; with the number of each piece where it had to be split by key for that."""
+        """Merge the buffered rows. Pieces have a number if the rows had to be split by key first."""
         held, self._held = self._held, []
         return merged(held, self._keys, self._merge, self._reservation.room, self._row_bytes, salt=self._splits + 1)
 

@@ -51,7 +51,7 @@ def _credential_variables(bound: binder.Bindings) -> Iterator[str]:
 def error_handling(
     read: Document, bound: binder.Bindings, nodes: tuple[PlannedNode, ...], base_dir: Path, found: Diagnostics
 ) -> ErrorHandling:
-    """What happens to records that fail; where they and the outputs go."""
+    """The error handling: what happens to records that fail, and where their dead letters go."""
     assert read.errors is not None
     errors = _error_handling(read.errors, read.tree, bound.tokens)
     overlap.check_targets(nodes, errors, bound.expansion.nodes, base_dir, found)
@@ -94,7 +94,7 @@ def finished(
 
 
 def _bookmark(read: Document, space: workspace.Workspace, bound: binder.Bindings) -> str | None:
-    """Where the bookmark is, unless it is beside the outputs."""
+    """The path of the bookmark if it is configured; otherwise it is next to the outputs."""
     assert read.pipeline is not None
     if read.pipeline.bookmark is not None:
         return read.pipeline.bookmark

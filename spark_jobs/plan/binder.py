@@ -43,7 +43,7 @@ class Compiled:
 
 @dataclass
 class Bindings:
-    """What binding knows so far: flows by node and port, results, and every checked program by node."""
+    """The state of binding: flows by node and port, results, and every checked program by node."""
 
     graph: Graph
     base_dir: Path
@@ -238,7 +238,7 @@ class NodeScope:
         return tuple(node.name.removeprefix(prefix) for node in mine)
 
     def source_flow(self, name: str) -> Flow | None:
-        """What comes out of a source."""
+        """The flow of a source; None if there is no such source."""
         if name not in self.sources:
             return None
         return self.bindings.flows.get("/".join((*self.node.instance, name)), {}).get("")
@@ -257,7 +257,7 @@ class NodeScope:
         instance = self.bindings.expansion.instances.get(self.node.instance)
         if namespace == "config":
             return instance.types() if instance else {}
-        # What a state node sets may become null.
+        # A variable that a state node sets may become null.
         declared = self.bindings.variables.types(namespace).items()
         known = {name: kind.or_null() if self._is_written(namespace, name) else kind for name, kind in declared}
         if instance is None or namespace == "vars":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Grouping(StrEnum):
-    """How the groups of an aggregate and those of the correlation key lie to each other."""
+    """The relation between the groups of an aggregate and those of the correlation key."""
 
     #: `group_by` has every key field: a row is of one correlation group, and is rejected with it.
     STRICT = "strict"
@@ -33,7 +33,7 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True)
 class NodeKeys:
-    """What correlation is at a node.
+    """The correlation keys at a node.
 
     Args:
         name: the node.
@@ -73,7 +73,7 @@ class NodeKeys:
 
 @dataclass(frozen=True)
 class DeferredRegion:
-    """What is computed again when records are taken back out of an aggregate.
+    """The nodes that are computed again when records are retracted from an aggregate.
 
     Args:
         producer: the aggregate.

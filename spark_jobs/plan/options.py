@@ -47,7 +47,7 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class RunOptions(PlanOptions):
-    """All that `clinker run` takes.
+    """The options of `clinker run`.
 
     Args:
         memory_limit_bytes: overrides `pipeline.memory.limit`.

@@ -35,7 +35,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Kind(Enum):
-    """How a path is used, which decides where it leads."""
+    """The use of a path, which decides how it is checked."""
 
     #: As it is written, whatever characters it has.
     LITERAL = auto()
@@ -101,7 +101,7 @@ def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
 
 
 def bookmark_name(pipeline: str, channel: str) -> str:
-    """What the bookmark of a pipeline is called; each channel has its own."""
+    """The file name of a pipeline's bookmark; each channel has its own."""
     return f"{quote(f'{pipeline}@{channel}' if channel else pipeline, safe=' @')}.bookmark.json"
 
 

@@ -1,4 +1,4 @@
-"""What plans can say and execution cannot do yet.
+"""Features that plans can express, but execution does not support yet.
 
 Binding marks nodes that it knows not to run (`PlannedNode.pending`); of steps that run only in part
 their types say what does not (`Description.unready`). All of these lists may only shrink.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import DeadLetterTarget, Plan, PlannedNode
 
-#: What to do about paths that are URIs.
+#: The remedy for paths that are URIs.
 NO_URIS = (
     "s3://, gs://, abfss:// and hdfs:// URIs are read and written; copy other files to a folder first, or mount the "
     "file system, and write the path of that; "
@@ -51,7 +51,7 @@ def of_node(planned: PlannedNode) -> list[Diagnostic]:
 
 
 def uris(plan: Plan) -> list[Diagnostic]:
-    """The same of URIs that no run can read or write: checks tell of them, too."""
+    """Errors for URIs that no run can read or write. Checks report them, too."""
     found = [item for planned in plan.nodes for item in _uris_of(planned)]
     for label, target in plan.errors.targets.items():
         found += _dlq_uris(label, target)

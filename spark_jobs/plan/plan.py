@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: What one task holds at least: a block of input, its columns, and the bytes of the outputs.
+#: The least memory of a task: a block of input, its columns, and the bytes of the outputs.
 LEAST_TASK_BYTES = 4 * 1024 * 1024
 
 
@@ -37,7 +37,7 @@ def partition_bytes(memory_limit_bytes: int, wanted: int = PARTITION_BYTES) -> i
 
 
 class Strategy(StrEnum):
-    """What a failing record does to the run (docs/semantics/runs.md, "Error strategies")."""
+    """The effect of a failing record on the run (docs/semantics/runs.md, "Error strategies")."""
 
     FAIL_FAST = "fail_fast"
     CONTINUE = "continue"
@@ -46,7 +46,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class DeadLetterTarget:
-    """Where the entries of one source (or of all) go; rates are fractions of the source's records."""
+    """The dead-letter file of one source or of all; rates are fractions of the source's records."""
 
     path: str | None = None
     max_rate: float | None = None
@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def stores(self) -> StoreSettings:
-        """How stores are reached."""
+        """The settings of object stores."""
         return self.storage.stores if self.storage is not None else StoreSettings()
 
     @property
@@ -184,7 +184,7 @@ class Plan:
 
     @cached_property
     def derived(self) -> dict[Hashable, Any]:
-        """What was computed of this plan and is kept with it (see `kept_with_plan`)."""
+        """Values computed from this plan and cached with it (see `kept_with_plan`)."""
         return {}
 
     @cached_property

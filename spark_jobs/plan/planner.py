@@ -73,7 +73,7 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
 def prepare(
     read: Document, path: Path, options: PlanOptions, found: Diagnostics
 ) -> tuple[binder.Bindings, workspace.Workspace]:
-    """Everything that binding starts from, and the workspace; usable when nothing was found."""
+    """Everything that binding needs, and the workspace. They are usable if no error was found."""
     base_dir = Path(os.path.abspath(options.base_dir or path.parent))
     space = workspace.load(base_dir, found)
     is_exact = space.decimal is workspace.DecimalMeaning.EXACT
@@ -89,7 +89,7 @@ def prepare(
 def _prepared(
     read: Document, path: Path, base_dir: Path, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
 ) -> binder.Bindings:
-    """Everything that binding starts from."""
+    """Everything that binding needs."""
     declared = _declared(read, found)
     channel = _channel(path, base_dir, options, space, found)
     expansion = _expansion(read, base_dir, options, channel, declared, found)
@@ -139,7 +139,7 @@ def _bindings(
     expansion: expand.Expansion,
     found: Diagnostics,
 ) -> binder.Bindings:
-    """Everything that binding starts from, the graph too."""
+    """Everything that binding needs, including the graph."""
     rules_path, module_roots = _rules(read, base_dir, options)
     return binder.Bindings(
         graph=graph.build(expansion.nodes, found, read.broken),
@@ -255,7 +255,7 @@ def _declare_inline(nodes: list[NodeSource], declared: variables.Variables, foun
 
 
 def _check_statically(read: Document, bindings: binder.Bindings, options: PlanOptions) -> None:
-    """What can be checked without rows."""
+    """Run the checks that do not need rows."""
     found = bindings.found
     for node in bindings.graph.nodes.values():
         if node.config is not None and node.type.check:

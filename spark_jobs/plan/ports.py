@@ -1,4 +1,4 @@
-"""Which port of a node a reference to it means."""
+"""Resolves references to ports of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of(reference: Reference, consumer: str, ports: tuple[str, ...]) -> str | Non
 
 
 def unknown(reference: Reference, consumer: str, ports: tuple[str, ...]) -> Diagnostic:
-    """What is wrong with a reference that means no port."""
+    """The error for a reference that matches no port."""
     named = [port for port in ports if port]
     if not ports:
         return codes.E004.at(reference.span, f"'{reference.node}' gives no records: nothing can read from it")

@@ -32,13 +32,13 @@ _FOLDER = "valid"
 #: Raised when what is kept changes its form.
 _FORM = 1
 _MOST_BYTES = 16 << 20
-#: What nobody has asked for so long is removed, at most once in so many seconds.
+#: Entries that were not used for this long are removed, at most once in so many seconds.
 _KEPT_S, _SWEPT_S = 30 * 86_400, 86_400
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What planning says of a pipeline.
+    """The result of planning a pipeline.
 
     Args:
         problems: what is wrong, warnings included; nothing of a pipeline that was remembered.
@@ -110,7 +110,7 @@ def _key(path: Path, options: PlanOptions) -> str:
 
 
 def _remembered(kept: Path, options: PlanOptions) -> Datasets | None:
-    """What a valid pipeline reads and writes; None where nothing is known, or something has changed since."""
+    """The datasets of a pipeline known to be valid; None if nothing is known, or something has changed since."""
     try:
         with _opened(kept.parent) as folder:
             document = json.loads(ownership.read(kept.name, folder, _MOST_BYTES))

@@ -1,4 +1,4 @@
-"""Which nodes read what state nodes set: their steps know it, and wait for it in a later job.
+"""Connects the readers of variables with the state nodes that set them. Readers run in a later job.
 
 A reader sees what the state nodes upstream of it, and those of the init phase, have set after their last record. If
 several set a variable, the last in the order of the graph counts.
@@ -21,7 +21,7 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
     """The nodes with steps that know what they wait for, and whether they are of the init phase."""
     init = scoping.init_nodes(bindings)
     awaited = _awaited(bindings, init)
-    # What a window of that phase ranges over is nobody else's then (E150c).
+    # A source that only a window of that phase reads has no other readers (E150c).
     ranged = {
         name
         for planned in nodes

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline whatever the values are that are not known yet.
+"""Finds problems of a pipeline that remain whatever the values are that are still unknown.
 
 A scheduler fills in templates when a task runs, but reads the pipeline long before. Planning goes on with a marker in
 the place of every such value, node by node, and a problem is told only when no value can mend it:
@@ -40,7 +40,7 @@ _NOWHERE = Path(f"/{_MARKER}folder")
 #: Keys of a node whose text decides nothing about rows, and what stands anywhere and decides nothing.
 _FREE_KEYS = frozenset({"path", "paths", "glob", "transport"})
 _WORDS = frozenset({"description", "_notes"})
-#: The same outside of nodes.
+#: The same keys outside of nodes.
 _FREE_SETTINGS = frozenset({"name", "metrics", "dlq"})
 #: Keys with programs.
 _PROGRAM_KEYS = frozenset({"cxl", "where", "conditions", "condition"})
@@ -48,9 +48,9 @@ _PROGRAM_KEYS = frozenset({"cxl", "where", "conditions", "condition"})
 _FILE_KEYS = frozenset({"use", "format_schema", "schema", "log_rules"})
 #: Keys that decide which other keys are allowed beside them.
 _DECIDING_KEYS = frozenset({"type", "format", "kind", "use", "name", "alias"})
-#: What is wrong with a key or with one value, whatever the others are.
+#: Codes of problems with a key or a single value, whatever the other values are.
 _OF_ONE_PLACE = frozenset({"E005", "E006", "E007", "E009", "E016"})
-#: What is wrong with a variable's name, whatever its value is.
+#: Codes of problems with a variable's name, whatever its value is.
 _OF_NAMES = frozenset({"E009", "E016"})
 #: Settings of a run outside of its nodes that decide nothing about rows. They are left out where they are not known.
 _SETTINGS = (
@@ -70,7 +70,7 @@ _Keys = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Unknown:
-    """Which values are not known.
+    """The values that are unknown.
 
     Args:
         variables: names of variables; None for all of them.
@@ -254,7 +254,7 @@ class _Check:
         return is_unknown and not _PROGRAM_KEYS.isdisjoint(keys) and _IMPORT.search(scalar.text) is not None
 
     def _item(self, tree: Node) -> _Item:
-        """What is unknown about a node."""
+        """The unknown parts of a node."""
         scalars = list(_scalars(tree))
         name = tree.get("name") if isinstance(tree, Mapping) else None
         is_call = isinstance(tree, Mapping) and "use" in tree.entries

@@ -1,4 +1,4 @@
-"""Which bytes a source consists of: files and pages, as they were looked at.
+"""Finds and opens the inputs of sources: files, and pages of network sources.
 
 Here: finding files, opening them, and whether they are still what they were.
 Not here: columns, splits, and what bytes mean; formats know that.

@@ -1,4 +1,4 @@
-"""What of a source is new: what earlier runs have read of it, and what the command line asks for beside.
+"""Incremental sources: the data that earlier runs have not read, or that the command line asks for.
 
 Each incremental source has a *mark*, an object of JSON that people can read: the files that were read, the greatest
 value of a column, or the version of a table. A run gets the mark of the runs before it, and gives the one that is true
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.files import InputFile
 
-#: What has been read of a source, as JSON has it.
+#: The bookmark of a source as a JSON value.
 Mark: TypeAlias = Mapping[str, Any]
 
 #: The diagnostic of marks that cannot be used, and of what does not fit them any more.
@@ -32,14 +32,14 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Changed(StrEnum):
-    """What happens to a file that was read, and is another one now."""
+    """The policy for a file that was read and has changed since."""
 
     READ = "read"
     REFUSE = "refuse"
 
 
 class Growth(StrEnum):
-    """How sources of a format grow: by files, rows with ever greater values of a column, or versions of a table."""
+    """How sources of a format grow: by files, by rows with ever greater values of a column, or by table versions."""
 
     FILES = "files"
     COLUMN = "column"
@@ -63,7 +63,7 @@ class Incremental:
 
 @dataclass(frozen=True)
 class News:
-    """What of a source a run is to read.
+    """The part of a source that a run has to read.
 
     Args:
         source: the source's name.
@@ -100,7 +100,7 @@ class News:
         return self.mark
 
     def unfit(self, why: str) -> FormatError:
-        """What to say of a mark that cannot be used."""
+        """The error for a mark that cannot be used."""
         text = (
             f"its bookmark {why}; read everything again (`clinker bookmark reset PIPELINE --source {self.source}`), or "
             "go on from a place of your own (`clinker run --since`)"
@@ -156,7 +156,7 @@ def name_of(file: InputFile) -> str:
 
 
 def stamp(file: InputFile) -> str:
-    """What tells a file from a later one of its name, in words: its size, and its version or time."""
+    """A text that distinguishes a file from a later one of the same name: its size, and its version or time."""
     if file.version:
         return f"{file.size} bytes, version {file.version}"
     seconds, rest = divmod(file.mtime_ns, _NANOSECONDS)

@@ -24,9 +24,9 @@ _SECRETS = frozenset({"credential", "token"})
 _HEADER = "header."
 _OPEN_HEADERS = ("x-iceberg-", "user-agent", "content-", "accept")
 _SQLITE = re.compile(r"^sqlite:///(?!/)(.*)$")
-#: What names a class, which would be loaded.
+#: Properties that name a class to load.
 _CODE = ("py-catalog-impl", "py-io-impl", "py-location-provider-impl")
-#: What is a folder where it has no scheme.
+#: Properties that are folders if they have no scheme.
 _FOLDERS = ("warehouse",)
 
 
@@ -79,7 +79,7 @@ def flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]
 
 
 def problem(name: str, key: str, value: str) -> str | None:
-    """What is wrong with a property in `clinker.toml`; None when nothing is."""
+    """The problem of a property in `clinker.toml`; None if there is none."""
     if secrets_of({key: value}):
         return f"is a secret: files are copied and shown; set the variable {variable(name, key)}"
     if key in _CODE:

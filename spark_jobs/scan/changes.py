@@ -79,15 +79,15 @@ class Stream:
             cast("ObjectReader", self._raw).expect(end)
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def flush(self) -> None:
-        """Nothing is written."""
+        """Do nothing: the stream is read-only."""
 
     def close(self) -> None:
         """Whoever opened the file closes it."""
@@ -127,7 +127,7 @@ class Stream:
 
 
 def edges_of(data: bytes) -> int:
-    """What `Stream.edges` is of a file with these bytes."""
+    """The value of `Stream.edges` for a file with these bytes."""
     digest = zlib.crc32(data[: 2 * _EDGE_BYTES])
     return zlib.crc32(data[-_EDGE_BYTES:], digest) if len(data) > 2 * _EDGE_BYTES else digest
 
@@ -146,10 +146,10 @@ def opened(file: InputFile) -> Iterator[Stream]:
         check(file, stream)
         try:
             with files.decoded(file.name):
-                # It has what readers use of a stream: they ask no compressed file for its size.
+                # It has the methods that readers use: they ask no compressed file for its size.
                 yield cast("Stream", Unpacked(stream, file)) if file.is_compressed else stream
         except FormatError:
-            # What seems to be broken may be half of another file.
+            # A file that seems to be broken may have been replaced by another one while it was read.
             check(file, stream)
             raise
         check(file, stream)
@@ -217,7 +217,7 @@ def _compared(file: InputFile, now: InputFile) -> int:
 
 
 def grown(inputs: Iterable[InputFile]) -> list[str]:
-    """What to say of files that have grown.
+    """Warnings about files that have grown.
 
     Raises:
         FormatError: one changed in another way (E907).

@@ -1,4 +1,4 @@
-"""How files are compressed, told by their names or said in `options:`; no library is loaded for it."""
+"""The compression of files, known from their names or from `options:`. No library is loaded for it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def ending(name: str) -> str:
 
 
 def of_name(name: str) -> Compression:
-    """How a file of some name is compressed."""
+    """The compression that a file name implies."""
     return _ENDINGS.get(ending(name), Compression.NONE)
 
 
 def of_bytes(head: bytes) -> Compression:
-    """How a file is compressed that begins with some bytes."""
+    """The compression of a file, by its first bytes."""
     return next((known for magic, known in MAGIC.items() if head.startswith(magic)), Compression.NONE)

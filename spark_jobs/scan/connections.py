@@ -87,23 +87,23 @@ class Connection:
 
     @property
     def told(self) -> str:
-        """How a later process finds it again (`found_again`): by its name, and a file by where it is."""
+        """The text by which a later process finds it (`found_again`): its name, and for files their place."""
         return f"{self.name}@{self.place}" if self.place.startswith(f"{_SQLITE}:") else self.name
 
     @property
     def engine(self) -> Engine:
-        """Which kind of database it leads to."""
+        """The kind of database."""
         return _BY_SCHEME[urlsplit(self.uri).scheme]
 
     @property
     def shown(self) -> str:
-        """Where the database is, without whatever may be a secret."""
+        """The address of the database without secrets."""
         parts = urlsplit(self.uri)
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
     def failed(self, problem: Exception | str, name: str = "") -> FormatError:
-        """What to say of what a driver says; without the URI and its password.
+        """The error for a problem that a driver reports, without the URI and its password.
 
         Args:
             problem: what the driver says.
@@ -126,7 +126,7 @@ def secrets(environ: Mapping[str, str]) -> list[str]:
 
 
 def problem(uri: str) -> str | None:
-    """What is wrong with a URI of `clinker.toml`; None when nothing is."""
+    """The problem of a URI in `clinker.toml`; None if there is none."""
     if next(iter(credentials.within(uri)), None) is not None:
         return (
             "has a password: files are copied and shown; set the variable with the whole URI, or use ~/.pgpass or "

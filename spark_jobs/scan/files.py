@@ -73,7 +73,7 @@ class UnreadableText(Exception):
 
 
 def network_file(source: str) -> str:
-    """What `$source.file` is for the records of a network source."""
+    """The value of `$source.file` for records of a network source."""
     return f"<source:{source}>"
 
 
@@ -148,7 +148,7 @@ class InputFile:
 
 
 class RealPaths:
-    """Where paths lead when links are followed; for many files in few folders, which are followed once."""
+    """Resolves links in paths; each folder is resolved once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}

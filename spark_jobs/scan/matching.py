@@ -1,4 +1,4 @@
-"""Which files a source reads: path, glob, regex or list, then filters, order and choice.
+"""Finds the files of a source: path, glob, regex or list, then filters, order and choice.
 
 The result is a function of the settings and of the file system or store as it is: nothing is opened. Relative patterns
 start at the base folder; files are named relative to it, as the author of the pipeline wrote them. A URI stands for
@@ -36,7 +36,7 @@ class Matching(Protocol):
 
     @property
     def path(self) -> str | None:
-        """One file."""
+        """The path of a single file."""
 
     @property
     def glob(self) -> str | None:
@@ -80,11 +80,11 @@ class Matching(Protocol):
 
     @property
     def take_first(self) -> int | None:
-        """How many files to keep from the beginning."""
+        """The number of files to keep from the beginning."""
 
     @property
     def take_last(self) -> int | None:
-        """How many files to keep from the end."""
+        """The number of files to keep from the end."""
 
     @property
     def recursive(self) -> bool:
@@ -371,7 +371,7 @@ def _entries(root: Path, inner: str) -> list[tuple[str, bool]]:
 
 
 def _component(part: str) -> re.Pattern[str]:
-    """One component of a glob as a regular expression: `*`, `?`, `[ab]`, `[!ab]`; letter case matters."""
+    """Translate a component of a glob to a regular expression: `*`, `?`, `[ab]`, `[!ab]`. Letter case matters."""
     return re.compile(fnmatch.translate(part), re.DOTALL)
 
 

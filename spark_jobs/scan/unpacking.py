@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
 
 _CHUNK_BYTES = 256 << 10
-#: That of usual texts.
+#: The compression ratio of ordinary texts.
 _USUAL_RATIO = 4.0
-#: What unpacking XZ may hold: its strongest usual setting needs as much.
+#: The memory limit for unpacking XZ: its strongest usual setting needs as much.
 _XZ_BYTES = 128 << 20
 
 
 class Unpacked:
-    """What is in a compressed file, as `changes.Stream` has what is in others; going back begins anew."""
+    """The unpacked content of a compressed file, with the interface of `changes.Stream`. Seeking back starts again."""
 
     def __init__(self, packed: Stream, file: InputFile) -> None:
         self._packed = packed
@@ -109,7 +109,7 @@ def _ratio(file: InputFile) -> float:
     """The ratio of the beginning of a file."""
     try:
         with files.open_input(file) as raw, files.translated_errors(file.name):
-            # Nothing after these bytes is read: that the stream ends too early is known.
+            # Only these bytes are read, so the stream ends too early.
             head = raw.read(2 * _CHUNK_BYTES)
     except FormatError:
         return _USUAL_RATIO
@@ -117,7 +117,7 @@ def _ratio(file: InputFile) -> float:
 
 
 def _produced(head: bytes, compression: Compression) -> int:
-    """How much the beginning of a compressed file unpacks to, as far as that is worth knowing."""
+    """The unpacked size of the beginning of a compressed file, up to a limit."""
     import pyarrow as pa
 
     count = 0
@@ -132,7 +132,7 @@ def _produced(head: bytes, compression: Compression) -> int:
 
 
 def whole(data: bytes, compression: Compression) -> bytes:
-    """What is in the bytes of a small compressed file that is our own."""
+    """Unpack the bytes of a small compressed file of our own."""
     if compression is Compression.NONE:
         return data
     inner = _opened(io.BytesIO(data), compression)
@@ -151,7 +151,7 @@ def _opened(packed: Any, compression: Compression) -> Any:
 
 
 class _Members:
-    """What is in members that follow one another, with zeros between and after them."""
+    """The content of consecutive members, with zeros between and after them."""
 
     def __init__(self, packed: Any, begin: Callable[[], Any]) -> None:
         self._packed = packed

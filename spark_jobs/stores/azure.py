@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.settings import AzureSettings
 
-#: How often what fails for the moment is tried again, and the first pause, in seconds.
+#: The number of retries after transient failures, and the first pause in seconds.
 RETRIES = 5
 PAUSE_S = 1
 _CONNECT_S, _READ_S = 10, 60
@@ -35,7 +35,7 @@ PAGE_KEYS = 5000
 #: A blob has 50,000 blocks at most. What a task cannot have copied passes through it, a piece at a time.
 _LIMITS = Limits(1 << 20, SENT_BYTES, most_copied=SENT_BYTES, most_parts=45_000)
 
-#: What may say how an account is reached.
+#: Variables that may describe access to an account.
 _VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT",
     "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN",
@@ -167,7 +167,7 @@ class Azure:
         return name
 
     def _properties(self, location: Location) -> tuple[Any, str] | None:
-        """What the store says of a blob, and its clock's time."""
+        """The properties of a blob, and the time of the store's clock."""
         clock: list[str] = []
 
         def note_time(answer: Any) -> None:
@@ -236,7 +236,7 @@ def _mark(metadata: dict[str, str] | None) -> str:
 
 
 def _refused(error: Any, location: Location) -> StoreError:
-    """What the store or its client says, in words."""
+    """Translate an error of the store or its client."""
     from azure.core import exceptions
 
     uri = str(location)
@@ -327,7 +327,7 @@ def _connection_string() -> dict[str, str]:
 
 
 def _credential(settings: AzureSettings, account: str, connection: dict[str, str], bucket: str) -> Any:
-    """What signs requests to an account; keys and signatures only go to the account that they belong to.
+    """The credential that signs requests to an account. Keys and signatures only go to the account that they belong to.
 
     Raises:
         StoreError: this machine has nothing for it.

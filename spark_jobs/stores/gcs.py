@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.settings import GcsSettings
 
-#: How often a request is sent before the store is given up.
+#: The number of attempts before the store is given up.
 ATTEMPTS = 6
 _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
@@ -43,7 +43,7 @@ _LIMITS = Limits(least_sent=0, least_copied=1 << 20, most_copied=5 << 40, most_p
 _GOOGLE = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _FIELDS = "name,size,updated,generation,metadata"
-#: What the store says where there is no bucket; of objects it repeats the names, which may be of any words.
+#: The message of the store for a missing bucket. Messages about objects repeat their names, which may be any words.
 _NO_BUCKET = "bucket does not exist"
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
@@ -85,7 +85,7 @@ class Gcs:
         while True:
             listed = self._asked("list", "GET", prefix, f"/storage/v1/b/{prefix.bucket}/o", wanted).content
             found = (_object(prefix.at(each["name"]), each) for each in listed.get("items", ()))
-            # What consoles make for an empty folder is no file.
+            # Consoles create such objects for empty folders. They are no files.
             objects = tuple(each for each in found if not each.location.key.endswith("/"))
             yield Page(objects, tuple(listed.get("prefixes", ())))
             if not listed.get("nextPageToken"):
@@ -294,7 +294,7 @@ def _marked(mark: str) -> dict[str, Any]:
 
 
 def _refused(answer: _Answer, what: str, location: Location) -> StoreError:
-    """What the store answered, in words."""
+    """Translate an error answer of the store."""
     uri, bucket, status = str(location), location.bucket, answer.status
     try:
         says = " ".join(str(answer.content["error"]["message"]).split())
@@ -354,7 +354,7 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
 
 
 def _identity() -> tuple[str | None, ...]:
-    """What the environment says of credentials: others are looked for where it says something else."""
+    """The environment variables about credentials, as a cache key."""
     return tuple(map(os.environ.get, ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "GOOGLE_CLOUD_PROJECT")))
 
 

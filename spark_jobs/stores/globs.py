@@ -27,7 +27,7 @@ _Found = TypeVar("_Found")
 
 _THREADS = 16
 _SIGNS = re.compile(r"[*?[]")
-#: What a regular expression begins with that can be no sign of one; an escaped character stands for itself.
+#: The literal beginning of a regular expression; an escaped character stands for itself.
 _LITERAL = re.compile(r"(?:[^\\.^$*+?()\[\]{}|]|\\[^A-Za-z0-9])*")
 #: A quantifier changes the character before it.
 _QUANTIFIERS = "*?{"
@@ -134,7 +134,7 @@ def _descended(store: Store, place: Location, folders: list[str], parts: list[st
 
 
 def _begin(part: str) -> str:
-    """What everything that a component matches begins with."""
+    """The literal prefix of everything that a component matches."""
     return _SIGNS.split(part)[0]
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-#: What is written, and the scheme that messages and plans have for it.
+#: Alternative schemes, with the scheme that messages and plans use.
 _ALIASES = {"abfs": "abfss", "s3a": "s3", "s3n": "s3"}
 #: What leads to HDFS: the name of a cluster or a namenode, or the web address of a namenode.
 HDFS = frozenset({"hdfs", "swebhdfs", "webhdfs"})
@@ -70,7 +70,7 @@ class Location:
         return f"{self.scheme}://{self.bucket}/{self.key}"
 
     def __truediv__(self, name: str) -> Location:
-        """What has a name in this folder, as with local paths."""
+        """The location of a name in this folder, as with local paths."""
         return self.at(self.key + name if self.key.endswith("/") or not self.key else f"{self.key}/{name}")
 
     @property
@@ -92,12 +92,12 @@ class Location:
         return Location(self.scheme, self.bucket, key)
 
 
-#: Where a file is: a local path, or a place in a store. Both have `name`, `parent`, `with_name` and `/`.
+#: The location of a file: a local path, or a place in a store. Both have `name`, `parent`, `with_name` and `/`.
 FilePath: TypeAlias = Path | Location
 
 
 def located(text: str, base: str | Path = "") -> FilePath:
-    """Where a path or URI leads; a relative path starts at `base`.
+    """Parse a path or URI. A relative path starts at `base`.
 
     Raises:
         BadLocation: it is a URI that leads nowhere.
@@ -128,7 +128,7 @@ def is_readable(path: str) -> bool:
 
 
 def parse(uri: str) -> Location:
-    """Where a URI leads.
+    """Parse a URI.
 
     Raises:
         BadLocation: it names no bucket, has credentials in it, or a key that is too long.

@@ -1,4 +1,4 @@
-"""What a store says of its objects."""
+"""The interface of object stores for reading, and their objects."""
 
 from __future__ import annotations
 

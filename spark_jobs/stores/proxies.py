@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-#: What says so.
+#: The variables that name proxies.
 VARIABLES = tuple(spelled for name in ("http_proxy", "https_proxy", "no_proxy") for spelled in (name, name.upper()))
-#: Where machines of a cloud ask for their own credentials: no proxy knows which machine asks.
+#: Hosts where machines of a cloud get their own credentials. A proxy does not know which machine asks.
 _OF_THE_MACHINE = frozenset(["169.254.169.254", "metadata.google.internal", "metadata"])
 
 
@@ -26,7 +26,7 @@ def of(url: str) -> str | None:
 
 
 def settings(proxy: str) -> dict[str, Any]:
-    """What urllib3 has to know of a proxy, with its own user name and password where its address has them."""
+    """The settings of urllib3 for a proxy, with the user name and password from its address."""
     import urllib3
 
     parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")

@@ -43,7 +43,7 @@ class ObjectReader:
         self._version = version
         self._at = 0
         self._held, self._held_at = b"", 0
-        #: Where a reader looks at the end of a split first, it comes back to its beginning.
+        #: If a reader looks at the end of a split first, it comes back to the beginning.
         self._left, self._left_at = b"", 0
         #: The range that is fetched meanwhile, from one position to another.
         self._ahead: tuple[int, int, Future[bytes]] | None = None
@@ -74,7 +74,7 @@ class ObjectReader:
         return position
 
     def expect(self, end: int) -> None:
-        """Nothing from a position on will be read, as far as is known: it is not fetched before somebody wants it."""
+        """Announce that nothing from a position on is likely to be read, so that it is not fetched ahead."""
         self._end = min(max(end, 0), self._size)
 
     def read(self, size: int) -> bytes:

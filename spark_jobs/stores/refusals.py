@@ -1,4 +1,4 @@
-"""What a store refuses or fails at, in words: what, where, why, and what to do."""
+"""Errors of stores in words: what, where, why, and a remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 
 
 class Kind(enum.Enum):
-    """What to do with a refusal."""
+    """Kinds of refusals, by what can be done about them."""
 
     #: The object or bucket is not there.
     MISSING = errno.ENOENT
@@ -51,7 +51,7 @@ class StoreError(OSError):
 
 
 def missing_package(package: str, extra: str, uri: str) -> StoreError:
-    """What is said where a store's client is not installed."""
+    """The error if a store's client is not installed."""
     text = (
         f"the package {package} is needed to reach it and is not installed: "
         f"pip install 'clinker-spark[{extra}]' on the driver and on the executors"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def location_of(work_dir: Location, execution_id: str) -> Location:
-    """Where the record of an execution is."""
+    """The location of the result record of an execution."""
     return work_dir / execution_id / contract.RESULT_FILE
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.settings import S3Settings
 
-#: How often a request is sent, and a body asked for again, before the store is given up.
+#: The number of attempts for a request, and for a body, before the store is given up.
 ATTEMPTS = 6
 _PAUSE_S = 0.1
 _CONNECT_S = 10
@@ -79,7 +79,7 @@ class S3:
         return Object(location, answer["ContentLength"], _ns(answer["LastModified"]), answer.get("ETag", ""))
 
     def head(self, location: Location) -> Any:
-        """What the store says of an object; None when it is not there."""
+        """The metadata of an object; None if it does not exist."""
         try:
             return self.ask("head_object", location, Bucket=location.bucket, Key=location.key)
         except StoreError as error:
@@ -97,7 +97,7 @@ class S3:
             found = (
                 Object(prefix.at(each["Key"]), each["Size"], _ns(each["LastModified"]), each.get("ETag", ""))
                 for each in answer.get("Contents", ())
-                # What consoles make for an empty folder is no file.
+                # Consoles create such objects for empty folders. They are no files.
                 if not each["Key"].endswith("/")
             )
             yield Page(tuple(found), tuple(each["Prefix"] for each in answer.get("CommonPrefixes", ())))
@@ -143,7 +143,7 @@ class S3:
             raise self._unreached(error, location) from error
 
     def _unreached(self, error: Exception, location: Location) -> StoreError:
-        """What the client says without an answer of the store."""
+        """Translate an error of the client without an answer of the store."""
         from botocore import exceptions
 
         uri = str(location)
@@ -170,7 +170,7 @@ def pause(failures: int) -> None:
 
 
 def _refused(error: Any, location: Location) -> StoreError:
-    """What the store answered, in words."""
+    """Translate an error answer of the store."""
     answer = error.response
     refusal = answer.get("Error", {})
     code, operation = str(refusal.get("Code", "")), error.operation_name

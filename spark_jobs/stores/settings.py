@@ -1,4 +1,4 @@
-"""How stores are reached: what `clinker.toml` and the environment say, credentials apart.
+"""Settings of stores from `clinker.toml` and the environment, except credentials.
 
 Credentials are looked up where they are used, on each machine, in the places that the store's own tools look in. They
 are in no setting, so that nothing that travels or is shown can have them.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class S3Settings:
-    """How buckets of S3, and of what speaks its protocol, are reached.
+    """The settings of S3 and of stores with its protocol.
 
     Args:
         endpoint: the server's URL; None is AWS.
@@ -43,7 +43,7 @@ class S3Settings:
 
 @dataclass(frozen=True)
 class GcsSettings:
-    """How buckets of Google Cloud Storage are reached.
+    """The settings of Google Cloud Storage.
 
     Args:
         endpoint: the server's URL; None is Google's.
@@ -63,7 +63,7 @@ class GcsSettings:
 
 @dataclass(frozen=True)
 class AzureSettings:
-    """How containers of Azure Storage are reached.
+    """The settings of Azure Storage.
 
     Args:
         endpoint: the URL of the service for blobs; None is Azure's, of the account that a URI names.
@@ -114,7 +114,7 @@ def _own_name() -> str | None:
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """How all stores are reached."""
+    """The settings of all stores."""
 
     s3: S3Settings = S3Settings()
     gcs: GcsSettings = GcsSettings()

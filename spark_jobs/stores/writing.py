@@ -1,4 +1,4 @@
-"""What publishing asks of a store: whole objects, uploads that nobody sees, conditions.
+"""The interface of stores for publishing: whole objects, invisible uploads, conditions.
 
 A request may have been carried out although its answer was lost, and the client then sends it again. So what must
 happen once carries a *mark*, which the object keeps among its metadata: a request that is refused because its
@@ -24,7 +24,7 @@ ABSENT = "*"
 MARK = "clinker-file"
 #: Up to so many bytes are one request.
 SMALL_BYTES = 5 << 20
-#: What is read and sent again has so many bytes.
+#: Data that is read and sent again comes in pieces of this size.
 SENT_BYTES = 16 << 20
 
 
@@ -55,7 +55,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Limits:
-    """How a file is cut into the parts of an upload.
+    """The limits that decide how a file is cut into the parts of an upload.
 
     Args:
         least_sent: all parts that are sent, but the last, have so many bytes at least.
@@ -98,7 +98,7 @@ class WritableStore(Store, Protocol):
         """
 
     def limits(self, location: Location) -> Limits:
-        """How files are cut for uploads."""
+        """The limits of uploads to a location."""
 
     def begin(self, location: Location, depot: Location, mark: str = "") -> Upload:
         """Begin an upload; nothing is to be seen of it.
@@ -162,12 +162,12 @@ def mine(store: WritableStore, error: StoreError, location: Location, mark: str,
 
 
 def taken(location: Location) -> StoreError:
-    """What is said of an object whose condition does not hold."""
+    """The error for an object whose condition does not hold."""
     return StoreError(Kind.TAKEN, "another run has written it meanwhile", str(location))
 
 
 def changed(location: Location) -> StoreError:
-    """What is said of an object that has another version than the one that is read."""
+    """The error for an object whose version has changed since reading began."""
     return StoreError(Kind.CHANGED, "the file was replaced by another one, while the run was reading it", str(location))
 
 

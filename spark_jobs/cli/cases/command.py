@@ -97,7 +97,7 @@ def _run_all(cases: Sequence[Case], *, with_branches: bool) -> Iterator[Result]:
             yield Result(cases[number], *result)
 
 
-#: What a forked process has to run.
+#: The cases for a forked process.
 _TAKEN: list[tuple[Sequence[Case], bool]] = []
 
 
@@ -113,7 +113,7 @@ def _run_taken(number: int) -> tuple[list[Difference], Ran | None, float]:
 
 @dataclass(frozen=True)
 class Options:
-    """Which cases are run, and how their results are used.
+    """The cases to run, and the use of their results.
 
     Args:
         paths: files of cases, or folders with some; none: the working directory.

@@ -106,7 +106,7 @@ def _count(rows: int) -> str:
 
 
 def _place(case: Case, name: str, number: int) -> Span:
-    """Where an expected row stands."""
+    """The place of an expected row."""
     for path in (("expect", name, "rows", number), ("expect", name, number)):
         if case.node(*path) is not None:
             return case.place(*path)
@@ -180,7 +180,7 @@ def _are_equal(want: Any, have: Any) -> bool:
     if isinstance(want, bool) or isinstance(have, bool) or want is None or have is None:
         return want is have
     if isinstance(have, Decimal) and isinstance(want, int | float | str):
-        # Of a float in YAML the digits count; a text has more of them.
+        # A float in YAML counts by its digits, and a text can have more of them.
         return decimals.of_text(str(want)) == have
     if isinstance(want, int | float) and isinstance(have, int | float):
         return want == have or math.isclose(want, have, rel_tol=_TOLERANCE)
@@ -225,6 +225,6 @@ def _text(value: Any) -> str:
 
 
 def facts(entry: Entry) -> Row:
-    """What can be said of a dead letter, as texts; a column of its record that is called like a fact gives way."""
+    """The facts about a dead letter as texts. They replace columns of its record with the same name."""
     known = (entry.source, entry.row, entry.stage, entry.field, entry.value, entry.category, entry.detail)
     return {**entry.record, **dict(zip(_OF_LETTERS, known, strict=True))}

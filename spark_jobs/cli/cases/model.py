@@ -1,4 +1,4 @@
-"""What people write in a file of cases."""
+"""The model of case files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Expects = Annotated[Expected, BeforeValidator(_rows, json_schema_input_type=list
 
 
 class Case(_Model):
-    """One case: the records of its sources, and the expected results."""
+    """A test case: the records of its sources, and the expected results."""
 
     name: str = Field(description="What the case shows, as a sentence.")
     given: dict[str, Gives] = Field(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.diagnostics.source import Span
 
-#: How the names of files of cases end.
+#: The suffix of case files.
 ENDING = ".test.yaml"
 
 
@@ -55,7 +55,7 @@ class Case:
         return place if depth else self.span
 
     def node(self, *path: str | int) -> yaml_tree.Node | None:
-        """What is written under some keys."""
+        """The value under some keys."""
         node, _, depth = reader.locate(self.tree, path)
         return node if depth == len(path) else None
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-#: What nodes are called that show others' records.
+#: The names of outputs that show records of other nodes.
 _SHOWN = "clinker_test_{}"
 _MEMORY = Path("/dev/shm")
-#: What every run loads only when it first needs it.
+#: Modules that runs load only when they first need them.
 _LOADED_BY_RUNS = (
     "pyarrow.acero",
     "pyarrow.json",
@@ -57,7 +57,7 @@ _LOADED_BY_RUNS = (
 
 @dataclass
 class Ran:
-    """What came of a case.
+    """The result of a case.
 
     Args:
         rows: the records of outputs and of other nodes that were asked for.
@@ -77,7 +77,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a case needs to run.
+    """The setup of a case.
 
     Args:
         pipeline: the pipeline's file.
@@ -280,7 +280,7 @@ def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.P
 
 @dataclass(frozen=True)
 class _Form:
-    """How a case gives the records of a source: the file, and whether they are lines of JSON there."""
+    """How a case provides the records of a source: the file, and whether it has lines of JSON."""
 
     path: Path
     is_rows: bool

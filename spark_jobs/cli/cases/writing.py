@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-#: What stands in YAML without quotes, within braces too.
+#: Text that needs no quotes in YAML, even within braces.
 _PLAIN = re.compile(r"[A-Za-z_$@][A-Za-z0-9_ .$@/-]*(?<! )")
 
 #: An alias that stands for the value of a key.
@@ -82,7 +82,7 @@ def _letters(case: Case, ran: Ran) -> list[tuple[int, int, str]]:
         return [*_edit(case, ("dead_letters",), found)]
     if not found:
         return []
-    # It is put at the end of the case, under its other keys.
+    # The dead letters go to the end of the case, below its other keys.
     _, key, _ = reader.locate(case.tree, ("name",))
     indent = key.column - 1
     if _is_flow(case, ()):
@@ -96,7 +96,7 @@ def _letters(case: Case, ran: Ran) -> list[tuple[int, int, str]]:
 
 
 def letter(entry: Any) -> Row:
-    """What a case says of a dead letter."""
+    """A dead letter as cases describe it."""
     known = {
         "source": entry.source,
         "row": entry.row and int(entry.row),
@@ -107,7 +107,7 @@ def letter(entry: Any) -> Row:
 
 
 def _edit(case: Case, path: tuple[str, ...], found: Sequence[Row]) -> Iterator[tuple[int, int, str]]:
-    """Where the rows under some keys stand, and what is written there; nothing where these keys are an alias's."""
+    """The edits that replace the rows under some keys; none if these keys belong to an alias."""
     node, key, _ = reader.locate(case.tree, path)
     text = case.file.text
     if not all(_is_here(case, path[:depth]) for depth in range(1, len(path))) or not case.tree.span.start <= key.start:

@@ -18,7 +18,7 @@ _NO_ID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass
 class Outcome:
-    """What became of the record."""
+    """The result of evaluating a record."""
 
     records: list[dict[str, Any]] = field(default_factory=list)
     filtered: bool = False

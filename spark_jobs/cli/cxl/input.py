@@ -1,4 +1,4 @@
-"""What `cxl eval` reads: a record, and the types of its columns."""
+"""Input of `cxl eval`: a record, and the types of its columns."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class Repl(cmd.Cmd):
         return self.declared if self.declared is not None else input.row_of(self.record)
 
     def onecmd(self, line: str) -> bool:
-        """One line: a command, the end of the input, or CXL."""
+        """Handle a line: a command, the end of the input, or CXL."""
         if line == "EOF":
             self.say("")
             return True

@@ -106,7 +106,7 @@ def _records(count: int) -> str:
 
 
 def _sample(entry: Entry) -> Iterator[str]:
-    """Where a record was read, what was wrong, and the record as it was read."""
+    """The place of a record, the reason of its failure, and the record as it was read."""
     row = f", row {entry.row}" if entry.row else ""
     tries = f" (failed {entry.tries} times)" if entry.tries > 1 else ""
     yield printable(f"{entry.file}{row}: {_detail(entry)}{tries}")
@@ -119,7 +119,7 @@ def _sample(entry: Entry) -> Iterator[str]:
 
 
 def _detail(entry: Entry) -> str:
-    """What was wrong, without the place that stands before it already, and without secrets."""
+    """The reason of a failure without secrets, and without the place, which is shown already."""
     text = entry.detail.removeprefix(f"row {entry.row}: ")
     if credentials.is_secret(entry.field) and entry.value:
         return text.replace(entry.value, credentials.HIDDEN)

@@ -15,7 +15,7 @@ _MARKS = (
 )
 #: Encodings whose bytes have an order of their own, so that most other files do not decode as them.
 _DOUBLE = ("shift_jis", "gb18030", "euc_jp", "big5", "euc_kr")
-#: Of two that fit as well as each other, the one that comes first.
+#: Of two encodings that fit equally well, the first one here wins.
 _SINGLE = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "koi8-r", "iso8859-2", "iso8859-5", "cp850", "cp866",
            "mac-roman")  # fmt: skip
 #: The letters that texts of a script's languages have most, beyond ASCII.
@@ -141,7 +141,7 @@ def _around_others(data: bytes) -> bytes:
 
 
 def _likeness(text: str, name: str) -> float:
-    """How much the characters beyond ASCII look like texts, from -1 to 1."""
+    """A score for the characters beyond ASCII: how much they look like text, from -1 to 1."""
     points, count = 0.0, 0
     padded = f" {text} "
     for before, letter, after in zip(padded, text, padded[2:], strict=False):
@@ -182,7 +182,7 @@ def _point(letter: str, before: str, after: str, name: str) -> float:
 
 
 def _of_sign(letter: str, before: str, after: str) -> float:
-    """How much a sign looks like one, by what stands beside it."""
+    """A score for a sign in its context."""
     follows, precedes = before.isalpha(), after.isalpha()
     if letter in _APOSTROPHES and follows and precedes:
         return 1.0

@@ -62,7 +62,7 @@ class Read:
 
     @property
     def bad(self) -> int:
-        """How many records do not fit."""
+        """The number of records that do not fit."""
         return sum(one.count for one in self.misfits.values())
 
 

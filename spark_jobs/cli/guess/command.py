@@ -134,7 +134,7 @@ def _of_marks(path: Path, sample: Sample, *, as_text: bool) -> tuple[Guess, int]
 
 
 def lines_of(count: int) -> str:
-    """How many records were looked at."""
+    """The number of records that were inspected, in words."""
     return f"{count:,} record{'s' if count != 1 else ''}"
 
 

@@ -95,7 +95,7 @@ def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> 
 
 
 def _misfits(one: Table) -> int:
-    """How many records of a table have another width than it, and how many lines of its text it leaves out."""
+    """The number of records with an unusual width, plus the number of lines that the table leaves out."""
     return sum(len(row.cells) != one.width for row in one.body) + one.skipped + one.footer
 
 
@@ -276,7 +276,7 @@ def _has_padded_numbers(rows: list[Row]) -> bool:
 
 
 def _ragged(found: Found) -> str:
-    """What becomes of records that are too short, or too long by empty cells: none of them loses a value."""
+    """The handling of records that are too short, or too long by empty cells: no value is lost."""
     width = found.table.width
     short = [row for row in found.rows if len(row.cells) < width]
     long = [row for row in found.rows if len(row.cells) > width]
@@ -299,7 +299,7 @@ def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool) -> lis
 
 
 def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
-    """What there is to know of a table beside its options."""
+    """Remarks about a table besides its options."""
     one = found.table
     said = []
     before = one.titles[: len(one.titles) - one.after]
@@ -350,7 +350,7 @@ def _of_widths(found: Found, *, is_whole: bool) -> list[str]:
 
 
 def _places(one: Table, rows: list[Row], *, is_whole: bool) -> str:
-    """Where some records stand, by their numbers among the records."""
+    """The places of some records, by their numbers among the records."""
     if not is_whole:
         return ""
     numbers = {id(row): place for place, row in enumerate(one.body, 1)}

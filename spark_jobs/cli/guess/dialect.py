@@ -67,7 +67,7 @@ class Row:
 
     @property
     def filled(self) -> int:
-        """How many cells have something in them."""
+        """The number of cells that are not empty."""
         return sum(bool(cell.strip()) for cell in self.cells)
 
 
@@ -127,7 +127,7 @@ def _sample(text: str) -> str:
 
 
 def _separator(sample: str) -> str:
-    """What ends records where line ends do not."""
+    """The record separator if it is not a line end; otherwise empty."""
     lines = sample.count("\n") + sample.count("\r")
     if lines > 1 + len(sample) // 4096:
         return ""
@@ -162,7 +162,7 @@ def _candidates(sample: str, separator: str) -> Iterator[Signs]:
 
 
 def _score(sample: str, signs: Signs) -> float:
-    """How well some signs fit a text."""
+    """A score for how well some signs fit a text."""
     try:
         found = list(rows(sample, signs))
     except TooLong:
@@ -185,7 +185,7 @@ def _score(sample: str, signs: Signs) -> float:
 
 
 def _likeness(found: list[Row], signs: Signs) -> float:
-    """How much cells look like values, from 0 to 1."""
+    """A score for how much cells look like values, from 0 to 1."""
     cells = Counter(cell for row in found for cell in row.cells)
     points = 0.0
     for cell, count in cells.items():
@@ -210,7 +210,7 @@ def _likeness_of(cell: str, signs: Signs) -> float:
 
 
 def _broken(sample: str, signs: Signs) -> float:
-    """How many of the quotes around cells stand where quotes belong, from 0 to 1, mildly."""
+    """A mild penalty factor, from 0 to 1, for quotes around cells in unlikely places."""
     if not signs.quote:
         return 0.97
     quote, before = re.escape(signs.quote), re.escape(signs.delimiter)

@@ -30,7 +30,7 @@ def guess(text: str, *, as_text: bool) -> tuple[Guess, int] | None:
 
 
 def _places(lines: list[str], length: int) -> list[tuple[int, int]]:
-    """Where fields begin and how wide they are: between places that are blank in every line."""
+    """The positions and widths of fields, between columns that are blank in every line."""
     is_blank = [all(line[at] == " " for line in lines) for at in range(length)]
     starts = [at for at in range(length) if not is_blank[at] and (at == 0 or is_blank[at - 1])]
     if not starts:

@@ -21,13 +21,13 @@ _MOST_RECORDS = 200_000
 #: A text that is a number whose leading zeros say nothing.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
-#: One that an Int surely holds.
+#: A number that surely fits an Int.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 @dataclass
 class _Member:
-    """What was seen of a member.
+    """Observations about a member.
 
     Args:
         kinds: the kinds of its values with their counts.
@@ -158,7 +158,7 @@ def _of_large_array(start: str) -> tuple[dict[str, Any], list[dict[str, Any]], l
 
 
 def _path(value: Any, before: tuple[str, ...] = ()) -> tuple[str, ...] | None:
-    """Where the longest array of objects is within an object."""
+    """The path to the longest array of objects within an object."""
     best: tuple[int, tuple[str, ...]] | None = None
     waiting = [(before, value)]
     while waiting:

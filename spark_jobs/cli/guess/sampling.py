@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 WHOLE_BYTES = 16 << 20
 _HEAD_BYTES = 4 << 20
 _PIECE_BYTES = 256 << 10
-#: How many ranges there are beside the beginning; the last one is the end.
+#: The number of ranges besides the beginning; the last one is the end.
 _PIECES = 24
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What was read of a file.
+    """A sample of a file.
 
     Args:
         head: the bytes from its beginning on; all of them where the file is small.
@@ -52,7 +52,7 @@ class Sample:
 
     @property
     def looked_at(self) -> int:
-        """How many bytes were read."""
+        """The number of bytes read."""
         return len(self.head) + sum(len(data) for _, data in self.pieces)
 
 

@@ -27,7 +27,7 @@ _DECODER = "spark_jobs.formats.excel.decoding"
 _MOST_COLUMNS = 1024
 _MOST_ROWS = 100_000
 _SHOWN_SHEETS = 5
-#: What cells are called whose values are of these kinds.
+#: The names of cell types.
 _TYPES = {bool: "bool", datetime.date: "date", datetime.datetime: "date_time"}
 
 

@@ -1,4 +1,4 @@
-"""Where the table of a text begins and ends, what its columns are called, and how wide its records are."""
+"""Finds the table in a text: its beginning and end, the names of its columns, and the width of its records."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
 
 
 def _comment(found: Sequence[Row]) -> str:
-    """What begins lines that are no records; empty where none do."""
+    """The sign that begins comment lines; empty if there are none."""
     width = Counter(len(row.cells) for row in found).most_common(1)[0][0]
     for sign in _COMMENTS:
         lines = [row for row in found if row.cells[0].startswith(sign)]
@@ -165,7 +165,7 @@ def _width(found: Sequence[Row]) -> int:
 
 
 def _first_of_table(found: Sequence[Row], width: int, signs: Signs) -> int:
-    """Which record the table begins with; what comes before it are titles and remarks."""
+    """The number of the first record of the table, after titles and remarks."""
     least = int(len(found) > 1 and bool(_EXCELS_LINE.fullmatch(signs.delimiter.join(found[0].cells).strip())))
     if width == 1:
         return least
@@ -234,7 +234,7 @@ def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
 
 
 def _header_rows(inside: Sequence[Row]) -> int:
-    """How many records name the columns."""
+    """The number of records that name the columns."""
     body = [row for row in inside[1 : _BODY_RECORDS + 1] if row.cells != inside[0].cells]
     if not _is_header(inside[0], body):
         return 0
@@ -262,7 +262,7 @@ def _is_header(row: Row, body: Sequence[Row]) -> bool:
 
 
 def _points(cell: str, column: list[str]) -> float:
-    """How much a cell looks like the name of a column, negative where it looks like one of its values."""
+    """A score for how much a cell looks like a column name; negative if it looks like a value."""
     if not cell:
         return -0.1
     is_value = bool(_VALUE.fullmatch(cell))
@@ -388,7 +388,7 @@ def _take_header_width(table: Table) -> None:
     longer = [row for row in table.body if len(row.cells) > named]
     spare = [row.cells[-1].strip() for row in longer if len(row.cells) == named + 1]
     if longer and len(longer) == len(spare) == len(table.body) and all(spare) and len(longer) > 1:
-        # As R writes tables: the first column has the names of the rows, and no name itself.
+        # Tables written by R: the first column has the names of rows, and no name itself.
         table.names = ("row", *table.names)
         table.has_row_names = table.is_header_skipped = True
         named += 1

@@ -45,7 +45,7 @@ class Group:
     answer: Answer
 
     def notes(self) -> Iterator[str]:
-        """What a person should know, a line each; those of one file begin with it."""
+        """Notes for a person, one per line. Those about a file begin with its name."""
         path, alone = self.of_files[0]
         if len(self.of_files) == 1:
             yield from (f"{path}: {line}" for line in notes(alone))
@@ -118,7 +118,7 @@ def _column(alike: Sequence[values.Column]) -> values.Column | None:
 
 
 def _spelling(column: values.Column) -> dict[str, object]:
-    """How values are written, beside the words that mean null, true and false."""
+    """The spelling of values, without the words for null, true and false."""
     return {key: value for key, value in column.keys.items() if key not in _WORDS}
 
 

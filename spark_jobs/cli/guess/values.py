@@ -62,7 +62,7 @@ class Remark:
 
 @dataclass
 class Column:
-    """What is guessed of a column.
+    """The guessed properties of a column.
 
     Args:
         name: its name.
@@ -83,7 +83,7 @@ class Column:
 
 @dataclass
 class Evidence:
-    """How columns with certain spellings decide the others.
+    """Evidence from columns with certain spellings that decides the others.
 
     Args:
         decimals: the separators of fractions that are certain.
@@ -382,7 +382,7 @@ def _chosen(core: Counter[str], fitting: list[Spelling], evidence: Evidence) -> 
     for spelling in fitting:
         readings.setdefault(tuple(_value(text, spelling) for text in core), spelling)
     if len(readings) == 1:
-        # Those with fewer marks stand first.
+        # The spellings with fewer marks come first.
         return fitting[0], None
     candidates = list(readings.values())
     by_file = [
@@ -551,7 +551,7 @@ def _usual_zoned() -> tuple[str, ...]:
 
 
 def _covering(texts: dict[str, list[str]], core: Counter[str], *, day_first: bool) -> list[str]:
-    """As few forms as read all texts, the most frequent first; the order of days and months stays."""
+    """The fewest forms that read all texts, the most frequent first, with one order of days and months."""
     allowed = {
         text: [form for form in forms if form[:2] != ("%m" if day_first else "%d") or len(forms) == 1] or forms
         for text, forms in texts.items()

@@ -1,4 +1,4 @@
-"""One state of a pipeline's text: its problems, and the meaning of each place in it.
+"""Analysis of a pipeline's text: its problems, and the meaning of each place in it.
 
 Places are character offsets into the text. What cannot be known of a text that does not parse is empty here; whoever
 asks keeps the last state that could be read.
@@ -143,7 +143,7 @@ class Analysis:
 
     @cached_property
     def _bindings(self) -> Bindings | None:
-        """What every node that can be bound gives, whatever is wrong with others."""
+        """The bindings of every node that can be bound, despite problems of others."""
         read, _ = self._read
         if read is None:
             return None
@@ -220,7 +220,7 @@ class Analysis:
         return self.given(program.node) if program.is_after else self.columns(program.node)
 
     def ports(self) -> list[str]:
-        """What an input may name: the nodes that give records, and the branches of routes."""
+        """The names that an input may use: nodes with records, and branches of routes."""
         named = []
         for node in self.nodes:
             if node.type.is_end:
@@ -239,7 +239,7 @@ class Analysis:
         return place, place
 
     def hover(self, place: int) -> str | None:
-        """What there is to say of a name, in Markdown."""
+        """The documentation of a name, in Markdown."""
         start, end = self.word_at(place)
         word = self.text[start:end]
         program = self.program_at(place)
@@ -260,7 +260,7 @@ class Analysis:
         return f"**{word}**\n\n{functions.prose(function.doc)}" if function is not None else None
 
     def _of_rule(self, start: int, end: int) -> str | None:
-        """What a rule on all records says, where a word is the name of one."""
+        """The documentation of a rule, if a word is the name of one."""
         word, line = self.text[start:end], self.text.rfind("\n", 0, start) + 1
         node = self.node_at(start)
         is_rule = word in rules.KINDS and node is not None and _has_rules(node)
@@ -269,7 +269,7 @@ class Analysis:
         return f"**{word}**\n\n{rules.described(word)}"
 
     def _origin(self, node: NodeSource, name: str) -> str:
-        """Where a column comes from, as far as a plan tells."""
+        """The origin of a column, as far as the plan knows it."""
         plan = self.plan
         if plan is None or node.name not in plan.by_name:
             return ""
@@ -302,7 +302,7 @@ class Analysis:
         return None
 
     def definition(self, place: int) -> Span | None:
-        """Where a name is defined: a node by its name, a column by the statement or schema that makes it."""
+        """The definition of a name: a node by its name, a column by the statement or schema that creates it."""
         program = self.program_at(place)
         if program is None:
             referred = self._referred(place)
@@ -322,7 +322,7 @@ class Analysis:
         return None
 
     def _made(self, name: str, column: str, seen: set[str]) -> Span | None:
-        """Where a column that a node gives is made, in this node or upstream of it."""
+        """The place that creates a column of a node, in this node or upstream of it."""
         node = next((one for one in self.nodes if one.name == name), None)
         if node is None or name in seen:
             return None
@@ -384,7 +384,7 @@ class Analysis:
     def formatted(self) -> list[Edit]:
         """The edits that give every program in a literal block (`|`) the canonical layout."""
         programs = [program for node in self.nodes for program in programs_of(node)]
-        # What variables are filled into cannot be written back.
+        # A program with filled-in variables cannot be written back.
         blocks = [one for one in programs if one.scalar.style == "|" and not one.scalar.edits]
         return [edit for one in blocks if (edit := self._laid_out(one)) is not None]
 
@@ -408,7 +408,7 @@ class Analysis:
 
 
 def completions(now: Analysis, last: Analysis, place: int) -> list[Proposal]:
-    """What may be written at a place.
+    """The completions at a place.
 
     Args:
         now: the text as it is; it may be half a line.
@@ -583,7 +583,7 @@ def _lets(program: Program) -> list[str]:
 
 
 def declared(node: NodeSource, column: str) -> Span | None:
-    """Where a schema declares a column."""
+    """The place in a schema that declares a column."""
     config = node.tree.get("config")
     schema: Node | None = config.get("schema") if isinstance(config, Mapping) else None
     if isinstance(schema, Mapping) and column in schema.entries:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.nodes import NodeSource
     from spark_jobs.plan.reading.yaml_tree import Node
 
-#: Where rules on all records name columns of their node.
+#: The keys of rules that name columns of their node.
 _OF_RULES = (
     ("validations", "unique"),
     ("validations", "references", "columns"),
     *(("validations", kind, "column") for kind in rules.MEASURED),
 )
-#: Where settings name columns of a node's input, as paths of keys; lists on the way are passed through.
+#: The keys that name columns of a node's input, as paths; lists on the way are passed through.
 _OF_INPUT = (
     ("group_by",),
     ("analytic_window", "group_by"),
@@ -48,7 +48,7 @@ _OF_INPUT = (
     ("propagate_ck", "named"),
     *_OF_RULES,
 )
-#: Where settings name columns that a node gives.
+#: The keys that name output columns of a node.
 _OF_NODE = (
     ("correlation_key",),
     ("watermark", "column"),
@@ -83,7 +83,7 @@ class Named:
 
 
 def named_at(text: Analysis, place: int) -> Named | None:
-    """What is named at a place, with all its places; None where nothing that can be renamed is there."""
+    """The name at a place, with all its places; None if nothing there can be renamed."""
     if text.program_at(place) is None and (found := text.name_places(place)) is not None:
         return Named(found[0], False, tuple((edit.start, edit.end) for edit in found[1]))
     start, end = text.word_at(place)
@@ -138,7 +138,7 @@ def _changed(old: Plan, plan: Plan, name: str, new: str) -> str | None:
 
 
 def _shape(step: Any, said: Callable[[str], str]) -> Iterator[object]:
-    """What the programs of a step are made of, as `said` has their names, whatever their texts and places are."""
+    """The structure of a step's programs without texts and places, with names as `said` translates them."""
     stack: list[Any] = [step]
     while stack:
         one = stack.pop()
@@ -176,7 +176,7 @@ def _is_emitted(program: Program, name: str) -> bool:
 
 
 def _column_places(text: Analysis, maker: NodeSource, name: str) -> Iterator[tuple[int, int]]:
-    """Where a column is written: where it is made and made again, and where it is read."""
+    """The places of a column's name: where it is created or overwritten, and where it is read."""
     same = _same(text, maker, name)
     for node in text.nodes:
         gives = node.name in same
@@ -228,7 +228,7 @@ def _window_source(node: NodeSource) -> str | None:
 
 
 def _in_references(text: Analysis, node: NodeSource, same: set[str], name: str) -> Iterator[tuple[int, int]]:
-    """Where rules refer to a column of another source."""
+    """The places where rules refer to a column of another source."""
     for rule in references_of(node):
         if any(scalar.text in same for scalar in _values(rule, ("source",))):
             for scalar in _values(rule, ("to",)):
@@ -246,7 +246,10 @@ def _in_settings(
 
 
 def _in_output(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[int, int]]:
-    """Where an output names the column; `columns` has names of the file, which may be those of other columns."""
+    """The places where an output names the column.
+
+    `columns` has names of the file, which may be those of other columns.
+    """
     mapping = node.body.get("mapping") if isinstance(node.body, Mapping) else None
     given = {key: entry.value for key, entry in mapping.entries.items()} if isinstance(mapping, Mapping) else {}
     for value in given.values():
@@ -257,7 +260,7 @@ def _in_output(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[in
 
 
 def _in_messages(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[int, int]]:
-    """Where the lines of a log show the column."""
+    """The places where log messages show the column."""
     for scalar in _values(node.body, ("log", "message")):
         for found in re.finditer(rf"\{{({re.escape(name)})[}}.]", text.text[scalar.span.start : scalar.span.end]):
             yield scalar.span.start + found.start(1), scalar.span.start + found.end(1)
@@ -270,7 +273,7 @@ def _inside(text: Analysis, span: Span, name: str) -> Iterator[tuple[int, int]]:
 
 
 class _Whose(Enum):
-    """What a name in a program is a name of."""
+    """The meaning of a name in a program."""
 
     INPUT = "a column that comes in"
     NODE = "a column that the node emits"
@@ -278,11 +281,11 @@ class _Whose(Enum):
 
 
 def _in_program(program: Program, name: str, qualifier: str, wanted: dict[_Whose, bool]) -> Iterator[tuple[int, int]]:
-    """Where a program names a column; with a qualifier as a member of it."""
+    """The places where a program names a column; with a qualifier, as a member of it."""
     if name in program.given:
         return
     for whose, place in _places(statements_of(program), name, qualifier or None):
-        # What comes after the node's program sees the records that it gives.
+        # Code after the node's program sees the records that it creates.
         if wanted.get(_Whose.NODE if program.is_after and whose is _Whose.INPUT else whose):
             span = program.text.span(*place)
             yield span.start, span.end
@@ -291,7 +294,7 @@ def _in_program(program: Program, name: str, qualifier: str, wanted: dict[_Whose
 def _places(
     statements: Iterable[ast.Statement], name: str, qualifier: str | None, whose: _Whose = _Whose.INPUT
 ) -> Iterator[tuple[_Whose, tuple[int, int]]]:
-    """Where statements say a name, and what it is a name of there."""
+    """The places where statements use a name, and the meaning of the name there."""
     for one in statements:
         if isinstance(one, ast.EmitEach):
             for place in _reads(one.source, name, qualifier):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.options import PlanOptions
 
-#: How long after the last key a text is checked, in seconds.
+#: The pause after the last key before a text is checked, in seconds.
 _PAUSE_S = 0.15
 _KINDS = {
     "column": lsp.CompletionItemKind.Field,

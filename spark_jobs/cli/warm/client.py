@@ -36,7 +36,7 @@ _WITH_PATHS = ("--channel", "--dry-run-output", "--once", "--var")
 MOST_DRIVERS = 3
 #: The commands that gain by it; `run` alone starts a driver.
 _COMMANDS = frozenset({"run", "validate", "explain", "lineage", "preview", "test"})
-#: What a JVM is told when it starts, and who looks for the run elsewhere: these have a session of their own.
+#: Options and variables that need a session of their own: they affect the start of the JVM, or where the run is found.
 _OWN_SESSION = ("--conf", "--master", "--remote", "--work-dir", "--log-level")
 _OWN_SESSION_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
 #: How long a driver may take to listen, on a machine that others keep busy.

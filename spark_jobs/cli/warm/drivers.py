@@ -36,7 +36,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class State:
-    """What a driver says of itself.
+    """The state that a driver reports.
 
     Args:
         pid: its process.
@@ -72,7 +72,7 @@ def root() -> Path | None:
 
 
 def folder() -> Path | None:
-    """Where the driver listens that may serve this process; None where there cannot be one.
+    """The folder of the driver that may serve this process; None if there cannot be one.
 
     It is another one for each interpreter, state of the engine's files, environment, view of the machine and limit of
     this process: a run must not notice whose process it is in.
@@ -122,7 +122,7 @@ def _seen(path: str) -> list[int] | None:
 
 
 def _namespaces() -> list[str]:
-    """What a process sees as its machine, where the system has such things: mounts, networks, processes, users."""
+    """The namespaces of this process, if the system has them: mounts, networks, processes, users."""
     found = []
     for name in ("mnt", "net", "pid", "user"):
         with contextlib.suppress(OSError):
@@ -131,14 +131,14 @@ def _namespaces() -> list[str]:
 
 
 def _capabilities() -> str:
-    """What a process may do beside its user's rights."""
+    """The capabilities of this process."""
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         return "".join(line for line in file if line.startswith("Cap"))
     return ""
 
 
 def _files() -> list[int]:
-    """How many files the engine has, and when the newest was written: a driver of older ones serves nobody."""
+    """The number of the engine's files, and the newest modification time: a driver of older files serves nobody."""
     newest = count = 0
     for path, folders, names in os.walk(_PACKAGE):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -246,5 +246,5 @@ def alive() -> list[tuple[Path, State]]:
 
 
 def age(state: State) -> float:
-    """How many seconds ago a driver began."""
+    """The age of a driver in seconds."""
     return max(time.time() - state.since, 0.0)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MOST_RUNS = 2000
 #: Whoever connects says what it wants at once.
 _PATIENCE_S = 5.0
-#: How Python ends when nobody has caught an exception.
+#: The exit code of Python for an uncaught exception.
 _UNCAUGHT = 1
 
 
@@ -147,7 +147,7 @@ class _Driver:
                 is_there = bool(command.connection.recv(1))
             except OSError:
                 is_there = False
-            # It is either seen before the command begins, or comes as a signal.
+            # A waiting command sees this flag before it begins; a running one gets a signal.
             command.is_interrupted = True
             if self._running is command:
                 os.kill(os.getpid(), signal.SIGINT)

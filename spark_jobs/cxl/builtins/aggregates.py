@@ -326,7 +326,7 @@ class WeightedAvg:
     def __init__(self) -> None:
         self.products: Fraction = Fraction(0)
         self.weights: Fraction = Fraction(0)
-        #: Of the products and of the weights: what is not finite.
+        #: The sums of non-finite products and of non-finite weights.
         self.special = [0.0, 0.0]
         #: The largest scale of the Decimals, and whether there were Floats.
         self.scale: int | None = None

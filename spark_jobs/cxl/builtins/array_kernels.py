@@ -1,4 +1,4 @@
-"""What Arrow kernels of builtins share: constants, values seen once, masks. pyarrow is imported on first use."""
+"""Helpers of Arrow kernels: constants, distinct values, masks. pyarrow is imported on first use."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: A date format; a literal is checked when the program is compiled.
 Format = Annotated[str, types.STRING, strftime.complaint]
-#: One that reads.
+#: A date format for reading.
 ReadFormat = Annotated[str, types.STRING, strftime.reading_complaint]
 
 _INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -266,7 +266,7 @@ def _is_plain(form: str) -> str | None:
 NumberFormat = Annotated[str, types.STRING, number_pattern.complaint]
 #: The format of all other values, which is empty.
 NoFormat = Annotated[str, types.STRING, _is_plain]
-#: What has no format but its text.
+#: Values without a format other than their text.
 Unformatted = Annotated[Any, types.STRING, types.BOOL, types.ARRAY, types.MAP]
 
 

@@ -1,4 +1,4 @@
-"""How a builtin is declared: one decorated function, read by the checker, both engines, the docs and the tests.
+"""Declares builtins: one decorated function, read by the checker, both engines, the docs and the tests.
 
     @method(arrow=lambda pc, text: pc.utf8_upper(text))
     def upper(text: String) -> String:
@@ -34,7 +34,7 @@ String = Annotated[str, types.STRING]
 Int = Annotated[int, types.INT]
 Float = Annotated[float, types.FLOAT]
 Decimal = Annotated[decimal.Decimal, types.DECIMAL]
-#: How many digits stand after the point of the result, which is a Decimal; of a literal the checker knows it.
+#: The number of digits after the point of a Decimal result. The checker knows it for literals.
 Scale = Annotated[int, types.INT, "scale"]
 
 
@@ -42,7 +42,7 @@ def _scale_complaint(scale: Any) -> str | None:
     return f"no Decimal has {scale} digits after the point; `.round({scale})` rounds before it" if scale < 0 else None
 
 
-#: The same where it does not round before the point.
+#: The same for functions that do not round before the point.
 DigitsAfterPoint = Annotated[int, types.INT, "scale", _scale_complaint]
 Bool = Annotated[bool, types.BOOL]
 Date = Annotated[Any, types.DATE]
@@ -128,7 +128,7 @@ def accepts(wanted: types.Type, given: types.Type) -> bool:
 
 @dataclass(frozen=True)
 class Builtin:
-    """One builtin. `key` is what typed trees carry: the receiver's kind, a dot, the name.
+    """A builtin. Typed trees refer to it by `key`: the receiver's kind, a dot, the name.
 
     `fails` says that the body may raise `Failure`, as the reference does. `takes_tagged` says that the kernel also
     takes containers of unknown things for receivers, as their tagged texts.
@@ -281,7 +281,7 @@ def overloads(name: str) -> list[Builtin]:
 
 
 class Accumulator(Protocol):
-    """What an aggregate keeps of a group: made empty, fed by `step`, joined in record order by `merge`."""
+    """The state of a group in an aggregate: created empty, fed by `step`, joined in record order by `merge`."""
 
     def step(self, *values: Any) -> None:
         """Take one record's arguments in."""
@@ -394,7 +394,7 @@ def aggregates() -> dict[str, Aggregate]:
 
 
 class Takes(StrEnum):
-    """What a window function is given."""
+    """The arguments of a window function."""
 
     NOTHING = "nothing"
     FIELD = "a field"
@@ -405,7 +405,7 @@ class Takes(StrEnum):
 
 
 class RunningMeaning(Protocol):
-    """What a window function makes of a frame that grows row by row."""
+    """The meaning of a window function for a frame that grows row by row."""
 
     def step(self, value: Any) -> None:
         """Take the next row's value in."""
@@ -415,7 +415,7 @@ class RunningMeaning(Protocol):
 
 
 class Gathers(StrEnum):
-    """Which values of its frame a function gathers in an array for each row."""
+    """The values of its frame that a function gathers in an array for each row."""
 
     ALL = "all"
     DISTINCT = "each once"

@@ -55,7 +55,7 @@ def file_stem(path: String) -> String:
 
 @method(arrow=BY_VALUE, result=_nullable)
 def extension(path: String) -> String:
-    """What follows the last dot of the last component; null without one.
+    """The part after the last dot of the last component; null without a dot.
 
     >>> "/data/reports/sales.csv".extension()
     "csv"

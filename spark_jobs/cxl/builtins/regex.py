@@ -56,7 +56,7 @@ def _capture(pc: Any, text: Any, pattern: Any, group: Any) -> Any:
 
 @method(arrow=_capture, nulls="receiver", fails=True, result=lambda arguments: types.STRING.or_null())
 def capture(text: String, pattern: Pattern, group: Int = 0) -> String:
-    """What a group of the first match holds; group 0 is the whole match.
+    """The text of a group in the first match; group 0 is the whole match.
 
     Null without a match, for a group that took no part and for one that does not exist; a negative or null group is 0.
 
@@ -77,13 +77,13 @@ _REFERENCE = re.compile(r"\\(?:([0-9])|(\\))")
 
 
 def _replacement_complaint(text: str) -> str | None:
-    """What is wrong with the text that replaces matches; None when it is well formed."""
+    """The mistake in the text that replaces matches; None if it is well formed."""
     if "\\" in _REFERENCE.sub("", text):
         return r"a backslash stands before the number of a group (`\1`) or another backslash"
     return None
 
 
-#: What replaces a match; a literal is checked when the program is compiled.
+#: The text that replaces a match; a literal is checked when the program is compiled.
 Replacement = Annotated[str, types.STRING, _replacement_complaint]
 
 
@@ -117,5 +117,5 @@ def regex_replace(text: String, pattern: Pattern, replacement: Replacement) -> S
 
 
 def _referred(found: Any, sign: re.Match[str]) -> str:
-    """What a reference in a replacement stands for."""
+    """The text that a reference in a replacement stands for."""
     return "\\" if sign[2] else found.group(int(sign[1])) or ""

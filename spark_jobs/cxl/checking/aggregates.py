@@ -260,7 +260,7 @@ def _slots(expression: typed.Expression) -> list[int]:
 
 
 def _meaning(node: Any) -> Any:
-    """What an expression means, places left out: equal calls share one accumulator."""
+    """A key for the meaning of an expression, without places. Equal calls share one accumulator."""
     if isinstance(node, tuple):
         return tuple(_meaning(part) for part in node)
     if is_dataclass(node) and not isinstance(node, (type, Type)):

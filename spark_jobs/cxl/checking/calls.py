@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.checking.session import Session
     from spark_jobs.cxl.syntax.ast import Place
 
-#: What literals that are looked at stand for, by the parameter's name.
+#: The meaning of literals that are checked, by the parameter's name.
 _CHECKED = {"pattern": "regex pattern", "form": "date format", "number_format": "number pattern"}
 _DATE_FORMATS = (strftime.complaint, strftime.reading_complaint)
 #: How arguments are written that are often given as something else.
@@ -112,7 +112,7 @@ def _receiver_help(name: str, receiver: Type) -> str | None:
 
 
 def signature(builtin: Builtin) -> str:
-    """How a builtin is called, `left(count: Int)`."""
+    """The signature of a builtin, such as `left(count: Int)`."""
     parts = []
     for index, parameter in enumerate(builtin.parameters):
         shown = (
@@ -136,7 +136,7 @@ def _count(low: int, high: float) -> str:
 
 
 def _complaint(builtin: Builtin, arguments: Sequence[ast.Expression]) -> tuple[str, Place | None] | None:
-    """What is wrong with the number and the shape of a call's arguments."""
+    """A complaint about the number or form of a call's arguments, and its place."""
     low, high = _limits(builtin)
     if not low <= len(arguments) <= high:
         return f"`{builtin.name}` takes {_count(low, high)}, got {len(arguments)}", None

@@ -160,7 +160,7 @@ class Statements:
         return typed.EmitMeta(statement.place, slot, statement.key, value)
 
     def _emit_system(self, statement: ast.EmitSystem) -> None:
-        """Nothing but state nodes writes system values."""
+        """Refuse the statement: only state nodes write system values."""
         message, help_text = system_refusal(statement)
         self.session.unresolved(message, statement.name_place, help_text)
         self.session.check(statement.value)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Operands in one unbroken chain. Far beyond any program; engines hold a chain on their stacks.
 MAX_CHAIN = 3000
 
-#: What finds an element of a container.
+#: The kind of index for each container.
 _INDEXED = {Kind.ARRAY: Kind.INT, Kind.MAP: Kind.STRING}
 _LITERALS: dict[str, Type] = {
     "null": types.NULL,
@@ -214,7 +214,7 @@ def _map(session: Session, node: ast.MapLiteral) -> typed.Expression:
         if entry.key in values:
             session.mistyped(f"key '{entry.key}' occurs twice in a map", entry.key_place, "write each key once")
         values[entry.key] = value
-    # What begins empty is filled by `set` and `merge`.
+    # A map that starts empty is filled by `set` and `merge`, so its fields are unknown.
     fields = tuple((key, value.type) for key, value in values.items()) or None
     return typed.MapOf(Type(Kind.MAP, fields=fields), node.place, tuple(values), tuple(values.values()))
 

@@ -1,4 +1,4 @@
-"""What the front end finds in a program: mistakes and warnings, each with its stage and place."""
+"""Findings of the front end in a program: mistakes and warnings, each with its stage and place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One mistake or warning.
+    """A mistake or warning.
 
     `text` is the module's text where the place is in a module, None for the program itself. `label` are words that
     stand beside the place.

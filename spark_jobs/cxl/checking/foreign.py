@@ -6,7 +6,7 @@ import re
 
 from spark_jobs.cxl.syntax import ast
 
-#: What other languages call a method, and what to write instead; `value` stands for what the method is called on.
+#: Methods of other languages, with what to write instead. `value` stands for the receiver.
 METHODS = {
     "fuzzy_match": "value.trim().lower() == other.trim().lower()",
     "strip": ".trim()",
@@ -170,8 +170,8 @@ _STATISTICS = "there is none in CXL: aggregates are sum, avg, weighted_avg, min,
 _MATHEMATICS = "there is none in CXL, which has `+ - * / %`, `.power(x)`, `.square_root()`, `.abs()` and rounding"
 _PARSE = "write `$1.to_date($2:format)` with codes such as `%Y-%m-%d`"
 _NESTED = 'members of nested values are read as `$1["key"]`; a JSON source gives such values'
-#: What calls of functions are answered with: `$1` and so on stand for the call's arguments, where these are names or
-#: constants, and otherwise for the word after the colon.
+#: Answers to calls of functions: `$1` and so on stand for the call's arguments if these are names or constants,
+#: otherwise for the word after the colon.
 _CALLS = {
     **dict.fromkeys(("substr", "substring", "mid"), _PARTS),
     **dict.fromkeys(("if", "iif", "when"), _IF),
@@ -220,12 +220,12 @@ _ARGUMENT = re.compile(r"\$(\d)(?::(\w+))?")
 
 
 def method(name: str) -> str | None:
-    """How CXL writes what another language calls a method; capitals do not count."""
+    """The CXL form of another language's method, ignoring case."""
     return METHODS.get(name) or METHODS.get(name.lower())
 
 
 def as_method(name: str, shown: str) -> str | None:
-    """What to say of a function that another language has, by the method that does the same to its argument."""
+    """A hint for another language's function that is a method in CXL."""
     written = method(name)
     if written is None or written.startswith("the "):
         return written and f"use {written}"
@@ -233,13 +233,13 @@ def as_method(name: str, shown: str) -> str | None:
 
 
 def call(node: ast.FunctionCall) -> str | None:
-    """What to say of a call of a function that another language has, with its arguments; capitals do not count."""
+    """A hint for a call of another language's function, with its arguments. Case is ignored."""
     said = _CALLS.get(node.name.lower())
     return said and _ARGUMENT.sub(lambda found: _shown(node, int(found[1]) - 1, found[2] or "value"), said)
 
 
 def of_two(node: ast.FunctionCall) -> str | None:
-    """What to say of `max(a, b)`: the larger one of two values is found by a method."""
+    """A hint for `max(a, b)`: the larger of two values is found by a method."""
     if node.name not in ("min", "max") or len(node.arguments) != 2:
         return None
     return f"of two values it is a method: write `{_shown(node, 0, 'value')}.{node.name}({_shown(node, 1, 'other')})`"

@@ -1,4 +1,4 @@
-"""What programs read of modules: functions are inlined where they are called, constants where they are named.
+"""Inlines modules into programs: functions where they are called, constants where they are named.
 
 A body is checked again with the types of the arguments, so both engines see plain expressions and nothing of modules.
 """
@@ -42,7 +42,7 @@ def use(session: Session, statement: ast.Use) -> None:
 
 @lru_cache(maxsize=256)
 def findings(module: modules.Module, expressions: Expressions) -> tuple[Finding, ...]:
-    """What is wrong with a module and with those that it imports; found once per process and content."""
+    """The findings in a module and in those that it imports, computed once per process and content."""
     imported = module.imports.values()
     inherited = tuple(dict.fromkeys(finding for one in imported for finding in findings(one, expressions)))
     if module.findings or any(finding.is_error for finding in inherited):
@@ -99,7 +99,7 @@ def member(
             help_text = f"write `{alias}.{conversion}()`; `::` reads a member of a module"
         return session.unresolved(f"unresolved identifier '{alias}'", place, help_text)
     if any(finding.is_error for finding in findings(module, session.expressions)):
-        # What is wrong is reported in the module's own file.
+        # The module's own file gets the report of the mistake.
         return typed.Literal(types.ANY, place, None)
     if arguments is None:
         if let := module.constants.get(found):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAMESPACES = ("pipeline", "source", "vars", "record", "meta", "doc", "window", "config")
 
-#: What SQL and other languages write, and what CXL writes instead.
+#: Keywords of SQL and other languages, with what to write in CXL.
 _FOREIGN_WORDS = {
     "SELECT": "write `emit name = expression`, one line for each field",
     "select": "write `emit name = expression`, one line for each field",
@@ -66,7 +66,7 @@ _FOREIGN_WORDS = {
 
 
 def _of_cell(name: str) -> str | None:
-    """What to say of a name such as `A1`, unless a field has it."""
+    """A hint for a name such as `A1` that is no field."""
     is_cell = re.fullmatch(r"[A-Z]{1,2}[0-9]{1,5}", name)
     return "a program reads one record, by the names of its fields, not by cells of a sheet" if is_cell else None
 
@@ -183,7 +183,7 @@ def _unresolved(session: Session, unknown: Unknown, path: str | None = None) -> 
 
 
 def _qualified(session: Session, path: str | None) -> str | None:
-    """What to write for a field behind the name of a table or node."""
+    """A hint for a field qualified by the name of a table or node."""
     if session.environment.is_closed or path is None:
         return None
     return nearest.unqualified(path, {column.name for column in session.scope.row.user_columns})

@@ -40,7 +40,7 @@ class Dotted:
     whole: Callable[[], typed.Expression | None] | None
 
 
-#: What to do about an undeclared column that is meant.
+#: The remedy for an undeclared column that is intended.
 UNDECLARED = "declare it in the schema of its source to give it a type"
 
 

@@ -1,4 +1,4 @@
-"""What a program may name: the surroundings that the planner hands to the checker."""
+"""The names that a program may use: the surroundings that the planner passes to the checker."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ MAX_SUGGESTIONS = 25
 
 
 class Expressions(Protocol):
-    """What checks expressions: whoever meets one inside another asks the session."""
+    """Checks expressions. Code that meets a nested expression asks the session to check it."""
 
     def __hash__(self) -> int:
-        """What is found with it is kept."""
+        """Hashable, because results are cached by it."""
 
     def check(self, session: Session, node: ast.Expression, /) -> typed.Expression:
         """The typed tree of an expression."""
@@ -73,7 +73,7 @@ class Session:
     per_record: str | None = None
     in_window: str | None = None
     text: Text | None = None
-    #: Where errors inside an inlined function are reported: at the call.
+    #: The place for errors inside an inlined function: the call.
     call_place: Place | None = None
     distincts: int = 0
     _seen: set[Finding] = field(default_factory=set)

@@ -79,7 +79,7 @@ _TEXTS: dict[str, Callable[[Names, datetime], str]] = {
 }
 #: The digits that a numeric field takes when it is parsed; fields take as many as they can and give none back.
 _DIGITS = {"C": 2, "j": 3, "w": 1, "u": 1, "s": 18}
-#: Those of years, which take no fewer: a year of two digits under `%Y` is a mistake, not the first century.
+#: The numbers of digits of years, which take no fewer: two digits under `%Y` are a mistake, not the first century.
 _YEARS = {"Y": 4, "G": 4, "y": 2, "g": 2}
 _FLAGS = {"-": "", "_": " ", "0": "0"}
 
@@ -241,7 +241,7 @@ def _compile(form: str) -> Format:
 
 
 def complaint(form: str) -> str | None:
-    """What is wrong with a format that writes, None when it is well formed."""
+    """The mistake in a format for writing; None if it is well formed."""
     found = reading_complaint(form)
     if found is None and "z" in _compile(form).fields:
         return "`%z` is only read: dates and date-times have no zone to write"
@@ -249,7 +249,7 @@ def complaint(form: str) -> str | None:
 
 
 def reading_complaint(form: str) -> str | None:
-    """What is wrong with a format that reads, None when it is well formed."""
+    """The mistake in a format for reading; None if it is well formed."""
     try:
         _compile(form)
     except ValueError as problem:

@@ -86,7 +86,7 @@ def local(moment: datetime, zone: str | None) -> datetime | None:
 
 
 def offset(moment: datetime, zone: str) -> timedelta:
-    """What the local time of a zone is ahead of UTC at a moment, which is in UTC."""
+    """The offset of a zone's local time from UTC at a moment, which is in UTC."""
     if zone == UTC_ZONE:
         return timedelta()
     # The first and the last days have no local time of their own everywhere; that of their neighbours is the same.

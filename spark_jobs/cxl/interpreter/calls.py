@@ -71,7 +71,10 @@ def parameter_of(builtin: Builtin, index: int) -> Parameter:
 
 
 def conversion(parameter: Parameter, argument: typed.Expression | typed.Closure) -> Conversion | None:
-    """What makes a dynamic argument fit: values of the wrong kind become null. None where the type says enough."""
+    """The conversion that makes a dynamic argument fit, with null for the wrong kind.
+
+    None if the type is known to fit.
+    """
     if isinstance(argument, typed.Closure) or parameter.type is None or parameter.type.kind is Kind.ANY:
         return None
     wanted = parameter.type.kind

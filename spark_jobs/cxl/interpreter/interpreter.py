@@ -74,7 +74,7 @@ def records_of(row: Row) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def result_of(row: Row) -> engine.RecordResult:
-    """What a row has become after the last statement."""
+    """The result of a row after the last statement."""
     records = records_of(row)
     return engine.RecordResult([fields for fields, _ in records], [metas for _, metas in records])
 

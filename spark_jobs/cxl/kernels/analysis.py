@@ -11,7 +11,7 @@ from spark_jobs.cxl.types import Kind
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a node.
+    """The properties of a node.
 
     `key` is a number that equal computations share wherever they stand. `is_constant`: it has the same value for
     every record. `is_cheap`: evaluating it on all rows costs less than cutting out the rows that need it.
@@ -38,7 +38,7 @@ _CHEAP = (
     typed.If,
     typed.Coalesce,
 )
-#: What distinguishes two nodes beside the nodes inside them.
+#: The attributes that distinguish two nodes with equal children.
 _OWN = ("operator", "path", "builtin", "slot", "function", "field", "name", "keys", "column")
 
 

@@ -110,7 +110,7 @@ def _applied(builtin: Builtin, frame: Frame, found: list[Any], static: types.Typ
     if not pc.any(mask, min_count=0).as_py():
         return array
     frame.mark(mask)
-    # What a kernel made of a failing row may be no value at all; nothing after it shall see that.
+    # The kernel's result for a failing row may be no valid value, so it is hidden from later operations.
     return pc.if_else(mask, pa.scalar(None, array.type), array)
 
 

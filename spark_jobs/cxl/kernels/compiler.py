@@ -1,4 +1,4 @@
-"""What the kernels of one kind of expression ask of the compiler that puts them together."""
+"""The interface between the kernels of one kind of expression and the compiler that combines them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Elements:
     items: pa.Array | list[Any]
 
     def counts(self, rows: int) -> Any:
-        """How many each row has."""
+        """The number of elements of each row."""
         return np.bincount(self.parents, minlength=rows)
 
 

@@ -32,7 +32,7 @@ class Clock:
         return self._moment
 
 
-#: Of a frame that has all rows of its batch.
+#: The rows of a frame that has all rows of its batch.
 _NO_ROWS = pa.nulls(0, pa.int64())
 
 
@@ -259,7 +259,10 @@ def _bisect(
 
 
 def scatter(count: int, pieces: list[tuple[pa.Array, pa.Array]], result: pa.DataType) -> pa.Array:
-    """One array from the results of disjoint masks, each with one value per row of its mask; other rows are null."""
+    """Combine the results of disjoint masks, each with one value per row of its mask, into one array.
+
+    Other rows are null.
+    """
     if pa.types.is_nested(result):
         places = pa.concat_arrays([pc.indices_nonzero(mask) for mask, _ in pieces])
         joined = pa.concat_arrays([piece for _, piece in pieces])

@@ -179,7 +179,7 @@ def _emit(statement: typed.Emit, value: Evaluate) -> Step:
 
 
 def _finiteness(static: types.Type) -> Callable[[pa.Array], pa.Array | None] | None:
-    """What finds the rows with a NaN or an infinity; it may find too many, the interpreter judges."""
+    """A function that finds rows with a NaN or an infinity. It may find too many; the interpreter decides."""
     if static.is_dynamic:
         return lambda array: pc.fill_null(pc.match_substring(array, '"$float"'), False)
     if static.kind is Kind.FLOAT:

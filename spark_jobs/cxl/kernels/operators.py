@@ -29,7 +29,7 @@ _COMPARISONS = {
 _INTS = {Operator.ADD: pc.add_checked, Operator.SUBTRACT: pc.subtract_checked, Operator.MULTIPLY: pc.multiply_checked}
 _FLOATS = {Operator.ADD: pc.add, Operator.SUBTRACT: pc.subtract, Operator.MULTIPLY: pc.multiply}
 _ORDERED = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.STRING, Kind.DATE, Kind.DATETIME)
-#: What is compared exactly, also with one another.
+#: Kinds that are compared exactly, also with one another.
 _EXACT = {Kind.INT, Kind.DECIMAL}
 
 

@@ -40,7 +40,7 @@ class Rejection(Protocol):
     """An operation of a statement whose failures need no interpreter."""
 
     def refused(self, frame: Frame) -> tuple[pa.BooleanArray, pa.StringArray] | None:
-        """Which rows fail, where no operation before does; and the text to show of each row, null where it has none."""
+        """A mask of the rows that fail if no earlier operation does, and the text to show for each row or null."""
 
     def reasons(self, texts: pa.StringArray) -> Iterator[tuple[pa.Array, Reason]]:
         """Why rows with these texts fail: disjoint masks, each with a reason."""
@@ -119,7 +119,7 @@ def rejections_of(
         else _division(each, field, expression, compiler)
         for each in operations
     ]
-    # What has no kernel here is noted where the statement itself is compiled.
+    # Parts without a kernel are noted when the statement itself is compiled.
     del compiler.interpreted[noted:]
     return found
 

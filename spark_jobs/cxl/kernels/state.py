@@ -58,7 +58,7 @@ class EmittedRecords:
         return cls(rows, _retyped(emits, names.emits), _retyped(metas, names.metas))
 
     def up(self, parents: Any) -> EmittedRecords:
-        """The same records by the rows that the rows of their frame are made of."""
+        """The same records with the row numbers of the enclosing frame."""
         return EmittedRecords(parents[self.rows], self.emits, self.metas, self.emitted)
 
     def kept(self, mask: Any) -> EmittedRecords:
@@ -74,7 +74,7 @@ class EmittedRecords:
 
 
 class Expansion:
-    """How many records each row of a batch has become so far: the cap of `emit each` counts those of all blocks."""
+    """The number of records that each row of a batch has become so far. The cap of `emit each` counts all blocks."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -127,7 +127,7 @@ def _retyped(found: Emitted, wanted: Mapping[str, types.Type]) -> dict[str, pa.A
 
 
 def _mask(one: EmittedRecords, name: str) -> pa.Array:
-    """Which records of a piece have emitted a field."""
+    """A mask of a piece's records that have emitted a field."""
     if name in one.emitted:
         return one.emitted[name]
     return pa.repeat(pa.scalar(name in one.emits), len(one.rows))

@@ -220,7 +220,7 @@ class Builder:
     def parenthesised(self, parts: list[Any]) -> ast.Expression:
         """`(expression)`: the expression, one level deeper and with the parentheses in its place."""
         start, inner, end = parts
-        # Nothing else refers to the inner node yet; copying it would cost a copy per parenthesis.
+        # The inner node has no other references yet, and copying it would cost a copy per parenthesis.
         object.__setattr__(inner, "place", _across(start, end))
         object.__setattr__(inner, "depth", inner.depth + 1)
         return inner  # type: ignore[no-any-return]

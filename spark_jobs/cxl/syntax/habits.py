@@ -1,4 +1,4 @@
-"""What SQL, Python and spreadsheets write in another way, found in a program that does not parse: one mistake each.
+"""Recognises constructs of SQL, Python and spreadsheets in a program that does not parse: one mistake each.
 
 The grammar sees several mistakes in `cast(x as int)` or `x is not null`, none of which says what to do. Where such a
 form stands on the line of a mistake, it takes the place of all mistakes there, and says how CXL writes it.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.syntax.ast import Place
 
-#: What converts to what other languages call a type.
+#: The conversion method for each type name of other languages.
 CONVERSIONS = {
     **dict.fromkeys(("int", "integer", "bigint", "smallint", "tinyint", "long", "int4", "int8", "int64"), "to_int"),
     **dict.fromkeys(("float", "double", "real", "number", "float8", "float64"), "to_float"),
@@ -57,7 +57,7 @@ def _habit(pattern: str, message: str, help: str | Callable[[re.Match[str], str]
 
 
 def _part(found: re.Match[str], text: str, name: str) -> str:
-    """What the program has in the place of a group."""
+    """The text that a group has matched."""
     start, end = found.span(name)
     return text[start:end].strip()
 
@@ -274,7 +274,7 @@ def forms(text: str, positions: Iterable[int]) -> Iterator[Found]:
 
 
 def _line(text: str, position: int) -> tuple[int, int]:
-    """Where the line of a position begins and ends."""
+    """The start and end of the line at a position."""
     end = text.find("\n", position)
     return text.rfind("\n", 0, position) + 1, len(text) if end < 0 else end
 

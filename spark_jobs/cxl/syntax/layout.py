@@ -9,7 +9,7 @@ from spark_jobs.cxl.syntax import ast, names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# How tightly constructs bind; an operand that binds less gets parentheses.
+# Precedences of constructs; an operand with a lower one gets parentheses.
 ANY, COALESCE, OR, AND, NOT, COMPARISON, SUM, PRODUCT, UNARY, POSTFIX = range(10)
 OPERATORS = {
     "??": (COALESCE, OR, COALESCE),
@@ -28,7 +28,7 @@ def quoted(value: str) -> str:
 
 
 def level_of(node: ast.Expression) -> int:
-    """How tightly an expression binds."""
+    """The precedence of an expression."""
     match node:
         case ast.Binary(operator=operator):
             return OPERATORS[operator][0]
@@ -135,5 +135,5 @@ def key_of(entry: ast.Entry) -> str:
 def _literal(node: ast.Literal) -> str:
     if node.kind != "string":
         return node.text
-    # How the author escaped stays, as long as the quotes are the usual ones or spare an escape.
+    # The author's escapes stay if the quotes are the usual ones or save an escape.
     return node.text if node.text[0] == '"' or '"' in str(node.value) else quoted(str(node.value))

@@ -27,7 +27,7 @@ def terminals(names: str) -> frozenset[str]:
 _RESERVED = terminals(
     "LET EMIT FILTER DISTINCT TRACE USE FN _BY AS IF _THEN _ELSE MATCH AND OR NOT TRUE FALSE NULL NOW"
 )
-#: Where an operand may end: a comparison can only be refused there because one stands before it.
+#: Tokens that may end an operand. Only a previous comparison can make another one an error there.
 _OPERAND_ENDS = terminals(
     "NAME QUOTED MEMBER INT FLOAT DECIMAL STRING DATE TRUE FALSE NULL NOW IT OUTER RPAR RSQB RBRACE"
 )
@@ -35,7 +35,7 @@ DATE_HELP = "write dates as #YYYY-MM-DD#; a comment that starts with a digit nee
 _CLOSURE = "a closure is written `it => …`; its parameter is always `it`, and it can only be an argument of a method"
 _CHOICE = "a choice is written `if … then … else …` or `match { condition => value, _ => default }`"
 _QUOTES = 'write texts in straight quotes: "…"'
-#: What a character that begins no token is usually meant to be.
+#: The probable meaning of a character that begins no token.
 _CHARACTERS = {
     "&": "boolean logic is written in words: use `and`; texts are joined with `+`",
     "|": "boolean logic is written in words: use `or`; texts are joined with `+`",
@@ -77,7 +77,7 @@ _LABELS = {
     "NAME": "a name",
     "_COLON": "':'",
 }
-#: What name is due after a word.
+#: The kind of name expected after a word.
 _NAMES = {
     "LET": "variable name",
     "EMIT": "output field name",
@@ -118,7 +118,7 @@ def bad_characters(text: str, position: int, inside: str) -> tuple[int, Mistake]
 
 
 def _unseen(character: str) -> str | None:
-    """What to say of a character that looks like a blank, or like nothing."""
+    """A message about a character that looks like a blank or is invisible."""
     if character.isprintable():
         return None
     name = unicodedata.name(character, "").lower()
@@ -166,7 +166,7 @@ def unexpected(
 
 
 def _before(text: str, token: Token) -> str:
-    """What stands before a token, as far as a habit may show in it."""
+    """The text before a token, as far as it may show a habit."""
     end = token.start_pos or 0
     return text[max(0, end - 500) : end]
 
@@ -230,7 +230,7 @@ def _special(text: str, token: Token, previous: Token | None, accepted: set[str]
 
 
 def _hint(text: str, token: Token, previous: Token | None) -> str | None:
-    """How to mend a token that cannot stand where it is, when the mistake is a usual one."""
+    """A hint for an unexpected token if the mistake is a common one."""
     before = previous.type if previous is not None else ""
     hint = _HINTS.get((before, token.type)) or _HINTS.get(("", token.type))
     if hint is not None:

@@ -66,7 +66,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What parsing gave: the tree of all statements without mistakes, and the mistakes."""
+    """The result of parsing: the tree of all statements without mistakes, and the mistakes."""
 
     tree: ast.Program
     problems: tuple[Problem, ...]
@@ -92,7 +92,7 @@ class _AllLineEnds:
 
 
 def _cache_file(grammar: str) -> str | bool:
-    """Where the analysed grammar is kept for the next process; False where nothing can be kept, or not safely."""
+    """The path where the analysed grammar is cached for the next process; False if caching is impossible or unsafe."""
     import hashlib
     import sys
 
@@ -149,7 +149,7 @@ def _statement_states() -> frozenset[Any]:
 
 
 class _Driver:
-    """One parse: the parser's state, the brackets that are open, and the mistakes so far."""
+    """One run of the parser: its state, the open brackets, and the mistakes so far."""
 
     def __init__(self, text: str, start: str) -> None:
         self.text = text
@@ -259,7 +259,7 @@ class _Driver:
         self._note_bracket(token)
 
     def _too_deep(self, token: Token) -> Problem:
-        """What is too deep among all that is open: blocks in one another, or the expression of the last statement."""
+        """The problem of too deep nesting: of blocks, or of the expression in the last statement."""
         state = self.parser.parser_state
         values, end = state.value_stack, token.end_pos or 0
         blocks = [word for word, each in itertools.pairwise(values) if getattr(each, "type", "") == "_EACH"]
@@ -347,7 +347,7 @@ class _Driver:
             self._level()
 
     def _level(self) -> int:
-        """How many of the open brackets belong to blocks of statements, which is where recovery can go on."""
+        """The number of open brackets of statement blocks. Recovery can continue at such a block."""
         state = self.parser.parser_state
         statement_states = _statement_states()
         while len(state.state_stack) > 1 and state.state_stack[-1] not in statement_states:
@@ -454,7 +454,7 @@ def _in_cxl(problems: Sequence[Problem], text: str) -> Iterator[Problem]:
 
 
 def _missing(text: str, start: int) -> str:
-    """What was probably meant by two values in a row."""
+    """A guess at the intended text between two values in a row."""
     if text[start] in "\"'" and text[start - 1] == text[start]:
         return 'write a quote inside a text with a backslash, or use the other quotes around the text: "it\'s"'
     return "an operator is missing between the two, such as `*`, `+` or `??`; a statement begins on a line of its own"

@@ -24,7 +24,7 @@ def united(known: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def are_among(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Which numbers are among some that ascend."""
+    """A mask of the numbers that are in an ascending array."""
     found: np.ndarray = identity.among(values, known) >= 0
     return found
 

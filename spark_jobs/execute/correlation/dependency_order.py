@@ -1,4 +1,4 @@
-"""Which of the failures of a pass count at once: those that no other failure of the pass can have caused.
+"""Chooses the failures of a pass that count at once: those that no other failure of the pass can have caused.
 
 What failed may have failed because of a record that counts as never read from now on: its total, its match, its frame
 may be good without that one. So a failure waits for others where these are of records that it depends on, and where

@@ -36,7 +36,7 @@ _HELD_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """Which entries of a pass count.
+    """The entries of a pass that count.
 
     Args:
         kinds: those of these kinds,

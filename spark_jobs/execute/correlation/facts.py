@@ -31,7 +31,7 @@ class FactKind(IntEnum):
     LAST_PASS_FAILURE = 0
     #: A record failed: it is excluded from the next pass on.
     FAILURE = 1
-    #: The same downstream of a retractable aggregate: it counts once everything else is settled.
+    #: The same, downstream of a retractable aggregate: it counts after all other failures.
     DOWNSTREAM_FAILURE = 2
     #: A row of an aggregate that retracts nothing failed: it counts as long as the row is suppressed.
     ROW_FAILURE = 8
@@ -166,7 +166,7 @@ class Facts:
         return Facts(read)
 
     def any(self) -> bool:
-        """Whether there are some."""
+        """Whether there are any facts."""
         return any(table.num_rows for table in self.read(["kind"]))
 
 

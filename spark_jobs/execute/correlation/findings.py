@@ -1,4 +1,4 @@
-"""What passes with correlation keys have found, as tables: groups and records, put together and put into order.
+"""Builds sorted tables of groups and records from the facts of passes with correlation keys.
 
 Each function takes facts a table at a time; `folder` is for tables that are long.
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 #: Groups and records of which something is known.
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
-#: What is read of a failure that may be the first of its group, and what comes first.
+#: The columns needed to find the first failure of each group, and that failure's columns.
 _FIRST = ("group", "source", "split", "row", "kind", "node", "at", "why")
 #: Of what has the same record the first node in the plan comes first, and there what came first.
 _PLACE = ("source", "split", "row", "node", "at")
-#: What is known of a failure whose key was not at hand, and not of the record where its key is.
+#: The columns of a failure whose key was not known where it failed; the key is found elsewhere.
 _SAID = ("node", "at", "why")
 _OF_RECORDS = pa.schema([SCHEMA.field(name) for name in ("record", *_SAID)])
 #: Of so many groups words are put together at a time.

@@ -1,4 +1,4 @@
-"""Which correlation groups the rows of a batch are of, and what dead letters show of them, node by node."""
+"""Finds the correlation groups of a batch's rows, and the key values that dead letters show, for each node."""
 
 from __future__ import annotations
 

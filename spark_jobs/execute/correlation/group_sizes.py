@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CAME = ("group", "record", "split", "row", "aggregated", "why")
 _IS_ROW = pa.field("is_row", pa.int8())
 _NAMED = pa.schema([*(SCHEMA.field(name) for name in _CAME), _IS_ROW])
-#: What came to outputs by places: records before rows that begin with them, these by their outputs.
+#: The order of arrivals at outputs: by place, records before rows that begin with them, and these by their outputs.
 _PLACE = ("split", "row", "is_row", "aggregated")
 
 

@@ -1,4 +1,4 @@
-"""What a task does about correlation: the other side of what its operators and its dead letters ask.
+"""The correlation hooks of tasks: what operators and dead letters need to know of groups.
 
 `of` gives a task its hook. That of pipelines without keys does nothing, and no one has to ask which it is.
 """
@@ -104,7 +104,7 @@ class CorrelatedTask(TaskHook):
         self._keys = GroupKeys(plan, self._sources)
         writer = FactWriter(spec.run.scratch.file(f"facts-{name}.arrow"), spec.run.tuning)
         self._facts = TaskFacts(plan, self._sources, self._keys, writer)
-        #: Which groups were read, where the next pass may run some tasks again and leave others as they are.
+        #: The groups that the task has read, if the next pass may repeat some tasks only.
         self._bitmap = GroupBitmap() if spec.notes_groups else None
         self._bitmap_path = spec.run.scratch.file(f"groups-{name}")
         counts_sizes = plan.limit and spec.state.goal is Goal.COMPUTE
@@ -186,7 +186,7 @@ class CorrelatedTask(TaskHook):
     # ------------------------------------------------------------------------------------------------------------------
 
     def suppressed(self, aggregate: str, batch: Batch) -> np.ndarray | None:
-        """Which rows count as never made; a search for the keys of rows takes the keys of those that it wants."""
+        """Mask the rows that count as never made. A search for the keys of rows notes them here."""
         if self._state.goal is Goal.ROW_KEYS:
             rows = np.flatnonzero(identity.among(identity.aggregated(batch), self._state.sought("number")) >= 0)
             self._facts.add_rows_of_groups(Found.of(aggregate, _places(batch), FactKind.GROUP_KEY), rows, batch)
@@ -322,7 +322,7 @@ class CorrelatedTask(TaskHook):
         return (rows, self._reasons(path, pa.array(place[rows]), batch, rows)) if len(rows) else None
 
     def _reasons(self, path: str, places: pa.Array, batch: Batch, rows: np.ndarray) -> pa.StringArray:
-        """What failed first in the groups of rows: of which source where the rows are not of that one."""
+        """The first failure in the group of each row, with its source if that is another one."""
         whys: pa.StringArray = column(path, "why").take(places).cast(pa.string())
         if len(self._sources) == 1:
             return whys
@@ -453,7 +453,7 @@ def _places(batch: Batch) -> Places:
 
 
 def _rows_among(batch: Batch, path: str | None) -> np.ndarray | None:
-    """Which aggregate rows are among the rows in a file; None where there is no file."""
+    """A mask of the aggregate rows that are in a file; None without a file."""
     if path is None or not batch.count:
         return None
     found: np.ndarray = identity.among(identity.aggregated(batch), column(path, "number").to_numpy()) >= 0

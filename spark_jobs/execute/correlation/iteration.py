@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.rules.measurement import Measurement
 
-#: As many passes in a row may exclude no more records: what fails without being one depends on nothing else.
+#: At most this many consecutive passes may exclude no more records: their failures depend on nothing but one another.
 _MOST_IDLE = 4
 _RESTLESS = (
     "other rows of aggregates fail in each pass over the same records, nothing is published: a program downstream of "
@@ -114,12 +114,12 @@ class Iteration:
     retracted_records: int = 0
     #: The groups that are too large.
     too_large: int = 0
-    #: How many passes in a row have excluded no more records.
+    #: The number of consecutive passes that have excluded no more records.
     _idle: int = 0
-    #: How many records were excluded, and rows suppressed, when failures were last chosen.
+    #: The numbers of excluded records and suppressed rows when failures were last chosen.
     _at_choice: tuple[int, int] | None = None
     _entries: list[entries.PassEntries] = field(default_factory=list)
-    #: What was logged of records that count as never read.
+    #: The log lines about records that count as never read.
     _lines: list[LogLine] = field(default_factory=list)
     #: The groups that rows of aggregates reject in the last pass; these rows, and those that fail without a group.
     _rejected_by_rows: pa.Table = field(default_factory=REJECTED.empty_table)
@@ -131,9 +131,9 @@ class Iteration:
     #: The rows whose records are searched for, and the buckets whose groups are.
     _retracting: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     _large_buckets: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    #: What the last pass that computes has produced.
+    #: The results of the last computing pass.
     _computed: PassResults | None = None
-    #: What rules have measured of the values of sources in the first pass, which leaves no record out.
+    #: The measurements of source values in the first pass, which excludes no record.
     _as_read: dict[tuple[str, str], Measurement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -312,7 +312,7 @@ class Iteration:
         return self._at_choice != before
 
     def _chosen(self, failed: list[FailureGroup]) -> list[FailureGroup]:
-        """Which failures of records count from now on, and where there are none which of rows; all are of one kind."""
+        """Choose the failures that count from now on, all of one kind: records, or if none failed, rows."""
         nodes = list(self.plan.nodes.values())
         of_rows = [each for each in failed if each.kind == FactKind.ROW_FAILURE and self.plan.rows_meet]
         early = [each for each in of_rows if not nodes[each.node].is_deferred]

@@ -80,7 +80,7 @@ def first_of_each(table: pa.Table, keys: Sequence[str], then: Sequence[str] = ()
 
 
 def _order(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Where rows stand in the order of some numbers, and which of them, in this order, differ from the one before."""
+    """The order of rows by some numbers, and a mask of the rows, in this order, that differ from the one before."""
     order: np.ndarray = np.argsort(values[0], kind="stable") if len(values) == 1 else np.lexsort(values[::-1])
     is_first = np.ones(len(order), dtype=bool)
     is_first[1:] = False
@@ -150,7 +150,7 @@ def ranges(tables: Sequence[pa.Table], keys: Sequence[str]) -> Iterator[list[pa.
 
 
 def rows_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where wanted numbers stand among some that ascend and may be equal: the places of all, and of which each is."""
+    """The places of wanted numbers in an ascending array that may have duplicates, and which of them each place has."""
     first, last = (np.searchsorted(values, wanted, side) for side in ("left", "right"))
     counts = last - first
     of = np.repeat(np.arange(len(wanted)), counts)
@@ -159,6 +159,6 @@ def rows_of(values: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def more_often_than(values: np.ndarray, count: int) -> np.ndarray:
-    """Which numbers, of some that ascend, are there more than so many times."""
+    """The distinct numbers that an ascending array contains more than `count` times."""
     found: np.ndarray = ascending.each_once(values[count:][values[count:] == values[: max(len(values) - count, 0)]])
     return found

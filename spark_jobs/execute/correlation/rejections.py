@@ -41,7 +41,7 @@ class Rejections:
     first_records: pa.Table = field(default_factory=findings.PAIRS.empty_table)
     sought: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     retracted: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    #: Which records reject which groups, where it matters which is the first.
+    #: The records that reject each group, if it matters which of them is first.
     _failed: pa.Table = field(default_factory=findings.PAIRS.empty_table)
 
     def add(self, failures: Facts, rejected: pa.Table) -> None:

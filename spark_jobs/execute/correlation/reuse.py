@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: A file has so many bits at least for each that is set, so that most of what is asked for is not there.
 _SPARSE = 64
 _FEWEST = 1 << 10
-#: Where so many groups are rejected, nearly every task has read records of one.
+#: With so many rejected groups, nearly every task has read a record of one.
 _MOST_BUCKETS = 1024
 
 

@@ -58,7 +58,7 @@ def _excluded(split: int, path: str | None) -> np.ndarray:
 
 def _last(split: int, count: int, excluded: np.ndarray) -> int:
     """The last of a split's rows that is not excluded; -1: there is none."""
-    # Where as many rows come before an excluded one as are read at all, none comes after it.
+    # If as many rows precede an excluded one as are read at all, none follows it.
     read, before = count - len(excluded), split << ROW_BITS
     first = bisect.bisect_left(range(len(excluded)), read, key=lambda place: int(excluded[place]) - before - place)
     return count - 1 - (len(excluded) - first)

@@ -103,7 +103,7 @@ class PassState:
         return self.goal is Goal.RETRACTED_RECORDS or self.rounds > 1
 
     def sought(self, name: str) -> np.ndarray:
-        """What a search is about, ascending; `name` is the file's column."""
+        """The numbers that a search looks for, ascending; `name` is their column in the file."""
         assert self.subject is not None, self.goal
         found: np.ndarray = column(self.subject, name).to_numpy()
         return found

@@ -28,7 +28,7 @@ def are_many(rows: int, size: int) -> bool:
 
 
 def rows_at_once(rows: int, size: int) -> int:
-    """How many rows may be in memory of a table that has so many, of so many bytes."""
+    """The number of a table's rows that may be in memory at a time, given its rows and bytes."""
     return min(MOST_ROWS, max(1, MOST_BYTES * rows // max(size, 1)))
 
 
@@ -70,7 +70,7 @@ class _Columns:
         self._rows = 0
         path = os.path.join(folder, f"column-{uuid.uuid4().hex}")
         self._values = [_file(f"{path}-{place}") for place in range(len(schema))]
-        #: Of texts the ends, and how many bytes they have so far.
+        #: For text columns, a file with the ends of texts, and the bytes so far.
         self._ends = {at: _file(f"{path}-{at}-ends") for at, field in enumerate(schema) if _is_text(field)}
         self._bytes = dict.fromkeys(self._ends, 0)
         for file in self._ends.values():

@@ -91,6 +91,6 @@ def _with_key(mine: pa.Table) -> pa.Table:
 
 
 def _are_rows_without_key(table: pa.Table) -> np.ndarray:
-    """Which rows, not records, failed where their keys were not at hand."""
+    """A mask of the aggregate rows that failed where their keys were not known."""
     found: np.ndarray = facts.lacks_key(table) & (table.column("aggregated").to_numpy() != NO_ROW)
     return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.correlation import CorrelationPlan
     from spark_jobs.nodes.records.batches import Batch
 
-    #: Where records were read, or the first records of rows: source, split, row.
+    #: The places of records, or of the first records of rows: source, split, row.
     Places = tuple[pa.Array, pa.Array, pa.Array]
 
 #: Stands for the source of a group of all sources.

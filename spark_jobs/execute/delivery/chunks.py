@@ -99,7 +99,7 @@ class Cutter:
         self._depot = part_store
         self.split = split
         self.chunks = [Chunk(bytes=first)]
-        #: What is to be told of groups that are larger than a file may be.
+        #: Warnings about groups that are larger than a file may be.
         self.warnings: list[str] = []
         self._later = later
         self._group: _Group | None = None

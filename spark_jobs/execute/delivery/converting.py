@@ -117,7 +117,7 @@ class _Chain(io.RawIOBase):
         self._now: tuple[IO[bytes], int] | None = next(streams)
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # memory is all that is ever given

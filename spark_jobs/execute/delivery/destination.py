@@ -1,4 +1,4 @@
-"""What a run asks of the place where its files go: the seam behind which local files are one implementation.
+"""The interface of destinations: the places that a run publishes files to. Local files are one implementation.
 
 A run has a *draft* there, which nobody else sees. Tasks put parts into its depot, the driver has files put together of
 them, and publishing makes all of these visible, or none. What of a draft stays when its run dies is completed or
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-#: How a kind of destination names its files: local paths, or places in a store.
+#: A file name in a kind of destination: a local path, or a location in a store.
 Where = TypeVar("Where", contravariant=True)
 
 
@@ -212,11 +212,11 @@ class FileDraft(_Prepared[Where], Participant, Home, Protocol[Where]):
 
     @property
     def has_changes(self) -> bool:
-        """Whether there is something to publish; asked after `finish`."""
+        """Whether there is something to publish; call it after `finish`."""
 
 
 class Publication(_Prepared[Where], Protocol[Where]):
-    """Everything that a run publishes: the drafts of its files, and the participants that joined them."""
+    """Everything that a run publishes: the drafts of its files, and the participants that have joined."""
 
     def join(self, other: Participant) -> None:
         """Publish something that is no file together with the files: a table, rows of a database.
@@ -239,7 +239,7 @@ class Destination(Protocol[Where]):
         """Why no file can have a name; None where one can."""
 
     def standing(self, path: Where) -> FileType:
-        """What is there."""
+        """The type of the file that exists there."""
 
     def stamp(self, path: Where) -> str | None:
         """A stamp that distinguishes a file from earlier and later files of its name; None when there is no file."""
@@ -266,7 +266,7 @@ class Destination(Protocol[Where]):
 
 
 class FileDestination(Destination[Where], Protocol[Where]):
-    """One kind of place for files, in which a run can begin a draft."""
+    """A kind of destination for files, in which a run can begin a draft."""
 
     def open(self, run: str, home: Path, folders: Iterable[Where]) -> FileDraft[Where]:
         """Begin the draft of a run that will publish into some folders; missing ones are made.

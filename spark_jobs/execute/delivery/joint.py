@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.participant import Address, Home, Left, Participant, Reach
 
-#: Which module knows what lies at an address. It has `left(address: Address, home: Address, reach: Reach) -> Left`, and
-#: if a home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
+#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> Left`, and if a
+#: home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
 KINDS = {
     "staged": "spark_jobs.execute.delivery.databases",
     "delta-table": "spark_jobs.execute.delivery.delta.commit",

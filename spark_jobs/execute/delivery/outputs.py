@@ -76,7 +76,7 @@ def _folders(wanted: targets.Targets, draft: Draft[FilePath]) -> dict[str, str]:
 
 
 def _waiting(wanted: targets.Targets, draft: Draft[FilePath]) -> str:
-    """Where records of tables wait: where all tasks can read and write, if a store is such a place."""
+    """The folder of records for tables without a folder: in a store if there is one, so that all tasks can use it."""
     return next(filter(location.is_uri, _folders(wanted, draft).values()), str(draft.home))
 
 
@@ -133,20 +133,20 @@ def _of_table(material: Material, target: targets.OutputFiles, part_store: desti
 
 @dataclass
 class _Assembly:
-    """One output's files on their way."""
+    """The files of one output while they are assembled."""
 
     material: Material
     target: targets.OutputFiles
     there: Destination[FilePath]
     draft: Draft[FilePath]
-    #: Where records of tables without a folder wait.
+    #: The folder where records of tables without a folder wait.
     waiting: str
     is_shown: bool
     table: Target | None = None
     written: list[str] = field(default_factory=list)
     #: The files of a compressed output, until all are known: they are compressed together.
     _files: dict[FilePath, Content] = field(default_factory=dict)
-    #: How many bytes each file has that the draft was given.
+    #: The bytes of each file that the draft has received.
     _sizes: dict[str, int] = field(default_factory=dict)
 
     def put_together(self, spark: SparkSession) -> None:
@@ -207,7 +207,7 @@ class _Assembly:
 
     @property
     def _folder(self) -> str:
-        """Where the parts of the output are."""
+        """The folder of the output's parts."""
         if not self.target.step.has_path:
             return self.waiting
         return self.draft.parts(self.target.first(self.target.deliveries[0]))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a file that a member has; the last one has what is left.
 MEMBER_BYTES = 4 << 20
-#: What a member is made of: bytes, and ranges of parts.
+#: The content of a member: bytes, and ranges of parts.
 _Member = tuple[Segment, ...]
 
 

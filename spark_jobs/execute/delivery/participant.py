@@ -1,4 +1,4 @@
-"""What takes part in a run's publication: files, objects, a table, a database; and what a death leaves of it.
+"""Participants of a run's publication: files, objects, a table, a database; and what a dead run leaves of them.
 
 A run may publish into several places that know nothing of one another. So that it publishes into all of them or none,
 each of them is a *participant*, and one of them is the *home* of the run's journal (`joint.py:publish`):
@@ -47,7 +47,7 @@ class Rank(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a participant has written down what completes it.
+    """The location of the notes with which a participant can be completed.
 
     Args:
         kind: which module knows what lies there (`joint.py:KINDS`).
@@ -77,7 +77,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Reach:
-    """How places are reached: what `clinker.toml` says of them, credentials apart.
+    """Access to places: the settings of `clinker.toml` except credentials.
 
     Args:
         stores: how stores are reached.
@@ -108,7 +108,7 @@ class NotCompleted(Exception):
 
 
 class Participant(Protocol):
-    """One of the places that a living run publishes into.
+    """A place that a live run publishes into.
 
     All calls come from the driver's main thread. `prepare` and `complete` are called once each, and in this order.
     """
@@ -119,11 +119,11 @@ class Participant(Protocol):
 
     @property
     def address(self) -> Address:
-        """Where it has written down what completes it."""
+        """The location of the notes with which it can be completed."""
 
     @property
     def label(self) -> str:
-        """What messages call it: a folder, a URI, a table."""
+        """Its name in messages: a folder, a URI, a table."""
 
     def prepare(self, home: Address | None) -> None:
         """Do everything that may fail, and write down on its own side what completes it, durably; show nothing.
@@ -169,11 +169,11 @@ class Participant(Protocol):
 
 
 class Home(Protocol):
-    """Where the journal of a run lies that publishes into several places. Nearly always a participant, too."""
+    """The place of the journal if a run publishes into several places. Usually it is a participant, too."""
 
     @property
     def address(self) -> Address:
-        """Where it is."""
+        """The address of the journal."""
 
     def announce(self, others: Sequence[Address]) -> None:
         """Write down which participants will be prepared, before any of them is: a death leaves something there.
@@ -200,7 +200,7 @@ class Home(Protocol):
 
 
 class Left(Protocol):
-    """What a dead run has left of a participant. All calls may come again after a death in the middle of them."""
+    """The remains of a participant from a dead run. Calls may be repeated after a crash in the middle of them."""
 
     def complete(self) -> None:
         """Make visible what was prepared, and remove everything beside that; what is completed already stays as it is.
@@ -221,7 +221,7 @@ class Left(Protocol):
 
 
 class Answer(enum.Enum):
-    """What a home says of its run."""
+    """The state of a run according to its home."""
 
     #: It still runs: leave alone what it has.
     LIVES = "lives"

@@ -1,4 +1,4 @@
-"""Where a run's files go: the paths of its outputs and dead letters, and what stands there already."""
+"""Target paths of a run's outputs and dead letters, and the files that exist there already."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def resolve(
 
 
 def _bookmark(plan: plans.Plan) -> FilePath | None:
-    """Where the bookmark is: where the pipeline or the workspace says, or beside the first output."""
+    """The path of the bookmark: as the pipeline or the workspace says, or next to the first output."""
     if not plan.is_incremental:
         return None
     if plan.bookmark is not None:

@@ -43,7 +43,7 @@ SCHEMA = pa.schema([
     ("record", pa.list_(pa.string())), ("kind", pa.int8()), ("group", pa.int64()), ("node", pa.int16()),
     ("key", pa.list_(pa.string())), ("equal_to", pa.int64()),
 ])  # fmt: skip
-#: What entries are sorted by.
+#: The sort key of entries.
 ORDERED = ("source", "split", "row", "number", "cause_source", "cause_split", "cause_row", "at")
 #: Stands for the source of aggregated rows, which have no single source.
 AGGREGATED = -2
@@ -56,7 +56,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class ReasonKey:
-    """What some entries have in common: where records failed, and their `Reason` (see `cxl/failure_columns.py`)."""
+    """Properties that many entries share: where records failed, and their `Reason` (see `cxl/failure_columns.py`)."""
 
     stage: str
     trigger: str
@@ -263,7 +263,7 @@ def counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int], what: str) -> 
 
 
 def rule_counts(whys: Sequence[ReasonKey], per_why: Mapping[int, int]) -> list[tuple[str, str, int]]:
-    """How many entries name each rule at each stage: stage, rule, count."""
+    """The number of entries for each broken rule at each stage: stage, rule, count."""
     found: dict[tuple[str, str], int] = {}
     for number, count in per_why.items():
         if whys[number].trigger:

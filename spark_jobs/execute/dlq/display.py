@@ -1,4 +1,4 @@
-"""What dead letters show, column by column: names for numbers, details in words, the record as it was read."""
+"""Converts entries to the columns of a dead-letter file: names for numbers, details in words, the original record."""
 
 from __future__ import annotations
 

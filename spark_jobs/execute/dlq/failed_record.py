@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.plan import plan as plans
 
-#: What is wrong with a file that is read, or cannot be written because of a record.
+#: Failures of a file: it cannot be read, or cannot be written because of a record.
 _OF_FILES = (Category.MALFORMED, "E900")
 #: How much of a value, and how many columns, a message shows.
 _MOST_CHARACTERS, _MOST_COLUMNS = 100, 40
-#: What batches hold of a Decimal, and of a date of a dynamic type; see `values.encode`.
+#: The encoding in batches of a Decimal, and of a date of a dynamic type; see `values.encode`.
 _TAGGED = re.compile(r'^\{"\$(?:decimal|date|datetime)":"([^"]*)"\}$')
 
 

@@ -139,7 +139,7 @@ class ReasonSummary:
     """The reasons of a run as people and programs read them, the commonest first."""
 
     reasons: tuple[Mapping[str, Any], ...] = ()
-    #: How many further reasons there are, and how many dead letters have them.
+    #: The number of further reasons, and of the dead letters that have them.
     more: int = 0
     more_count: int = 0
 

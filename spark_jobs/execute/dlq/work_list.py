@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import FilePath
 
 PREFIX = "_cxl_dlq_"
-#: What correlation keys are called in the file.
+#: The prefix of correlation keys in the file.
 KEY_PREFIX = "$ck."
 ID, TRIES = f"{PREFIX}id", f"{PREFIX}tries"
-#: What the ledger's name has after that of the file.
+#: The suffix of the ledger of a dead-letter file.
 LEDGER = ".ledger.ndjson"
-#: What the detail of a build record ends with, that a combine refused with a driver's record.
+#: The end of a build record's detail if a combine refused it with a driver's record.
 _JOINED = re.compile(r" \(joined to (?P<file>.*), row (?P<row>\d+)\)\Z", re.DOTALL)
-#: What the detail of a record ends with that equals an earlier one and should not.
+#: The end of a record's detail if it equals an earlier one and should not.
 _EQUAL = re.compile(r" \(the first is in (?P<file>.*), row (?P<row>\d+)\)\Z", re.DOTALL)
 _EVENT = re.compile(r'\{"id": "(?P<id>[^"]*)", "event": "(?P<kind>[a-z]+)"')
 _OPENERS: dict[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -144,7 +144,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """Which entries are wanted: those that fit everything that is asked for."""
+    """Selects the entries that match all given properties."""
 
     ids: frozenset[str] = frozenset()
     stage: str | None = None
@@ -211,7 +211,7 @@ def ledgers_in(folder: FilePath) -> list[Path]:
 
 
 def _done_in(ledger: Path, ids: set[str]) -> set[str]:
-    """Which entries a ledger has as done. It may be of any file, and have lines that are nobody's."""
+    """The entries that a ledger marks as done. Entries of other files and unknown lines are ignored."""
     done = set()
     with ledger.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         for line in lines:

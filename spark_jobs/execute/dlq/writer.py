@@ -50,7 +50,7 @@ class DlqFile:
     is_common: bool = False
 
     def takes(self, part: pa.Table) -> np.ndarray:
-        """Which of some entries are its own."""
+        """A mask of the entries that belong to this file."""
         if self.sources is None:
             return np.ones(part.num_rows, dtype=bool)
         is_row = part.column("group").to_numpy() != 0

@@ -1,4 +1,4 @@
-"""What ends a run and is no mistake of its user: words for it, and a way to its traceback."""
+"""Explains errors that are not the user's: a message, and the place of the traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PYTHON_ADVICE = (
 _MASTER_ADVICE = "see whether the master runs, and why its workers could not start executors"
 _DESCRIPTORS_ADVICE = "the limit of open files is too low: raise it (ulimit -n)"
 _MODULE_MISSING = re.compile(r"^\s*ModuleNotFoundError: No module named '([^']+)'", re.MULTILINE)
-#: What stops a context from outside: a master that is away or has given up, somebody's `kill`.
+#: Signs that a context was stopped from outside: the master is away or has given up, or somebody killed it.
 _APPLICATION_ENDED = re.compile(
     r"SparkContext was shut down|stopped SparkContext|Master removed our application|All masters are unresponsive"
     r"|Application has been killed"
@@ -33,16 +33,16 @@ _TRACEBACK = "Traceback (most recent call last):"
 #: Spark's words around the cause: `Job aborted due to stage failure: … Lost task 0.0 in stage 1.0 (TID 2) (host …): `.
 _LOST_TASK = re.compile(r"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^)]*\): ")
 _CALL_WITHOUT_OUTCOME = re.compile(r"An error occurred while calling \S+")
-#: What the system says of a full volume, in Java's words: the strerror(3) of ENOSPC and EDQUOT.
+#: The message of a full volume in Java: the strerror(3) of ENOSPC and EDQUOT.
 _VOLUME_FULL = re.compile(r"No space left on device|Disk quota exceeded")
-#: What Java says of a file in one of Spark's own folders that is gone, or may not be written any more.
+#: The message of Java for a file in one of Spark's own folders that is gone or has become read-only.
 _FOLDER_GONE = re.compile(
     r"(?:NoSuchFileException|AccessDeniedException): (?P<gone>\S+)/blockmgr-"
     r"|(?P<refused>/\S+)/blockmgr-[^\s:]+:? \(?(?:No such file or directory|Permission denied|Read-only file system)"
 )
-#: An error of the system, as Python writes it down, of whatever class; Arrow's have no number in front.
+#: A system error as Python writes it, of any class. Errors of Arrow have no number in front.
 _SYSTEM_ERROR = re.compile(r"[\w.]+: \[Errno (?P<number>\d+)\] |OSError: ")
-#: And in Java's words: strerror(3) of EMFILE and ENFILE.
+#: The message in Java: strerror(3) of EMFILE and ENFILE.
 _NO_DESCRIPTORS = re.compile(r"Too many open files")
 _PACKAGE = Path(__file__).resolve().parents[2]
 

@@ -73,7 +73,7 @@ class _Run:
     identity: Identity
     clock: Stopwatch = field(default_factory=Stopwatch)
     inputs: inputs.Inputs | None = None
-    #: What will have been read of incremental sources once this has published.
+    #: The bookmarks of incremental sources after this run has published.
     marks: Mapping[str, bookmarks.Mark] = field(default_factory=dict)
     work: work.Work | None = None
     source_staging: SourceStaging | None = None
@@ -82,7 +82,7 @@ class _Run:
     dlq_files: tuple[str, ...] = ()
     is_published: bool = False
     progress: progress.Progress | None = None
-    #: How an earlier attempt has ended, which did all of this.
+    #: The outcome of an earlier attempt that has done all of this.
     before: metrics.Outcome | None = None
 
     @property

@@ -12,7 +12,7 @@ from spark_jobs.execute.report import Measure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: What a split has that told nothing.
+#: The measure of a split that has reported nothing.
 _NOTHING = 0
 
 

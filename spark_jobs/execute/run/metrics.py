@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import FilePath
 
 DIRECTORY_VARIABLE = "CLINKER_METRICS_SPOOL_DIR"
-#: What a file system takes as a name, without the ending.
+#: The longest file name that file systems accept, without the suffix.
 _LONGEST_NAME_BYTES = 200
 
 
@@ -81,13 +81,13 @@ class Facts:
     output_files: Mapping[str, tuple[str, ...]]
     dlq_files: tuple[str, ...]
     is_one_process: bool
-    #: What is told of the passes of a run with correlation keys.
+    #: Statistics of the passes of a run with correlation keys.
     correlation: Mapping[str, Any] = field(default_factory=dict)
-    #: How far the files of sources have come, see `PassResults.watermarks`.
+    #: The event time that the files of each source have reached, see `PassResults.watermarks`.
     watermarks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    #: Why records died.
+    #: The reasons of dead letters.
     reasons: ReasonSummary = field(default_factory=ReasonSummary)
-    #: What became of rules on data.
+    #: The results of rules on data.
     rules: Sequence[rules.Outcome] = ()
 
     @property
@@ -398,7 +398,7 @@ def _written(folder: str, stores: StoreSettings, identity: Identity, document: d
 
 
 def _write(path: Path, identity: Identity, text: str) -> None:
-    """One line of JSON, written aside and renamed, so that a collector never sees half a file."""
+    """Write one line of JSON to a temporary file and rename it, so that collectors never see half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{identity.execution_id}.json.tmp")
     try:

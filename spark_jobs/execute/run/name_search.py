@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     _Item = TypeVar("_Item")
 
-#: Of so many files the first records are a sample.
+#: The first records of this many files are a sample.
 _SAMPLE_FILES = 64
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Sources that are pulled at a time.
 MOST_AT_A_TIME = 8
-#: How long pulls that nobody waits for any more may take to notice, in seconds, before the run goes on without them.
+#: The time in seconds that abandoned pulls may take to notice it, before the run continues without them.
 _PATIENCE_S = 0.5
 _COPIED_BYTES = 1 << 20
 

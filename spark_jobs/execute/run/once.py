@@ -36,7 +36,7 @@ _NAME = ".clinker-once-{}.json"
 
 @dataclass(frozen=True)
 class Once:
-    """Who asks for a run, and for which one of all that it asks for.
+    """Identifies a requested run.
 
     Args:
         who: names what is scheduled, again and again; it has one record.
@@ -58,7 +58,7 @@ class Once:
         return cls(who, what, plan.source_hash, _folder(plan, wanted) / _NAME.format(digest))
 
     def found(self, there: Destination[FilePath], execution_id: str) -> Outcome | None:
-        """How the run ended that has done this already, under the name of this attempt; None when there is none.
+        """The outcome of an earlier run that has already done this, under this attempt's id; None if there is none.
 
         None as well where a file that it had published is another one by now, or gone: then it has to be done again.
         """

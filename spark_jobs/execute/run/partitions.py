@@ -1,4 +1,4 @@
-"""How many partitions the records of a node are spread over: from sizes, never from cores."""
+"""Numbers of partitions for the records of nodes. They follow from sizes, never from cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 #: A task can have a payload for each partition at hand, of so many bytes: smaller ones would cost more than they carry.
 _PAYLOAD_BYTES = 16 << 10
-#: Of a task's share, what all records of a need leave to those that look into them.
+#: The records of a need leave this part of a task's share (one in so many) to the records that look them up.
 _LEFT = 4
 #: So many are well under any limit.
 _ALWAYS_ALLOWED = 512
@@ -78,7 +78,7 @@ class Sizes:
         return self._share(size)
 
     def materialized_partitions(self, rows: Rows, growth: int = 1, row_bytes: int = 0) -> int:
-        """How many partitions of materialized records fit into tasks, as far as their size is known."""
+        """The number of partitions in which materialized records fit into tasks, if their size is known."""
         planned = self.plan.by_name[rows.node]
         edge = next(edge for edge, written in upstream.inputs(planned) if written == rows)
         size = self.inputs.bytes_of(self._sources_of(edge.node)) * growth
@@ -94,7 +94,7 @@ class Sizes:
         return min(self._unit, max(self.memory_share // 4, 1 << 20))
 
     def _share(self, size: int) -> int:
-        """How many partitions of the usual size there are in some bytes, as far as tasks can send to all of them."""
+        """The number of partitions of the usual size for some bytes, limited by what tasks can send to."""
         most = max(_ALWAYS_ALLOWED, self.memory_share // _PAYLOAD_BYTES)
         return max(1, min(size // self._unit, most))
 

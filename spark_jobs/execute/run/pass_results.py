@@ -1,4 +1,4 @@
-"""What a pass over the jobs of a run produced; thrown away as a whole where the pass is repeated."""
+"""The results of a pass over the jobs of a run. They are discarded if the pass is repeated."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ class PassResults:
 
     @property
     def watermarks(self) -> dict[str, dict[str, int]]:
-        """How far the files of each source have come that has a watermark, as splits report it."""
+        """The event time that the files of each source with a watermark have reached, as reported by splits."""
         measured = self.measures.of("watermark")
         found: dict[str, dict[str, int]] = {
             name: {} for name, step in self.inputs.steps.items() if step.watermark_column is not None

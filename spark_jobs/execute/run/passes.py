@@ -148,7 +148,7 @@ class Pass:
         if not nodes or self.state.goal.is_search or job.number != jobs[-1].number:
             return False
         outputs = [nodes[name] for name in self.plan.outputs]
-        # What was joined to a row may be of a group of which the task has read no record.
+        # A row may have been joined with records of a group of which the task has read none.
         is_own = all(key.origin is KeyOrigin.RECORD for each in outputs for key in each.keys)
         is_whole = job.stages == 1 and not job.readers and is_own
         return is_whole and all(self._is_apart(each) for each in jobs[:-1])
@@ -302,12 +302,12 @@ def _read(loads: Sequence[task_inputs.Load]) -> Iterator[int]:
 
 
 def _shares(job: fragments.Job, loads: Sequence[task_inputs.Load], jobs: int) -> int:
-    """Of how many tasks one must have as much of a thing as the average; those of each job have the same share."""
+    """A bound for skew: a task has at most this many times the average of something. All tasks of a job share it."""
     return (len(loads) + sum(exchange.partitions for exchange in job.exchanges)) * jobs + 1
 
 
 def _counted(job: fragments.Job, products: PassResults) -> dict[str, Counters]:
-    """What nodes counted before a job, without what its own tasks count (again) and tell each other."""
+    """The counts of nodes before a job, without those that its own tasks count again or exchange."""
     if not any(job.totals(exchange) for exchange in job.exchanges):
         return {}
     here = {op.step.name for op in job.ops.values() if op.provides is None and op.role is not Role.READ_MATERIALIZED}

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 _PAUSE_S = 0.4
 #: The log gets its first line after so many seconds, and further ones in this distance.
 _FIRST_LINE_S, _LINE_EVERY_S = 15.0, 30.0
-#: How fast work goes is said when it has gone on for so many seconds.
+#: The rate is shown after so many seconds of work.
 _LEAST_S = 1.0
-#: What phases are called; those of jobs say it themselves.
+#: The names of phases; jobs name themselves.
 _WORDS = {
     "": "starting",
     "inputs": "looking at the input files",
@@ -56,7 +56,7 @@ class _Job:
     reads: str
     bytes: int
     loads: int
-    #: What the nodes of each later stage are called, and its tasks.
+    #: The names of each later stage's nodes, and its number of tasks.
     stages: tuple[tuple[str, int], ...]
 
 

@@ -1,4 +1,4 @@
-"""What became of the rules on data: how many records break each, what is counted of all records, and the verdict.
+"""The results of rules on data: records that break them, measured values, and verdicts.
 
 A rule is broken by records, which tasks count (`spark_jobs/nodes/operator.py:Context.break_rule`) or send to the dead
 letters, or by a number that the driver knows when the jobs are done.

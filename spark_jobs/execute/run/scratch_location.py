@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan import plan as plans
     from spark_jobs.stores.location import FilePath
 
-#: What follows the execution id in the name of a draft that is never published.
+#: The suffix of a draft that is never published, after the execution id.
 _SUFFIX = "-scratch"
 
 

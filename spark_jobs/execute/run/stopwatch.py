@@ -1,4 +1,4 @@
-"""How long the phases of a run take, for its metrics."""
+"""Measures the phases of a run for its metrics."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ class Work:
                 raise verdict.broken(plan, "E900", str(problem), name) from problem
 
     def _warn_of_absent(self) -> None:
-        """What is named and nowhere there is told when all records were read, and whose name is taken."""
+        """Warn of names that no record had, and of columns whose name was taken, after all records were read."""
         for name, step in self.wanted.plan.outputs.items():
             known = self.wanted.run.undeclared[name]
             _warn_of_absent(step, known)
@@ -248,7 +248,7 @@ class Work:
 
 
 def _warn_of_absent(step: OutputStep, known: Sequence[str]) -> None:
-    """What an output names, no schema declares and no file has may be meant; it may also be misspelt."""
+    """Warn of names in an output that neither a schema nor a file has: they may be misspelt."""
     absent = [(each.name, "", "it is sorted or split by") for each in step.fields if each.type is None]
     absent += [(name, "W212: ", "`mapping` or `exclude` names") for name in step.undeclared]
     for name, code, use in absent:

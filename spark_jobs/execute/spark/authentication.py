@@ -1,4 +1,4 @@
-"""Who may talk to the ports that Spark opens: the driver's RPC and block manager have pickled tasks and records.
+"""Authentication of Spark's own ports: the RPC and block manager of a driver carry pickled tasks and records.
 
 A session whose executors are in its own process has Spark draw a secret, which is in no setting, file or command line.
 A cluster has a secret of its own, which the driver has to know; a run cannot make one up, for the cluster's workers

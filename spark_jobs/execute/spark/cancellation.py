@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _Given = TypeVar("_Given")
-#: How long cancelling, and the end of what was cancelled, may take before a run ends without them.
+#: The time in seconds that cancelling, and the end of cancelled work, may take before a run ends without them.
 _PATIENCE_S = 5.0
 _PAUSE_S = 1.0
 

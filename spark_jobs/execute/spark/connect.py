@@ -12,7 +12,8 @@ from typing import Any
 from spark_jobs.execute import logs
 from spark_jobs.execute.spark import masking
 
-#: How long a call is tried again that the endpoint did not take; PySpark's own rule is ten minutes and more, silently.
+#: The time in seconds for retries of a call that the endpoint did not take. PySpark retries silently for over ten
+#: minutes.
 PATIENCE_S = 30.0
 _FIRST_PAUSE_MS = 200
 _LONGEST_PAUSE_MS = 5000
@@ -24,10 +25,10 @@ _KEEPALIVE_MS = 310_000
 _KEEPALIVE_TIMEOUT_MS = 20_000
 _STATUS = re.compile(r"status = StatusCode\.(\w+)")
 _DETAILS = re.compile(r'details = "(.*?)"\s*\n')
-#: What passes: the endpoint starts, or its machine does.
+#: Status codes of transient errors: the endpoint starts, or its machine does.
 _TRANSIENT = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "CANCELLED", "RESOURCE_EXHAUSTED", "INTERNAL"}
 _REFUSED = {"UNAUTHENTICATED", "PERMISSION_DENIED"}
-#: What a server says to a session that it does not know (any more).
+#: The answers of a server that does not know the session (any more).
 _SESSION_LOST = re.compile(r"INVALID_HANDLE\.(SESSION_\w+|OPERATION_NOT_FOUND)|RESPONSE_ALREADY_RECEIVED")
 
 

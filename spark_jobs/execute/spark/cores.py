@@ -1,4 +1,4 @@
-"""How many tasks run at a time on one machine: as Java counts, so that memory is shared among as many."""
+"""The number of tasks that run at a time on one machine, counted as Java does, so that memory is divided correctly."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: How long a run waits for tasks to start, as Spark writes times (`90s`, `5min`, `2h`); 0 is for ever.
+#: The time that a run waits for tasks to start, as Spark writes times (`90s`, `5min`, `2h`); 0 is for ever.
 LIMIT_SETTING = "spark.clinker.executorsTimeout"
 LIMIT_S = 300.0
 NOTICE_AFTER_S = 10.0
@@ -116,7 +116,7 @@ def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
 
 
 def _missing(context: Any) -> str | None:
-    """What runnable tasks are waiting for; None when there are no such tasks, or when some do run."""
+    """The resource that runnable tasks are waiting for; None if there are no such tasks, or if some run."""
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

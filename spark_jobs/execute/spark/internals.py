@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 SWITCH_VARIABLE = "CLINKER_FAST_START"
 #: Names the file in which a JVM says where it listens: its port in 4 bytes, then its secret as a text with its length.
 INFORMATION = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-#: Where a JVM listens that somebody else has launched.
+#: The address of a JVM that another process has launched.
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _PORT_BYTES = _LENGTH_BYTES = 4
-#: What PySpark imports with its first frame, or asks of each value that the JVM gets.
+#: Modules that PySpark imports with its first frame, or for each value that it sends to the JVM.
 _LATE = (
     "pyspark.sql.classic.dataframe", "pyspark.sql.pandas.functions", "pyspark.sql.pandas.map_ops", "pyspark.sql.types",
 )  # fmt: skip
@@ -183,7 +183,7 @@ def _changes() -> Iterator[str]:
         elif missing := parameters - inspect.signature(found).parameters.keys():
             yield f"{name} does not take {', '.join(sorted(missing))}"
     launch = inspect.getsource(java_gateway.launch_gateway)
-    # What it reads of a JVM that is there, and how it reads what one says.
+    # The names that it uses to find a running JVM and read its answer.
     for part in (PORT, SECRET, INFORMATION, "read_int(info)", "UTF8Deserializer().loads(info)", ".proc = "):
         if part not in launch:
             yield f"java_gateway.launch_gateway does without `{part}`"

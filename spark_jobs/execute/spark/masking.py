@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
 
-#: Where Spark itself, server and client, takes the token of Spark Connect from.
+#: The variable from which Spark itself, server and client, takes the token of Spark Connect.
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 #: The parameter of an address that says who somebody is; all others may be secrets of some proxy.
 _SHOWN_PARAMETER = "user_id"
@@ -82,7 +82,7 @@ def _masked_pair(pair: str) -> str:
     name, equals, value = pair.partition("=")
     if not equals:
         return HIDDEN
-    # What follows an address in a sentence is no part of it.
+    # Punctuation after an address in a sentence is no part of it.
     end = value[len(value.rstrip(":.")) :]
     return f"{name}={value if name == _SHOWN_PARAMETER else HIDDEN + end}"
 

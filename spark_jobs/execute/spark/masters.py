@@ -15,7 +15,7 @@ from spark_jobs.execute import logs
 from spark_jobs.execute.spark import executors
 from spark_jobs.execute.verdict import RunFailed
 
-#: How long a master is waited for, as Spark writes times; 0 is for ever.
+#: The time that a run waits for a master, as Spark writes times; 0 is for ever.
 LIMIT_SETTING = "spark.clinker.masterTimeout"
 LIMIT_S = 30.0
 ADVICE = (

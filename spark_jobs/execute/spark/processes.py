@@ -1,4 +1,4 @@
-"""What the processes of a run need where the driver is: its own, Spark's JVM, Python workers."""
+"""Memory and descriptors for the processes of a run on the driver's machine: its own, Spark's JVM, Python workers."""
 
 from __future__ import annotations
 

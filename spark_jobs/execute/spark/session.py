@@ -1,4 +1,4 @@
-"""Where jobs run: the session that is there, an embedded one, the cluster's, or a Connect endpoint."""
+"""Opens the session that runs jobs: the active one, an embedded one, the cluster's, or a Connect endpoint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _RUNTIME = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-#: What a JVM gets that this process starts.
+#: The settings of a JVM that this process starts.
 _OWN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-#: What every task imports, beside the operators of all nodes.
+#: The modules that every task imports, besides the operators of all nodes.
 _PRELOADED = (
     "pyspark.worker",
     "spark_jobs.execute.tasks.task",

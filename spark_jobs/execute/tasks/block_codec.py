@@ -87,7 +87,7 @@ class _Packing:
         return head
 
     def _valid(self, array: pa.Array) -> int | None:
-        """Which values are not null."""
+        """The packed validity bits of a column, as a buffer number; None without nulls."""
         if not array.null_count:
             return None
         is_valid = array.is_valid().to_numpy(zero_copy_only=False)

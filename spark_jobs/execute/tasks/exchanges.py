@@ -42,7 +42,7 @@ class TaskExchanges:
         self.passing = ShuffleBuffer(spec.job, stage, memory_pool, spill)
         #: The bytes of the rows that operators have sent.
         self.payload_bytes = 0
-        #: What nodes counted in earlier stages and in earlier jobs.
+        #: The counts of nodes from earlier stages and earlier jobs.
         self._counted = {name: replace(counters) for name, counters in spec.counted.items()}
 
     def send(self, exchange: int, partition: int, ordinal: int, table: pa.Table) -> None:

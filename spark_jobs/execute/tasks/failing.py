@@ -1,4 +1,4 @@
-"""What fails in a task: dead letters, and the failure that ends the task."""
+"""Failures in a task: dead letters, and the failure that ends the task."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Failing:
     def __init__(self, spec: JobSpec, own_report: report.TaskReport, name: str) -> None:
         self.spec = spec
         self.report = own_report
-        # What earlier passes have found is still needed.
+        # The findings of earlier passes are still needed, so files carry the number of the pass.
         name = f"{name}-{spec.state.number}"
         self.correlation = hook.of(spec, name, self._note)
         self.guards = spec.run.guards

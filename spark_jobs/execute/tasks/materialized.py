@@ -17,8 +17,8 @@ from spark_jobs.execute import part_file, scratch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-#: What a process has touched of a mapped file counts as its memory. After so much the file is mapped anew, and the old
-#: mapping goes with the last of its records.
+#: The pages of a mapped file that a process has touched count as its memory. After so many bytes the file is mapped
+#: anew, and the old mapping is freed with the last of its records.
 _TOUCHED_BYTES = 8 << 20
 #: The metadata of a file's last batch, which has no records: how many each of the others has, and whose it is.
 _ROWS, _PARTITIONS = b"rows", b"partitions"
@@ -55,7 +55,7 @@ class Writer:
 
     @property
     def size(self) -> int:
-        """How many bytes were written; known when it is closed."""
+        """The number of bytes written, known after closing."""
         return self._file.size
 
 

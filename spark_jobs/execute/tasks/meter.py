@@ -1,4 +1,4 @@
-"""How far the tasks of a job are: each process that runs tasks keeps a few counters in a file of the run's folder.
+"""Progress of the tasks of a job: each process with tasks keeps a few counters in a file of the run's folder.
 
 The driver adds the files up while it waits. Spark tells only how many tasks are done, and a task may take minutes. The
 counters are for people: a task that is tried again counts twice, and nothing depends on them.

@@ -1,4 +1,4 @@
-"""What a task sends: payloads that wait for its end, in memory while they are small, then on disk."""
+"""The payloads that a task sends at its end: held in memory while they are small, then on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.tasks.spill import SpilledBytes, TaskSpill
     from spark_jobs.plan.physical import fragments
 
-#: How many payloads a task sends at most, as a number of bits.
+#: The maximal number of payloads of a task, in bits.
 _SEQUENCE_BITS = 24
 
 
@@ -36,7 +36,7 @@ class ShuffleBuffer:
         self._payload_bytes = memory.step_bytes(pool.share)
         self._reservation = pool.reserve(self._release)
         self._space = space
-        #: What waits: slot, exchange, partition, ordinal, payload or where it is.
+        #: The waiting shuffle records: slot, exchange, partition, ordinal, payload or its place on disk.
         self._waiting: list[tuple[int, int, int, int, bytes | SpilledBytes]] = []
         self._on_disk = 0
         self._sent = 0

@@ -1,4 +1,4 @@
-"""What a task needs to know of its run: pickled once per job, unpickled once per worker process."""
+"""The specification of a job for its tasks: pickled once per job, unpickled once per worker process."""
 
 from __future__ import annotations
 

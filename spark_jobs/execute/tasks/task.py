@@ -55,11 +55,11 @@ class Task(failing.Failing):
         self.exchanges = TaskExchanges(spec, stage, self.memory_pool, lambda: self._disk)
         self.files = TaskFiles(spec, stage, number, attempt)
         self.running: batches.Batch | None = None
-        #: What operators count that repeat the work of an earlier job.
+        #: The counts of operators that repeat the work of an earlier job.
         self._repeated: dict[str, ledger.Counters] = {}
         self._written_rows = written_rows.WrittenRows()
         self._meter = meter.of(spec.progress)
-        #: Tells how far the task is that reads files.
+        #: Reports the progress of a task that reads files.
         self._pace: meter.Pace | None = None
 
     # ---- what operators ask for

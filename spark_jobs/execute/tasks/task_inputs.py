@@ -1,4 +1,4 @@
-"""What the tasks of a job's first stage read: splits of files, or ranges of what earlier jobs materialized."""
+"""The inputs of tasks in a job's first stage: splits of files, or ranges of materialized records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MaterializedRange:
     schedule: str | None = None
 
 
-#: What one task reads.
+#: The input of one task.
 Load = Splits | MaterializedRange
 
 

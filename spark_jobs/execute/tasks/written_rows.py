@@ -101,7 +101,7 @@ class WrittenRows:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(int(np.bitwise_count(bits).sum()) for bits in self._chunks.values())
 
     def encoded(self, path: str, tuning: Tuning) -> Bits | None:

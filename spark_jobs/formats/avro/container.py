@@ -34,7 +34,7 @@ _MOST_WORDS = 10_000
 _CHUNK_BYTES = 64 << 10
 #: A number of 64 bits has so many bytes at most.
 _NUMBER_BYTES = 10
-#: What unpacking XZ may hold.
+#: The memory limit for unpacking XZ.
 _XZ_BYTES = 128 << 20
 
 
@@ -73,7 +73,7 @@ class Block:
 
     @property
     def end(self) -> int:
-        """Where the next one begins."""
+        """The offset of the next block."""
         return self.data + self.size + MARKER_BYTES
 
 
@@ -250,7 +250,7 @@ def _too_large(block: Block, name: str, most: int) -> FormatError:
 
 
 def next_start(stream: Stream, position: int, head: Header) -> int:
-    """Where the first block seems to begin at or after a position; the file's end where none does.
+    """The offset of the first likely block at or after a position; the file's end if there is none.
 
     A marker is as good as never among the bytes of records, but nothing forbids it.
     """

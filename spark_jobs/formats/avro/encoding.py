@@ -50,7 +50,7 @@ class _Long:
 
 
 def _pieces(array: pa.Array) -> list[_Short | _Long]:
-    """What the values of a column are written as."""
+    """The encoded pieces of a column's values."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     if pa.types.is_list(array.type):
         return _lists(cast("pa.ListArray", array), valid)

@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class BlockCompression(StrEnum):
-    """How the blocks of an Avro file are compressed."""
+    """The compression of an Avro file's blocks."""
 
     DEFLATE = "deflate"
     SNAPPY = "snappy"
@@ -48,7 +48,7 @@ class AvroWrite(Options):
         return False
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no type in an Avro file."""
+        """The problem of a type that Avro files cannot hold; None if there is none."""
         if static.kind is Kind.DECIMAL:
             return "Decimals are not written to Avro yet; write `.to_string()`, or `.to_float()` if digits may go"
         return counterparts.problem(static)

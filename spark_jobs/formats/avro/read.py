@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: So many records at most are made at a time: they take far more room than their bytes.
 _MOST_RECORDS = 1 << 15
-#: What a value takes while it is one of Python and in a column.
+#: The memory of a value as a Python object and in a column, in bytes.
 _PLACE_BYTES = 100
 
 
@@ -78,7 +78,7 @@ class AvroReader(reader.TypedReader):
                     found = {at: _made(leaf, records, file.name) for at, leaf in zip(needed, chosen, strict=True)}
                     yield reader.Records(len(records), found)
             except FormatError:
-                # It may have begun at what only looks like the end of a block.
+                # Reading may have begun at something that only looks like the end of a block.
                 if split.is_exact or split.index == 0:
                     raise
                 outcome.is_consistent = False
@@ -150,7 +150,7 @@ def _pieces(
         if block.records > len(data) // shape.least:
             raise container.broken(f"the block at byte {block.start} cannot have {block.records} records", name)
         if shape.list_forms > 1 and len(data) * shape.list_forms > wanted.record_bytes:
-            # What stands in lists takes far more room than its bytes, and nobody knows how much of it is in one record.
+            # Values in lists take far more memory than their bytes, and a single record may have any number of them.
             if held:
                 yield held
                 held, size = [], 0
@@ -208,7 +208,7 @@ def _taken(records: Iterator[dict[str, Any]], most: int, block: container.Block,
         ) from problem
 
 
-#: What the decoder raises for bytes that are not what the schema says.
+#: The errors that the decoder raises for bytes that do not fit the schema.
 _UNREADABLE = (ArithmeticError, EOFError, LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -227,7 +227,7 @@ class _Decode(Protocol):
 
 @lru_cache(maxsize=8)
 def _decoder(schema: str, name: str, wanted: tuple[str, ...] | None) -> _Decode:
-    """What makes records of the bytes of a block; the members that are not `wanted` are any values.
+    """A function that decodes the records of a block. Members that are not `wanted` may have any values.
 
     Raises:
         FormatError: the schema is none.

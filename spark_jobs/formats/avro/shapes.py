@@ -34,21 +34,21 @@ from spark_jobs.formats.typed.natural import natural, time_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-#: How deep schemas may be nested.
+#: The maximal nesting of schemas.
 MAX_DEPTH = 64
-#: How often types may be looked up beyond what is written of them: references to references multiply.
+#: The maximal number of type lookups beyond the schema's own size, since references to references multiply.
 _MOST_REFERENCES = 1 << 16
-#: How often what is written is looked up, at most.
+#: The maximal number of lookups per written type.
 _LOOKS = 8
 
-#: How many digits a decimal may have: those of others are more than any system writes, and each costs room.
+#: The maximal number of digits of a decimal. Larger ones are written by no known system, and each digit costs memory.
 MOST_DIGITS = 1000
-#: How many bytes have so many digits.
+#: The number of bytes with so many digits.
 _DECIMAL_BYTES = 416
 
-#: What a value takes while it is one of Python and stands in a list, and what a record, an array or a map takes beside.
+#: The bytes of a value as a Python object in a list, and the overhead of a record, an array or a map.
 VALUE_BYTES, CONTAINER_BYTES = 50, 300
-#: So many times its bytes is what plain values take.
+#: Plain values take so many times their bytes.
 _LIST_FORMS = 16
 
 _PLAIN: dict[str, tuple[Type, pa.DataType]] = {
@@ -140,9 +140,9 @@ class Shape:
         #: Whether days and moments within values may be read as numbers: in a union nobody could tell what one is.
         self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
-        #: How many values a record has beside those in arrays and maps.
+        #: The number of values of a record, without those in arrays and maps.
         self.places = self._places(schema)
-        #: How many bytes of Python values a byte within an array or map can become at most; 1 where there is none.
+        #: The maximal number of bytes of Python values for one byte within an array or map; 1 without such.
         self.list_forms = self._list_forms(schema)
 
     def _note_names(self, schema: Any, space: str, depth: int) -> None:
@@ -230,7 +230,7 @@ class Shape:
         return max((self._list_forms(each) for each in inner), default=1)
 
     def _item_bytes(self, schema: Any) -> int:
-        """What a value takes as one of Python, without what stands in lists of its own."""
+        """The bytes of a value as a Python object, without those in lists of its own."""
         found = self._resolved(schema)
         match self._kind(found):
             case "record":
@@ -324,7 +324,7 @@ class Shape:
         return lambda found: (values.to_arrow(map(made, found), types.ANY), types.ANY)
 
     def _value(self, schema: Any) -> Callable[[Any], Any]:
-        """What makes a value of ours of one in which days and moments are numbers."""
+        """A function that converts values in which dates and moments are numbers."""
         found = self._resolved(schema)
         match self._kind(found):
             case "union":
@@ -345,7 +345,7 @@ class Shape:
         return lambda value: None if value is None else time_of(value, kind)
 
     def _is_known(self, schema: Any, depth: int) -> bool:
-        """Whether there is something for all that is in a value."""
+        """Whether all parts of a value have a type here."""
         found = self._resolved(schema)
         kind = self._kind(found)
         if kind == "union":
@@ -366,7 +366,7 @@ def _title(schema: Any) -> str:
 
 
 def _times(schema: Any) -> Callable[[list[int | None]], Found] | None:
-    """What makes days or moments of a column's numbers; None where it has others."""
+    """A function that converts a column's numbers to dates or moments; None for other columns."""
     kind = _time_kind(schema)
     if kind is None:
         return None
@@ -375,7 +375,7 @@ def _times(schema: Any) -> Callable[[list[int | None]], Found] | None:
 
 
 def _time_kind(schema: Any) -> pa.DataType | None:
-    """What days or moments are; None of other types."""
+    """The Arrow type of dates or moments; None for other types."""
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     match _LOGICAL.get((str(schema.get("type")), str(logical))) if logical else None:
         case "date":
@@ -404,7 +404,7 @@ def _moment(found: datetime | None) -> datetime | None:
 
 
 def bounded(read: Callable[..., Decimal]) -> Callable[..., Decimal]:
-    """What reads a decimal, for those with as many digits as there may be: more would be worked out for minutes."""
+    """Limit a decoder of decimals to the maximal number of digits, since more would take minutes."""
 
     def checked(data: bytes, *about: Any) -> Decimal:
         if len(data) > _DECIMAL_BYTES:
@@ -419,7 +419,7 @@ class TooMany(Exception):
 
 
 class _Allowance(threading.local):
-    """How many bytes the values that are decoded next may take, by thread."""
+    """The bytes that the next decoded values may take, per thread."""
 
     left = 0
 

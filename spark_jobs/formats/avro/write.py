@@ -104,7 +104,7 @@ class _File:
 
 
 def _type(kind: pa.DataType) -> Any:
-    """What a column is in the file."""
+    """The Avro type of a column."""
     if pa.types.is_date(kind):
         return {"type": "int", "logicalType": "date"}
     if pa.types.is_timestamp(kind):

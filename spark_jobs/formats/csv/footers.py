@@ -20,7 +20,7 @@ _READ_BYTES = 1 << 20
 
 
 def start_of(file: InputFile, start: int, options: CsvRead) -> int:
-    """Where the last lines of a file of UTF-8 begin, in bytes; they are looked for from its end.
+    """The offset of the last lines of a UTF-8 file, searched from its end.
 
     Args:
         file: a file that is not compressed.
@@ -49,7 +49,7 @@ def _all(stream: ByteStream) -> bytes:
 
 
 def _start_of_last(data: bytes, lines: int) -> int:
-    """Where the last lines begin; 0 where there are no more."""
+    """The offset of the last lines; 0 if there are no more lines."""
     ends = _line_ends(data)
     if len(ends) and ends[-1] == len(data):
         ends = ends[:-1]

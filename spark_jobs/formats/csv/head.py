@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 64 << 10
 _LINE_END_BYTES = 2
-#: Of a file without header so many records are looked at for one that is whole.
+#: In files without a header, so many records are searched for a complete one.
 _MOST_RECORDS = 1000
 
 
@@ -156,7 +156,7 @@ def _with_header(headers: list[_Record], file: InputFile, options: CsvRead) -> H
     if len(rows) > 1:
         parts = itertools.zip_longest(*rows, fillvalue="")
         names = tuple("_".join(filter(None, (part.strip() for part in column))) for column in parts)
-    # What `columns` says goes before the header.
+    # Names from `columns` take precedence over the header.
     names = (*options.columns, *names[len(options.columns) :])
     dialect = parser.dialect_of(options)
     records = tuple(dialect.cleaned(header.data).rstrip(b"\r\n") for header in headers)
@@ -222,7 +222,7 @@ def _distinct(names: tuple[str, ...], file: InputFile, options: CsvRead) -> tupl
 def _without_header(
     records: Iterator[_Record], file: InputFile, options: CsvRead, declared: Sequence[str]
 ) -> Head | None:
-    """As many columns as are declared, or as the first records have that are whole, where these are more.
+    """The head of a file without a header: as wide as the declared columns, or as the first complete records if wider.
 
     Records with fewer fields than declared columns do not count. Two others have to agree, if there are two.
     """
@@ -241,7 +241,7 @@ def _without_header(
 
 
 def _width(record: _Record, options: CsvRead) -> int:
-    """How many fields a record has; 0 where it is malformed."""
+    """The number of fields of a record; 0 if it is malformed."""
     try:
         return len(_fields(record.data, options)) if record.is_whole else 0
     except (UnicodeDecodeError, _TooWide):
@@ -270,7 +270,7 @@ def _parsed_fields(record: bytes, options: CsvRead) -> tuple[str, ...]:
 
 
 def _borders(record: bytes, dialect: Dialect) -> int:
-    """How many delimiters are between fields; not all of them, where there are more than a file may have columns."""
+    """The number of delimiters between fields, counted up to the maximal number of columns."""
     toggles, array = dialect.toggles(record), np.frombuffer(record, dtype=np.uint8)
     found = 0
     for first in range(0, len(array), _READ_BYTES):
@@ -282,7 +282,7 @@ def _borders(record: bytes, dialect: Dialect) -> int:
 
 
 def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
-    """What was read after the first lines of a file, and how many bytes stand before it."""
+    """The data read after the first lines of a file, and the number of bytes before it."""
     data, start, before, at_end = b"", 0, 0, False
     for _ in range(count):
         while not at_end and (byte_stream.next_line_start(data, start) or len(data)) == len(data):

@@ -26,7 +26,7 @@ _QUOTES = "\"'"
 
 
 def foreign(head: Head, declared: Sequence[str], options: CsvRead, lines_before: int | None = None) -> str:
-    """What is wrong with a file whose header has none of the declared columns, and what would fit.
+    """The error for a file whose header has none of the declared columns, with suggestions.
 
     Args:
         head: the file's.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Ragged(StrEnum):
-    """What becomes of records with fewer or more fields than their file."""
+    """The policy for records with fewer or more fields than their file."""
 
     ERROR = "error"
     PAD = "pad"
@@ -44,7 +44,7 @@ class Ragged(StrEnum):
 
 
 class Quoting(StrEnum):
-    """What becomes of quotes in places where no quote belongs."""
+    """The policy for quotes in places where no quote belongs."""
 
     LENIENT = "lenient"
     STRICT = "strict"
@@ -52,13 +52,13 @@ class Quoting(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """What becomes of a header that names a column twice."""
+    """The policy for a header that names a column twice."""
 
     ERROR = "error"
     NUMBER = "number"
 
 
-#: How long a sign may be.
+#: The maximal length of a delimiter or quote.
 _MOST_CHARACTERS = 16
 _ESCAPED = {r"\t": "a tab", r"\n": "a newline", r"\r": "a return", r"\r\n": "a return and a newline", r"\0": "U+0000"}
 

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
     from spark_jobs.formats.splits import StartIn
 
 BLOCK_BYTES = format.BLOCK_BYTES
-#: Where records are not as they should be, blocks are smaller: short broken records are many, and each is an entry.
+#: Blocks of irregular files are smaller: short broken records are many, and each becomes an entry.
 _CAREFUL_BYTES = 1 << 20
-#: What may be wrong with a record: a quote in one of two wrong places, or the number of its fields.
+#: Kinds of broken records: a quote in one of two wrong places, or a wrong number of fields.
 _WITHIN, _AFTER, _RAGGED = 1, 2, 3
 _STRAYS = {
     _WITHIN: "a cell that is not quoted contains a quote (`quotes: strict`)",
     _AFTER: "text follows a closing quote (`quotes: strict`)",
 }
 _UNDECODABLE = re.compile("[\udc80-\udcff]+")
-#: What stands for undecodable bytes where a record is shown.
+#: The replacement of undecodable bytes in displayed records.
 _REPLACEMENT = "\ufffd"
 
 
@@ -63,7 +63,7 @@ def is_regular(options: CsvRead) -> bool:
 
 
 def start_in(options: CsvRead) -> StartIn:
-    """What finds a likely start of a record in bytes from the middle of a file."""
+    """A function that finds a likely start of a record in bytes from the middle of a file."""
     dialect, made = dialect_of(options), rewriting.of(options)
     if made is None:
         return dialect.likely_start
@@ -187,7 +187,7 @@ class CsvParser:
         return block
 
     def _repaired(self, data: bytes, rows: failure_columns.Rows, mark: str | None) -> format.Affected | None:
-        """Which of some records have quotes that nobody escaped, and the first of these."""
+        """The records with unescaped quotes, and the first of these quotes."""
         sign = b"" if self._rewriting is None else self._rewriting.repaired_quote
         if not sign or sign not in data:
             return None
@@ -263,7 +263,7 @@ class CsvParser:
         data = _without_mark_to_drop(data)
         table = csv.read_csv(
             pa.BufferReader(data),
-            # One Arrow block holds all, so that its own search for block borders never runs.
+            # A single Arrow block holds everything, so that Arrow never searches for block borders.
             read_options=csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, quote_char=self._quote),
             convert_options=csv.ConvertOptions(
@@ -316,7 +316,7 @@ def _marked(data: bytes, mark: str) -> bytes:
 
 
 def _records_with(sign: bytes, data: bytes, found: quotes.Records) -> quotes.Positions:
-    """Which records have a sign in them, ascending."""
+    """The numbers of the records that contain a sign, ascending."""
     places = np.array([match.start() for match in re.finditer(re.escape(sign), data)], dtype=np.int64)
     theirs: quotes.Positions = np.unique(found.of_positions(places))
     return theirs

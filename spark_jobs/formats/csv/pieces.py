@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.csv.quotes import Dialect
 
 MOST_RECORD_BYTES = format.MOST_RECORD_BYTES
-#: How much of a malformed record is kept: its first characters, each of at most four bytes.
+#: The bytes kept of a malformed record: its first characters, each of at most four bytes.
 _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
 _OPEN = "quote is never closed"
@@ -69,7 +69,7 @@ def pieces(
             if is_open or most == MOST_RECORD_BYTES:
                 yield data[:_HEAD_BYTES], _OPEN if is_open else f"record is longer than {MOST_RECORD_BYTES >> 20} MB"
             rest, wanted = found or b"", size
-    # What was read after a record that is too long may be whole records to the end.
+    # The data after a record that is too long may consist of complete records.
     end, _ = dialect.last_record_end(rest)
     if end:
         yield rest[:end], None
@@ -115,7 +115,7 @@ def _pass_over(
         is_end = not data
         if run and data:
             run, data = run + len(data) - len(rest), rest
-        # Of very many quotes nothing matters but whether they are even: no record ends among them.
+        # Only the parity of a very long run of quotes matters, since no record ends within it.
         data = quote * (run if run < _FEW_QUOTES else 2 + run % 2) + data
         if is_end:
             is_inside ^= bool(len(dialect.toggles(data, is_inside, before)) % 2)

@@ -1,4 +1,4 @@
-"""Where CSV records begin and end, without parsing them.
+"""Finds the borders of CSV records without parsing them.
 
 A line end ends a record unless it stands inside quotes. A quote opens a quoted field only at the field's start;
 inside, a doubled quote is a literal one; any other quote is a character like the others. So the list of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NEWLINE, _RETURN = 10, 13
 #: The toggles of a range without quotes.
 NO_TOGGLES: Positions = np.empty(0, dtype=np.int64)
-#: What stands before the first byte of a file, as far as quotes are concerned.
+#: The byte before the first byte of a file, as far as quotes are concerned.
 FILE_START = _NEWLINE
 
 
@@ -90,14 +90,14 @@ class Dialect:
         return is_plain and self._all_toggle(array, np.flatnonzero(array == self.quote), False, FILE_START)
 
     def _line_starts(self, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
-        """Where lines begin, those in quoted cells too."""
+        """The starts of lines, including those in quoted cells."""
         ends = np.flatnonzero((array[:-1] == _NEWLINE) | (array[:-1] == _RETURN)) + 1
         first = [0] if before in (_NEWLINE, _RETURN) and len(array) else []
         starts: Positions = np.concatenate((np.array(first, dtype=np.int64), ends))
         return starts
 
     def _commented(self, data: bytes, array: NDArray[np.uint8], before: int = FILE_START) -> Positions:
-        """Where lines begin that begin as comments do, those in quoted cells too."""
+        """The starts of lines that begin like comments, including those in quoted cells."""
         if self.comment not in data:
             return NO_TOGGLES
         starts = self._line_starts(array, before)
@@ -111,7 +111,7 @@ class Dialect:
 
     @staticmethod
     def _line_stops(array: NDArray[np.uint8], starts: Positions) -> Positions:
-        """Where the lines end that begin at some places."""
+        """The ends of the lines that begin at given places."""
         ends = np.concatenate((np.flatnonzero((array == _NEWLINE) | (array == _RETURN)), [len(array)]))
         stops: Positions = ends[np.searchsorted(ends, starts)]
         return stops
@@ -297,7 +297,7 @@ class Dialect:
         return np.array(toggles, dtype=np.int64)
 
     def last_record_end(self, data: bytes) -> tuple[int, bool]:
-        """How many bytes of a range are complete records, and whether it ends inside quotes.
+        """The length of the complete records in a range, and whether the range ends inside quotes.
 
         The range starts with a record; 0 when that is not complete. What is complete ends with a line end.
         """
@@ -314,7 +314,7 @@ class Dialect:
         return complete, bool(len(toggles) % 2)
 
     def records_in(self, data: bytes) -> int:
-        """How many records some complete records are: line ends outside quotes that close a line with something on it.
+        """The number of records: line ends outside of quotes that close a non-empty line.
 
         A last record without line end counts too.
         """

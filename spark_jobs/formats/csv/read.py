@@ -144,7 +144,7 @@ class CsvReader(reader.HeadReader[Head]):
         return replace(made, data_end=self._data_end(file, made.data_start))
 
     def _data_end(self, file: InputFile, start: int) -> int | None:
-        """Where the records of a file end, where lines follow them and it can be told without reading all of it."""
+        """The end of the records if lines follow them and reading the whole file is not necessary; otherwise None."""
         if not self.options.skip_footer or file.is_compressed or not encoding.is_utf8(self.options.encoding):
             return None
         return footers.start_of(file, start, self.options)

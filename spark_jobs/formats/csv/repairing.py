@@ -37,7 +37,7 @@ class Repaired:
     def read(self, size: int, /) -> bytes:
         """At most `size` bytes; empty at the end."""
         while not self._ready and not self._at_end:
-            # As much again, where a record is not complete in what was read: the work stays linear.
+            # If a record is incomplete, as much again is read, so that the work stays linear.
             chunk = self._stream.read(max(size, len(self._rest), 1))
             self._at_end = not chunk
             data = self._rest + chunk
@@ -132,7 +132,7 @@ class Repair:
         return len(self._data)
 
     def _closer(self, opener: int) -> int | None:
-        """Which quote ends a quoted field; -1 where the field is not quoted, None where more has to be read."""
+        """The quote that ends a quoted field; -1 if the field is not quoted, None if more data is needed."""
         data, found = self._data, self._quotes
         start = found[opener]
         strays: list[int] = []
@@ -191,12 +191,12 @@ class Repair:
         return -1
 
     def _line_end(self, place: int) -> int:
-        """Where the line ends that has a place in it."""
+        """The end of the line at a place."""
         ends = [end for sign in (b"\n", b"\r") if (end := self._data.find(sign, place)) >= 0]
         return min(ends, default=len(self._data))
 
     def _comment_around(self, place: int) -> int:
-        """Where the line ends that a field begins in, if it is a comment; else 0."""
+        """The end of the line around a field's start if the line is a comment; otherwise 0."""
         data = self._data
         start = max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1
         return self._line_end(start) if data.startswith(self._dialect.comment, start) else 0

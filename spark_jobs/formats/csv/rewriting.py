@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.csv.options import CsvRead
 
-#: What stand-ins begin with; where a text has it, a stand-in stands for it too.
+#: The prefix of stand-ins. If a text contains it, a stand-in replaces it, too.
 _LEAD = "\U0010fffd".encode()
 #: The delimiter and the quote of rewritten files, where those of the file cannot be kept, are two of these.
 _FREE = "\x1f\x1e\x1d\x1c"
@@ -102,7 +102,7 @@ class Rewriting:
 
     @cached_property
     def _escaped(self) -> list[_StandIn]:
-        """What stands for escaped signs, in the order in which they are looked for."""
+        """Stand-ins for escaped signs, in the order in which they are searched."""
         if not self.escape:
             return []
         escape = self.escape.encode()
@@ -114,7 +114,7 @@ class Rewriting:
 
     @cached_property
     def _others(self) -> list[_StandIn]:
-        """What stands for characters that mean nothing in the file, and something in the rewritten one."""
+        """Stand-ins for characters that mean nothing in the file but something in the rewritten one."""
         found = []
         if self.separator:
             found += [(b"N", b"\n"), (b"R", b"\r")]
@@ -126,7 +126,7 @@ class Rewriting:
 
     @cached_property
     def _repaired(self) -> list[_StandIn]:
-        """What stands for quotes that nobody escaped."""
+        """Stand-ins for unescaped quotes."""
         return [_StandIn(b"x", self.quote.encode(), self.quote.encode())] if self.repairs else []
 
     @property
@@ -154,7 +154,7 @@ class Rewriting:
         return data
 
     def original(self, data: bytes) -> bytes:
-        """What the file has, byte by byte, of some rewritten bytes."""
+        """The original bytes of rewritten ones."""
         for sign, _, becomes in reversed(self._signs):
             data = data.replace(becomes, sign)
         for stand_in in (*self._escaped, *self._others, *self._repaired):
@@ -182,7 +182,7 @@ class Rewriting:
 
     @cached_property
     def _restored(self) -> list[tuple[bytes, bytes]]:
-        """What is replaced in cells, in order: an escape before any other character only goes."""
+        """Replacements within cells, in order. An escape before any other character is dropped."""
         found = [(self.escape.encode(), b"")] if self.escape else []
         found += [(becomes, sign) for sign, _, becomes in reversed(self._signs)]
         found += [(stand_in.sign, stand_in.cell) for stand_in in (*self._escaped, *self._others, *self._repaired)]
@@ -234,7 +234,7 @@ def is_plain(sign: str) -> bool:
 
 @lru_cache(maxsize=64)
 def of(options: CsvRead) -> Rewriting | None:
-    """How files are rewritten that are read by some options; None where they can be read as they are."""
+    """The rewriting for some options; None if files can be read as they are."""
     escape = options.escape_char if options.escape_char != options.quote_char else ""
     repairs = options.quotes is Quoting.REPAIR
     is_usual = is_plain(options.delimiter) and is_plain(options.quote_char) and not escape

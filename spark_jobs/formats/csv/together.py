@@ -40,7 +40,7 @@ def read(file_plans: Sequence[FilePlan], options: CsvRead, wanted: Reading) -> t
 
 
 def _counts(data: bytes, sizes: Sequence[int], dialect: Dialect) -> list[int]:
-    """How many records each range of some bytes has; each ends with the end of a record."""
+    """The number of records in each range of some bytes. Each range ends with the end of a record."""
     array = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero((array == _NEWLINE) | (array == _RETURN))
     if dialect.quote_byte in data:

@@ -92,7 +92,10 @@ class CsvWriter:
         return pc.if_else(pc.match_substring_regex(text, self._needs_quotes), quoted, text)
 
     def _joined(self, cells: list[pa.StringArray]) -> pa.StringArray:
-        """One text per record with its line end; a single empty cell is quoted, for empty lines are skipped."""
+        """Join the cells of each record with a line end.
+
+        A single empty cell is quoted, since empty lines are skipped.
+        """
         *others, last = cells
         if not others:
             empty = pa.repeat(self._quote * 2, len(last))

@@ -1,1 +1,1 @@
-"""What EDIFACT and X12 share: segments, and interchanges of them (`docs/semantics/edi.md`). Not a format by itself."""
+"""The common part of EDIFACT and X12: segments and interchanges (`docs/semantics/edi.md`). Not a format by itself."""

@@ -49,7 +49,7 @@ class Envelope(ABC):
         message: the open message; None outside of messages.
     """
 
-    #: What wraps records here, the segment that opens it, and all tags that are no data.
+    #: The unit that wraps records, the segment that opens it, and all tags of service segments.
     wrapper: ClassVar[str]
     opening: ClassVar[str]
     services: ClassVar[tuple[str, ...]]
@@ -61,7 +61,7 @@ class Envelope(ABC):
 
     #: Segments whose last element may hold any sign, and the number of the one that says how long it is.
     sized: ClassVar[Mapping[bytes, int]] = MappingProxyType({})
-    #: What tags look like, and how messages say so.
+    #: The pattern of tags, and its description in messages.
     tag: ClassVar[re.Pattern[bytes]]
     tags: ClassVar[str]
 

@@ -127,7 +127,7 @@ class InterchangeFrame(ABC):
     #: The tag that opens a message, and the tags of all segments that the frame writes.
     opening: ClassVar[str]
     services: ClassVar[tuple[str, ...]]
-    #: What tags of records look like, and how messages say so; those that stand elsewhere in a file.
+    #: The pattern of record tags, its description in messages, and tags that belong elsewhere in a file.
     tag: ClassVar[re.Pattern[str]]
     tags: ClassVar[str]
     elsewhere: ClassVar[tuple[str, ...]]
@@ -232,7 +232,7 @@ class InterchangeFrame(ABC):
         self, records: pa.Array, marks: pa.StructArray, begins: np.ndarray, counts: np.ndarray, known: Note
     ) -> pa.Array:
         """Records with what stands before those that begin messages, as far as that is known."""
-        # How many segments the first message of a part has is known where parts are joined.
+        # The segment count of a part's first message is known only when parts are joined.
         inner = begins[1:] if known.messages == 1 else begins
         if not len(inner):
             return records
@@ -333,7 +333,7 @@ class _Joining:
         return "".join(self._frame.closed(str(self._segments + 2), self._open))
 
     def ranges(self, note: Note) -> Iterator[tuple[str, int | None]]:
-        """What stands before each range of a part, and how many bytes that has; None: all that are left."""
+        """The text before each range of a part, and the bytes of the range; None for the rest."""
         if note.leading:
             before = self._begin(self._frame.first_reference, note.kind, note.rest) if self._open is None else ""
             yield before, note.leading_bytes

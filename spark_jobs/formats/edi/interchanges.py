@@ -92,7 +92,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
         return None
 
     def _text(self, file: InputFile, raw: Stream) -> _Text:
-        """How to get the text of a file, judged by its beginning, to which `raw` points; the whole file if needed.
+        """The way to read a file's text, judged by its beginning, to which `raw` points; by the whole file if needed.
 
         Raises:
             FormatError: the file cannot be read.
@@ -110,7 +110,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
         return _Text(charset, wrap, start)
 
     def _wrap(self, file: InputFile, head: bytes, start: int) -> Wrap | None:
-        """How a file is wrapped that begins so at a place; None where its line ends are as they are."""
+        """The line wrapping of a file with this beginning; None if its line ends are data."""
         wrap = wrapped.candidate(head)
         if wrap is None:
             return None
@@ -124,7 +124,8 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
             signs, before = self.envelope().signs(text[:HEAD_BYTES])
         except Broken:
             return None
-        # Of two lines the first may be any; of more they all have to agree, or the header itself is cut in two.
+        # Of two lines the first may have any length. Of more lines, all have to agree, or the header itself is cut in
+        # two.
         is_cut = text.find(signs.terminator, before) >= wrap.line
         with changes.opened(file) as again:
             again.seek(start)
@@ -176,7 +177,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
         return FormatError(f"broken {self.title}: {self._located(problem, start, text)}", file.name)
 
     def _located(self, problem: BrokenFile, start: int, text: _Text) -> str:
-        """What is wrong with a segment, and where it is in a file whose text begins there."""
+        """Describe a problem with a segment, with its place in the file. The text begins at `start`."""
         unit, offset = "byte", problem.offset
         if not text.is_utf8:
             unit = "byte of its text as UTF-8"
@@ -188,7 +189,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
 
 @dataclass(frozen=True)
 class _Text:
-    """How the text of a file is had of its bytes.
+    """How the text of a file is read from its bytes.
 
     Args:
         charset: the encoding.

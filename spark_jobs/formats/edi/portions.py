@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 #: So many bytes are taken apart at once.
 _WINDOW_BYTES = 1 << 20
-#: Where delimiters have changed, they may soon do so again.
+#: Delimiters that have changed may soon change again, so the window starts small.
 _FIRST_WINDOW_BYTES = 8 << 10
 _NO_TAG = "the segment has to begin with a tag of"
-#: How many characters are shown of what stands where a tag belongs.
+#: The number of characters shown of text in the place of a tag.
 _MOST_SHOWN = 20
 
 
@@ -137,7 +137,7 @@ class InterchangeFile:
         self._codes = np.array([segments.code(tag) for tag in envelope.services], dtype=np.int64)
         self._opening = segments.code(envelope.opening)
         self._full = max(1, min(window, _WINDOW_BYTES))
-        #: How many segments there were before the window, and where the last of them ends.
+        #: The number of segments before the window, and the offset at which the last of them ends.
         self._number = 0
         self._end = offset
 
@@ -190,7 +190,7 @@ class InterchangeFile:
         return signs
 
     def _grown(self, data: bytes, found: Segments, size: int) -> int:
-        """How many bytes to look at after bytes without a whole segment."""
+        """The number of bytes to look at next if there was no complete segment."""
         if found.size:
             self._bytes.take(found.size)
             return size
@@ -304,7 +304,7 @@ class InterchangeFile:
         return []
 
     def _has_no_tag(self, found: Segments) -> Mask:
-        """Which segments do not begin with a tag."""
+        """A mask of segments that do not begin with a tag."""
         lengths = np.minimum(found.lengths[found.first], segments.MOST_TAG_BYTES + 1)
         kinds, which = np.unique(found.codes * 8 + lengths, return_inverse=True)
         is_tag = self._envelope.tag.fullmatch
@@ -331,7 +331,7 @@ def _undecodable(found: Segments, data: bytes) -> int | None:
 
 
 class BrokenFile(Exception):
-    """What is wrong with a file, and with which segment."""
+    """The problem of a broken file, with its segment."""
 
     def __init__(self, message: str, number: int, tag: str, offset: int) -> None:
         super().__init__(message, number, tag, offset)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Places = np.ndarray[tuple[int], np.dtype[np.int64]]
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-#: What stands before an element whose length is said is no longer.
+#: The maximal number of bytes before an element of known length.
 _MOST_BEFORE = 64
 #: Longer white space is passed over segment by segment, in ranges of so many bytes.
 _MOST_STEPS, _STEP_BYTES = 16, 1 << 16
@@ -192,7 +192,7 @@ def _codes(text: np.ndarray, ends: Places, lengths: Places) -> Places:
 
 
 def _releases(data: bytes, characters: np.ndarray, signs: Signs) -> Places:
-    """Where release characters are; one that is released itself is data."""
+    """The places of release characters. A released release character is data."""
     if signs.release is None or signs.release not in data:
         return np.empty(0, dtype=np.int64)
     places = np.flatnonzero(characters == signs.release)
@@ -205,7 +205,7 @@ def _releases(data: bytes, characters: np.ndarray, signs: Signs) -> Places:
 
 
 def _begun(data: bytes, characters: np.ndarray, is_kept: Mask, starts: Places, white: bytes) -> Places:
-    """Where segments begin after the white space before them, which is no longer kept."""
+    """The starts of segments after leading white space, which is removed from the data."""
     starts = starts.copy()
     left = np.arange(len(starts))
     for _ in range(_MOST_STEPS):
@@ -228,7 +228,7 @@ def _begun(data: bytes, characters: np.ndarray, is_kept: Mask, starts: Places, w
 def _ended(
     data: bytes, characters: np.ndarray, is_kept: Mask, released: Places, starts: Places, ends: Places, line_ends: bytes
 ) -> Places:
-    """Where segments end without the line ends before their terminators, which are no longer kept."""
+    """The ends of segments without the line ends before terminators, which are removed from the data."""
     left = np.flatnonzero((ends > starts) & _is_among(characters[ends - 1], line_ends))
     if not len(left):
         return ends

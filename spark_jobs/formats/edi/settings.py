@@ -27,7 +27,7 @@ NO_HEADER = (
 
 
 class Trailers(StrEnum):
-    """What becomes of a count or a reference in a trailer that does not fit."""
+    """The policy for a count or a reference in a trailer that does not fit."""
 
     ERROR = "error"
     WARN = "warn"

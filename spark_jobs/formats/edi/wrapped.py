@@ -23,7 +23,7 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Wrap:
-    """How lines end.
+    """The regular wrapping of a file's lines.
 
     Args:
         line: how many bytes a line has.
@@ -79,7 +79,7 @@ class Wrap:
 
 
 def candidate(head: bytes) -> Wrap | None:
-    """How the lines of a file may be wrapped, by its beginning; None where the first two lines differ already."""
+    """The possible wrapping of a file by its beginning; None if the first two lines differ already."""
     first = _line(head)
     if first is None:
         return None
@@ -93,7 +93,7 @@ def candidate(head: bytes) -> Wrap | None:
 
 
 def _line(data: bytes) -> int | None:
-    """How long the first line is; None where it has no end, or nothing in it."""
+    """The length of the first line; None if it is empty or has no end."""
     found = [place for sign in LINE_ENDS if (place := data.find(sign, 0, MOST_LINE_BYTES + 1)) >= 0]
     return min(found, default=0) or None
 

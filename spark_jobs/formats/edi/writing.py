@@ -114,7 +114,7 @@ class InterchangeWriter:
             for row in np.flatnonzero(lacks_kind).tolist():
                 found[row] = Failure(frame.no_kind(references[row].as_py()), field=frame.options.kind)
         for what, place in [*((f"element {number}", place) for number, place in self._elements.items()), *around]:
-            # Of the segments of the frame only further elements of the one that opens a message are written.
+            # The frame writes only the additional elements of the segment that opens a message.
             is_written = ~is_service
             if (what, place) in around:
                 is_written[:] = True
@@ -176,7 +176,7 @@ class InterchangeWriter:
         marks = self._marks(texts, rest, batch)
         failures: list[RowFailure] = []
         if not self._is_utf8:
-            # What the frame says of a record has to be in the encoding as well.
+            # The frame's values of a record have to be encodable, too.
             around = pc.binary_join_element_wise(
                 lines, marks.field("reference"), pc.fill_null(marks.field("kind"), ""), rest, ""
             )
@@ -219,7 +219,7 @@ class InterchangeWriter:
         return cast("pa.StringArray", pc.if_else(is_service, "", ended)), rest
 
     def _marks(self, texts: dict[int, pa.StringArray], rest: pa.StringArray, batch: pa.RecordBatch) -> pa.StructArray:
-        """What the frame has to know of each record."""
+        """The values of each record that the frame needs."""
         frame, tags = self._frame, texts[self._places[TAG]]
         nothing = pa.repeat("", len(tags))
         reference, kind = (
@@ -263,7 +263,7 @@ def _tag_problem(frame: InterchangeFrame, tag: str) -> str | None:
 
 
 def _ends_line(texts: pa.StringArray) -> np.ndarray:
-    """Which texts end with a line end."""
+    """A mask of the texts that end with a line end."""
     characters = cell_text.characters(texts)
     if characters.find(b"\n") < 0 and characters.find(b"\r") < 0:
         return np.zeros(len(texts), dtype=np.bool_)

@@ -51,7 +51,7 @@ class EdifactEnvelope(envelope.Envelope):
         self._opened = 0
 
     def signs(self, head: bytes) -> tuple[Signs, int]:
-        """Those of the service string advice, if there is one. A blank for the release character says there is none."""
+        """The delimiters from the service string advice, if there is one. A blank as release character means none."""
         if not head.startswith(_ADVICE):
             if not head.startswith(b"UNB"):
                 raise Broken(f"expected UNB or UNA, found {head[:3].decode('ascii', 'backslashreplace')!r}")

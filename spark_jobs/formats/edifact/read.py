@@ -23,7 +23,7 @@ class EdifactReader(interchanges.InterchangeReader):
     reference = ("msg_ref", "msg_type")
 
     def envelope(self) -> envelope.EdifactEnvelope:
-        """What follows the envelope of a file."""
+        """A new tracker of a file's envelope."""
         return envelope.EdifactEnvelope(self.options.trailers)
 
     def charset_of(self, head: bytes) -> str | None:

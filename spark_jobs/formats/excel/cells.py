@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.excel.ranges import Range
 
-#: What cells say that have a formula, and not what came of it: the program that wrote them did not calculate.
+#: The problem of cells with a formula but no value: the program that wrote them did not calculate.
 NO_VALUE = "formula without a value"
 _NO_WORD = "#ERROR"
 #: A batch has so many records at most.
@@ -53,7 +53,7 @@ class Outside:
         self.first = (0, 0)
 
 
-#: What elements are for: others say nothing of values.
+#: The elements that matter for values.
 _NAMES = {name: name for name in ("row", "c", "v", "f", "t", "is", "rPh")}
 
 
@@ -206,7 +206,7 @@ def _row(written: str | None, before: int) -> int:
 def _value(
     kind: str, style: str, text: str, kinds: Sequence[Kind], texts: Callable[[int], str], *, has_formula: bool
 ) -> tuple[Kind, str]:
-    """What a cell holds, and its text."""
+    """The kind and the text of a cell."""
     match kind:
         case "n":
             found = text.strip()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: A name of a column is no longer.
 _MOST_NAME = 1 << 15
 _TRUE = ("1", "true")
-#: What columns are called whose values are of one class all, by its name.
+#: The names of columns whose values all have one class.
 _ALONE = (("date", "date", types.DATE), ("moment", "datetime", types.DATETIME), ("text", "str", types.STRING))
 
 

@@ -41,8 +41,8 @@ _BUILT_IN: dict[int, Kind] = {
     22: Kind.MOMENT,
     46: Kind.DURATION,
 }
-#: What is no part of a date in the text of a format: quoted and escaped characters, colours, conditions and currencies,
-#: blanks as wide as a character, and what fills a cell.
+#: Parts of a format's text that are no part of a date: quoted and escaped characters, colours, conditions, currencies,
+#: blanks of a character's width, and fillers.
 _ASIDE = re.compile(r'"[^"]*"?|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]?', re.IGNORECASE | re.DOTALL)
 _ELAPSED = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 _AM_PM = re.compile(r"am/pm|a/p|上午/下午", re.IGNORECASE)
@@ -50,13 +50,13 @@ _GENERAL = re.compile(r"general", re.IGNORECASE)
 
 
 def kind_of(number: int, texts: Mapping[int, str]) -> Kind:
-    """What a number is in a cell of a format; `texts` are those of formats that the workbook defines."""
+    """The kind of numbers in cells of a format; `texts` are the formats that the workbook defines."""
     text = texts.get(number)
     return _BUILT_IN.get(number, Kind.NUMBER) if text is None else _kind_of_text(text)
 
 
 def _kind_of_text(text: str) -> Kind:
-    """What the first section of a format says; others are for negative numbers and for texts."""
+    """The kind according to the first section of a format. Other sections are for negative numbers and for texts."""
     plain = _ASIDE.sub("", text).partition(";")[0]
     if _ELAPSED.search(plain):
         return Kind.DURATION

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-#: What a sheet has at most.
+#: The maximal size of a sheet.
 ROWS, COLUMNS = 1 << 20, 1 << 14
 
 _CELL = r"\$?(?P<{0}_column>[A-Za-z]{{1,3}})?\$?(?P<{0}_row>[0-9]{{1,7}})?"

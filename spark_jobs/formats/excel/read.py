@@ -125,7 +125,7 @@ class ExcelReader(reader.HeadReader[reader.Head]):
 
 
 def _memory(record_bytes: int) -> int:
-    """What the process that decodes a workbook may hold."""
+    """The memory limit of the process that decodes a workbook, in bytes."""
     return max(_LEAST_MEMORY, 3 * record_bytes)
 
 
@@ -143,14 +143,14 @@ class _Sheet:
     columns: Mapping[str, int]
 
     def cell(self, column: str | None) -> str:
-        """How the cells of a column begin: all but the number of the row."""
+        """The beginning of a column's cell references: everything but the row number."""
         number = self.columns.get(column or "")
         name = self.name if self.name.isidentifier() else "'" + self.name.replace("'", "''") + "'"
         return f"{name}!{ranges.letters_of(number) if number else ''}"
 
 
 class _Shape:
-    """How the cells of a file become the records of a source."""
+    """Converts the cells of a file to the records of a source."""
 
     def __init__(self, wanted: Reading, file_plan: FilePlan, needed: Sequence[int], columns: Sequence[str]) -> None:
         self._shape = TypedShape(wanted, file_plan.columns)

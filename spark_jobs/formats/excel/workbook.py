@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 16
 _BUFFER_BYTES = 1 << 20
-#: How files begin that are no workbooks of this kind.
+#: The first bytes of files that are no workbooks of this kind.
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 #: Between the name of a namespace and the name of an element.
@@ -56,7 +56,7 @@ def translated_errors() -> Iterator[None]:
         why = "it ends too early" if isinstance(problem, EOFError) else problem
         raise Refused(f"is a broken Excel workbook: {why}") from problem
     except (NotImplementedError, RuntimeError) as problem:
-        # What the zip archive asks for: methods of compression and passwords.
+        # The zip archive needs an unsupported compression method or a password.
         raise Refused(f"cannot be read as an Excel workbook: {problem}; {_SAVE}") from problem
 
 
@@ -220,7 +220,7 @@ class Workbook:
 
     @cached_property
     def kinds(self) -> list[Kind]:
-        """What numbers are in cells of each style."""
+        """The kind of numbers for each cell style."""
         part = self._part_of("styles")
         if part is None:
             return []

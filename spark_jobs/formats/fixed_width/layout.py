@@ -1,4 +1,4 @@
-"""Where the fields of a fixed-width record are, according to its format schema."""
+"""The layout of fixed-width records according to a format schema."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 #: Layout types whose fields hold numbers.
 NUMBERS = frozenset({"integer", "int", "float", "decimal", "number"})
-#: Those whose fields hold dates and date-times.
+#: Layout types of date and date-time fields.
 TIMES = frozenset({"date", "datetime", "date_time"})
-#: Those whose fields hold truth values.
+#: Layout types of truth values.
 FLAGS = frozenset({"boolean", "bool"})
 #: Types that can have digits after a decimal point.
 _SCALED = frozenset({"float", "decimal", "number"})
-#: What fields of one name have to say alike in all kinds of records: they are one column.
+#: Properties that must agree for fields of one name in all kinds of records, since they become one column.
 _OF_COLUMNS = ("type", "alias", "format", "enum", "precision")
 
 
@@ -89,7 +89,7 @@ class Kind:
 
     @property
     def end(self) -> int:
-        """Where its last field ends, excluded."""
+        """The end of its last field, exclusive."""
         return max((field.end for field in self.fields), default=0)
 
 
@@ -114,7 +114,7 @@ class Kinds:
 
     @property
     def end(self) -> int:
-        """How many bytes of a record are looked at."""
+        """The number of bytes of a record that are inspected."""
         return max(*(kind.end for kind in self.kinds), self.tags[1] if self.tags else 0, 0)
 
 
@@ -131,7 +131,7 @@ def kinds_of(layout: Any) -> Kinds:
 
 
 def _tag_of(discriminator: dict[str, Any], kinds: tuple[Kind, ...]) -> tuple[tuple[int, int], str | None] | None:
-    """Where tags stand, and the column that has them; None where the kinds do not agree on it."""
+    """The place of tags, and the column that has them; None if the kinds disagree about it."""
     if "field" in discriminator:
         named = [one for kind in kinds for one in kind.fields if discriminator["field"] in (one.column, one.name)]
         places = {(one.start, one.end) for one in named}
@@ -170,7 +170,7 @@ def _field(one: dict[str, Any], at: int) -> Field:
 
 
 def problems(layout: Any, *, is_written: bool = False) -> Iterator[str]:
-    """What is wrong with the places and fillers of a layout; files are written field by field, without places."""
+    """The problems of a layout's places and fillers. Files are written field by field, without places."""
     known = dict(layout)
     if "records" not in known:
         if not known.get("fields_"):
@@ -208,7 +208,7 @@ def _of_fields(fields: Any, is_written: bool) -> Iterator[str]:
 
 
 def _of_kinds(records: Any, is_written: bool) -> Iterator[str]:
-    """What is wrong with several kinds of records, apart from what tells them apart."""
+    """The problems of several kinds of records, except those of the discriminator."""
     if not records:
         yield "`records` has no kind of records"
     tags: set[str] = set()
@@ -230,7 +230,7 @@ def _of_kinds(records: Any, is_written: bool) -> Iterator[str]:
 
 
 def _of_discriminator(discriminator: dict[str, Any], records: Any, is_written: bool) -> Iterator[str]:
-    """What is wrong with what tells the kinds apart; the rest is right."""
+    """The problems of the discriminator, if everything else is right."""
     if "field" not in discriminator and "width" not in discriminator:
         yield "`discriminator` needs `width` (and `start`), or `field`"
         return

@@ -49,7 +49,7 @@ class Records:
 
     @cached_property
     def _step(self) -> int | None:
-        """How far records begin from each other, if all do alike."""
+        """The distance between the starts of records if it is constant; otherwise None."""
         if len(self) < 2:
             return None
         step = int(self.starts[1] - self.starts[0])
@@ -158,7 +158,7 @@ class FixedWidthParser:
             if number is not None and any(field is not None and field.is_flag for field in self._fields[number])
         }
         self._numbers = {field for kind, field in declared if kind in _NUMBERS}
-        #: What stands before fractions, where that is no point.
+        #: The decimal separators that are not points.
         self._points = {
             field: column.spelling.decimal_separator
             for column, field in zip(wanted.columns, columns.declared, strict=True)
@@ -167,14 +167,14 @@ class FixedWidthParser:
 
     @cached_property
     def widths(self) -> list[int]:
-        """How wide the fields are that are read of a record, each as wide as it is in any kind of records."""
+        """The widths of the fields that are read, each as wide as in the widest kind of records."""
         return [
             max(field.end - field.start for field in self._fields[number] if field is not None)
             for number in self._shape.needed
         ]
 
     def unfolded(self, some: Records) -> int:
-        """How many bytes the longest record has, or its fields together where these are more."""
+        """The bytes of the longest record, or of its fields together if these are more."""
         longest = int((some.stops - some.starts).max(initial=0))
         fields = 0
         for number in self._shape.needed:
@@ -274,7 +274,10 @@ class FixedWidthParser:
         return pa.array(texts, pa.string())
 
     def _fillers(self, number: int, field: Field) -> Any:
-        """What cuts off fillers; where nothing says on which side a number stands, outputs have it on the right."""
+        """The function that strips fillers.
+
+        Without further information, numbers are on the right, as outputs write them.
+        """
         is_number = field.is_number or (field.type is None and number in self._numbers)
         if field.justify is None and is_number:
             return pc.utf8_ltrim if field.pad.isdigit() else pc.utf8_trim

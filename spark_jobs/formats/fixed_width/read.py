@@ -43,7 +43,7 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
 
     @property
     def _record_bytes(self) -> int | None:
-        """How long each record is; None where a line end tells."""
+        """The length of each record; None if line ends separate records."""
         if self.options.line_separator is not LineSeparator.NONE:
             return None
         return self.kinds.end
@@ -58,7 +58,7 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
         return reader.Head(file=replace(file, edges=edges), names=self.kinds.names, data_start=start)
 
     def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
-        """The same; its size is known now."""
+        """Update the plan for an unpacked file, whose size is known now."""
         self._refuse_incomplete(file, file_plan.data_start)
         return super().unpacked(file_plan, file)
 
@@ -68,7 +68,7 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
             raise _incomplete(file, size, (file.size - start) % size)
 
     def _start(self, file: InputFile) -> tuple[int | None, int]:
-        """Where the first record begins, after a byte order mark of UTF-8, and a digest of the file's edges.
+        """The offset of the first record after an optional byte order mark of UTF-8, and a digest of the file's edges.
 
         None where there is no record.
         """

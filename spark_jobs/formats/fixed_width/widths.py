@@ -30,7 +30,7 @@ class Widths:
         self._charset = charset
 
     def sizes(self, texts: pa.StringArray) -> pa.Array:
-        """How many bytes each text has; a character that the encoding lacks counts for one, and fails its record."""
+        """The bytes of each text. A character that the encoding lacks counts as one, and fails its record."""
         if self._is_utf8 or self._is_ascii(texts):
             return pc.binary_length(texts)
         if self._is_single:

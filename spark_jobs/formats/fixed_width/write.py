@@ -41,7 +41,7 @@ _MAP_HELP = "write its members as columns, or emit its text (`.to_string()`)"
 
 @dataclass
 class _Unwritable:
-    """What is wrong with some records of a batch, by their rows.
+    """The problems of a batch's records, by their rows.
 
     Args:
         failed: those that cannot be written.
@@ -201,7 +201,7 @@ class FixedWidthWriter:
         return pa.array(texts, pa.string())
 
     def _policy(self, field: Field, dynamic: pa.Array | None, row: int) -> str:
-        """What happens to a long value where its field does not say it: a number or a date would become another one."""
+        """The policy for a long value if its field has none: a number or a date would become another one."""
         if self._is_number(field) or self._is_time(field):
             return "error"
         if dynamic is None or field.type is not None:

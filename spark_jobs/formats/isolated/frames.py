@@ -1,4 +1,4 @@
-"""What two processes send to each other: frames of a letter, a length and so many bytes."""
+"""The protocol between two processes: frames of a letter, a length, and so many bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Kind(Enum):
     OPEN = b"o"
     #: Some of its records are wanted: JSON for the decoder.
     BATCHES = b"b"
-    #: What the decoder knows of the file: JSON.
+    #: The decoder's facts about the file: JSON.
     ABOUT = b"a"
     #: Some bytes of the file are wanted: an offset and a size.
     WANTED = b"w"
@@ -29,7 +29,7 @@ class Kind(Enum):
     END = b"e"
     #: The file is refused: a text.
     REFUSED = b"x"
-    #: It needs more memory than there is.
+    #: The file needs more memory than there is.
     TOO_LARGE = b"m"
 
 

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.changes import Stream
 
-#: What a process may hold where no task has a share, as in commands that look into one file.
+#: The memory limit of a process outside of tasks, as in commands that inspect a file.
 MEMORY = 512 << 20
 #: Arrow's own allocators keep memory that the limit would count, and libraries have some for each thread.
 _FRUGAL = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class TooLarge(Exception):
-    """What was asked for takes more memory than there is."""
+    """The request needs more memory than there is."""
 
 
 class Ended(FormatError):
@@ -43,7 +43,7 @@ class Ended(FormatError):
 
 
 class _Process:
-    """One process, free or serving one file."""
+    """A process, idle or serving one file."""
 
     def __init__(self) -> None:
         path = os.pathsep.join(each for each in sys.path if each)
@@ -66,7 +66,7 @@ class _Process:
         frames.send(self._sink, kind, json.dumps(request).encode())
 
     def answers(self, stream: Stream, name: str) -> Iterator[tuple[Kind, bytes]]:
-        """What it answers, until the end; bytes that it asks for meanwhile are served.
+        """The answers of the process until the end. Meanwhile it is served the bytes that it asks for.
 
         Raises:
             FormatError: it refuses the file.
@@ -149,7 +149,7 @@ class Session:
         request: how it is opened.
     """
 
-    #: What the decoder tells of the file, and its columns.
+    #: The decoder's facts about the file, and its columns.
     about: dict[str, Any]
     schema: pa.Schema
 

@@ -24,9 +24,9 @@ class Refused(Exception):
 
 
 class Decoder(Protocol):
-    """What reads files of a format here: a class `Decoder` in a module of it, made of a file and JSON."""
+    """Decodes files of a format in this process: a class `Decoder` in a module, created from a file and JSON."""
 
-    #: What the task has to know of the file, as JSON.
+    #: The facts about the file for the task, as JSON.
     about: dict[str, Any]
     #: The columns of the file, where it has them.
     schema: pa.Schema | None
@@ -53,7 +53,7 @@ class RemoteFile(io.RawIOBase):
         super().__init__()
         self._source, self._sink = source, sink
         self._at = 0
-        #: How many bytes it has.
+        #: The size of the file in bytes.
         self.total = size
 
     def readable(self) -> bool:
@@ -85,7 +85,7 @@ class RemoteFile(io.RawIOBase):
         return data
 
     def readall(self) -> bytes:
-        """All that is left."""
+        """Read the rest."""
         return self.read()
 
     def readinto(self, buffer: Any, /) -> int:
@@ -154,7 +154,7 @@ def main() -> None:
     # Whoever stops a run stops the task, and without it this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # What a library prints must not be among the frames.
+    # Output of libraries must not get between the frames.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nowhere, number)

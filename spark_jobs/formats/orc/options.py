@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class StripeCompression(StrEnum):
-    """How the stripes of an ORC file are compressed."""
+    """The compression of an ORC file's stripes."""
 
     ZSTD = "zstd"
     ZLIB = "zlib"
@@ -45,7 +45,7 @@ class OrcWrite(Options):
         return False
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no column in an ORC file."""
+        """The problem of a type that ORC files cannot hold; None if there is none."""
         return counterparts.problem(static)
 
 

@@ -1,4 +1,4 @@
-"""Where the pages of columns are in the row groups of a Parquet file, by its footer, read without Arrow.
+"""The positions of column pages in the row groups of a Parquet file, from its footer, read without Arrow.
 
 What this says decides how much Arrow is given at a time, so it must be what Arrow understands. Arrow passes over fields
 of other types than it expects, takes the last of several of one number, and cuts numbers to their types: no writer does
@@ -42,7 +42,7 @@ _MOST_DEPTH = 32
 #: The structures of a schema that are within each other.
 _MOST_NESTED = 256
 _REPEATED = 2
-#: How many footers a process remembers.
+#: The number of footers that a process caches.
 _REMEMBERED = 2
 
 
@@ -54,8 +54,8 @@ class _Many:
     form: Mapping[int, Any] | None = None
 
 
-# What is looked at of structures, by the numbers of fields. Lists are all there, because Arrow reads their values as of
-# the type that it expects, whatever they say: everything after them would be something else.
+# The structure members that are inspected, by field number. All lists are included, because Arrow reads their values as
+# of the type that it expects, whatever they say: everything after them would be something else.
 _SIZES = {2: _Many(I64), 3: _Many(I64)}
 _GEOMETRIES = {2: _Many(I32)}
 _COLUMN_KEY = {2: {1: _Many(BINARY)}}
@@ -106,7 +106,7 @@ class Column(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Where the pages of a column of values are in a row group.
+    """The position of a column's pages in a row group.
 
     Args:
         column: the column.
@@ -132,7 +132,7 @@ class _Index:
 
 
 class Extents:
-    """Where the columns of each row group of a file are.
+    """The positions of columns in each row group of a file.
 
     Raises:
         FormatError: the file cannot be read, its footer is longer than a task can hold (E310), or is not understood.
@@ -150,7 +150,7 @@ class Extents:
             raise _unclear(name) from None
 
     def __len__(self) -> int:
-        """How many row groups there are."""
+        """The number of row groups."""
         return len(self._index.groups)
 
     def of(self, group: int) -> list[Extent]:
@@ -180,7 +180,7 @@ def _index_of(data: bytes) -> _Index:
 
 
 def _walked(data: bytes) -> _Index:
-    """What a footer says where. All of it is walked over, so that what is kept of it can be read later."""
+    """Index a footer. It is walked over completely, so that kept parts can be read later."""
     fields = _Fields(data)
     columns: list[Column] | None = None
     groups: array[int] | None = None
@@ -288,7 +288,7 @@ class _Fields(CompactBytes):
         return found
 
     def entries(self, kind: int, expected: _Many) -> int:
-        """How many values the list here has, which is past its head then."""
+        """The number of values of the list here, and skip its head."""
         if kind != LIST:
             raise Unclear
         head = self.byte()

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of the columns of its row groups, read without Arrow.
+"""Reads the column statistics of row groups from the footer of a Parquet file, without Arrow.
 
 Arrow ends the process where this is broken. Here, what cannot be understood says nothing. A footer is a structure in
 the compact form of Thrift: fields with numbers and types, of which only a few are wanted.
@@ -95,12 +95,12 @@ def structure(data: bytes) -> tuple[dict[int, Any], int]:
         raise Unclear from problem
 
 
-#: What reading a structure raises where there is none.
+#: The errors raised when reading a structure where there is none.
 NOT_UNDERSTOOD = (Unclear, LookupError, ValueError, TypeError, AttributeError, struct.error, RecursionError)
 
 
 def size_of(stream: Stream) -> int | None:
-    """How many bytes a file's footer has; None where there is none. The position is anywhere afterwards.
+    """The size of a file's footer in bytes; None if there is none. The position is anywhere afterwards.
 
     Raises:
         FormatError: the file cannot be read.
@@ -114,7 +114,7 @@ def size_of(stream: Stream) -> int | None:
 
 
 def checked_size(stream: Stream, most: int, name: str) -> int | None:
-    """The same, of a footer that a task can hold.
+    """The size of a file's footer, checked to fit into a task.
 
     Args:
         stream: the file.
@@ -153,7 +153,7 @@ def _exactly(stream: Stream, size: int) -> bytes:
 
 def _groups(footer: dict[int, Any]) -> list[Group]:
     orders = [1 in order for order in footer.get(7, ())]
-    # What has a type is a column of values, all else has others in it.
+    # An element with a type is a column of values; others contain elements.
     kinds = [element[1] for element in footer[2] if 1 in element]
     return [_group(found, kinds, orders) for found in footer[4]]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PageCompression(StrEnum):
-    """How the pages of a Parquet file are compressed."""
+    """The compression of a Parquet file's pages."""
 
     SNAPPY = "snappy"
     ZSTD = "zstd"
@@ -45,7 +45,7 @@ class ParquetWrite(Options):
         return False
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no column in a Parquet file."""
+        """The problem of a type that Parquet files cannot hold; None if there is none."""
         return counterparts.problem(static)
 
 

@@ -1,4 +1,4 @@
-"""What the pages of a Parquet file unfold to, known before Arrow allocates it.
+"""Bounds of the memory that pages of a Parquet file need, known before Arrow allocates it.
 
 A few bytes stand for any number of values: an entry of a dictionary is written once however many records refer to it, a
 run of levels has a length and one value, and a text may begin with what the text before it begins with. So the headers
@@ -31,7 +31,7 @@ _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _DELTA_TEXTS = 7
 _BYTES, _FIXED = 6, 7
 _CODECS = {1: "snappy", 2: "gzip", 3: "lzo", 4: "brotli", 5: "lz4", 6: "zstd", 7: "lz4_raw"}
-#: What a value of each physical type takes in Arrow, its validity included.
+#: The bytes of a value of each physical type in Arrow, including its validity.
 _WIDTHS = {0: 2, 1: 5, 2: 9, 3: 13, 4: 5, 5: 9}
 #: A text takes an offset, too.
 _TEXT_BYTES = 9
@@ -75,7 +75,7 @@ def most_rows(
     most: int,
     name: str,
 ) -> int:
-    """How many rows of a row group may be read at a time.
+    """The number of rows of a row group that may be read at a time.
 
     Args:
         stream: the file; its position is anywhere afterwards.
@@ -102,7 +102,7 @@ def most_rows(
 def _row_bytes(
     stream: Stream, extent: Extent, group_rows: int, batch_rows: int, budget: int, most: int, name: str
 ) -> float:
-    """How much a row of a column takes at most, where what others take at the same time is about as much."""
+    """An upper bound of the bytes of a column's row, if other columns take about as much at the same time."""
     densest, longest, values, largest = 0.0, 0, 0, 0
     pages: list[_Page] = []
     # What is short enough for as many values as are read at a time needs no closer look.
@@ -206,7 +206,7 @@ def _header(data: bytes, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, budget: int, name: str) -> int:
-    """How long the longest entry of a dictionary is; more where that makes no difference."""
+    """An upper bound of the longest entry of a dictionary, exact where it matters."""
     if extent.column.kind != _BYTES:
         return 0
     longest = max(page.size - _SIZE.size * page.values, 0)
@@ -222,7 +222,7 @@ def _longest_entry(stream: Stream, extent: Extent, page: _Page, values: int, bud
 
 
 def _longest_of(data: bytes) -> int:
-    """How long the longest of some texts is, each of which follows its length.
+    """The length of the longest of some texts, each of which follows its length.
 
     Lengths below 256 have three zeros, as texts hardly do. Where what looks like a length leads to the next all the way
     through, these are the lengths; else they are followed one by one.
@@ -259,7 +259,7 @@ def _unpacked(stream: Stream, extent: Extent, page: _Page) -> bytes | None:
 
 
 def _longest_row(stream: Stream, extent: Extent, pages: Sequence[_Page], name: str) -> int:
-    """How many values the longest row of a list has."""
+    """The number of values in the longest row of a list."""
     longest = open_row = 0
     width = extent.column.repetition.bit_length()
     for page in pages:

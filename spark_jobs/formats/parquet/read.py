@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from spark_jobs.scan.changes import Stream
     from spark_jobs.scan.files import InputFile
 
-#: What a file may unfold to where its records are so long on average: so many times what a task may hold of one record,
-#: and so many times its own size. Short values repeat in any file, long ones only where somebody wants them to.
+#: Limits for files with long records on average: they may unfold to so many times a task's limit for one record, and so
+#: many times their own size. Short values repeat in any file, long ones only on purpose.
 _LONG_BYTES, _MOST_UNFOLDED, _MOST_RATIO = 4 << 10, 16, 1000
 
 
@@ -124,7 +124,7 @@ def _watched(batches: Iterable[pa.RecordBatch], file: InputFile, wanted: Reading
 
 
 def _unfolded(batch: pa.RecordBatch) -> int:
-    """How many bytes a batch has, were its dictionaries none."""
+    """The bytes of a batch without dictionary encoding."""
     size = 0
     for array in batch.columns:
         if isinstance(array, pa.DictionaryArray) and len(array.dictionary) and _has_lengths(array.dictionary.type):
@@ -140,7 +140,7 @@ def _has_lengths(kind: pa.DataType) -> bool:
 
 
 def _as_few(held: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """One batch, or several where Arrow's texts would become too long."""
+    """Combine batches into one, or into several if Arrow's texts would become too long."""
     return pa.Table.from_batches(held).combine_chunks().to_batches() if len(held) > 1 else held
 
 
@@ -265,14 +265,14 @@ def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> lis
 
 
 def _budget(wanted: Reading) -> int:
-    """How many bytes a batch may become, whatever it is in the file."""
+    """The bytes that a batch may have in memory."""
     return max(wanted.block_bytes, wanted.record_bytes // 4)
 
 
 def _rows_at_a_time(
     opened: parquet.ParquetFile, stream: Stream, chosen: Collection[str], wanted: Reading, name: str
 ) -> Callable[[int], int]:
-    """How many rows of each row group Arrow may make at a time, whatever they are in the file."""
+    """A function that limits the rows of each row group that Arrow may decode at a time."""
     budget = _budget(wanted)
     # A split without row groups needs no footer.
     known: list[Extents] = []

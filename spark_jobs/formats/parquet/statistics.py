@@ -1,4 +1,4 @@
-"""Which row groups need not be read: statistics prove that no record of theirs passes the first filter.
+"""Skips row groups if statistics prove that none of their records passes the first filter.
 
 Nothing else may be lost with them: all their records must convert, for those that do not are dead letters before any
 filter. So all declared columns have to be of kinds that always convert, and required ones without nulls.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.parquet.footer import Group
     from spark_jobs.formats.typed.pruning import Test
 
-#: What always converts to what is declared.
+#: Pairs of kinds that always convert: kind in the file, declared kind.
 _SURE = frozenset(
     {
         (Kind.INT, Kind.FLOAT), (Kind.INT, Kind.BOOL), (Kind.INT, Kind.NUMERIC), (Kind.FLOAT, Kind.NUMERIC),
@@ -77,7 +77,7 @@ def always_converts(kind: pa.DataType, declared: Kind) -> bool:
 
 
 def _static(kind: pa.DataType) -> Kind | None:
-    """What a column is here where all of its values are that; None where some may not be."""
+    """The kind of a column if all of its values have it; None if some may not."""
     if pa.types.is_dictionary(kind):
         return _static(kind.value_type)
     if pa.types.is_uint64(kind) or pa.types.is_date64(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind):

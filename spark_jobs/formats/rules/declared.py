@@ -24,7 +24,7 @@ _FLAGS = ("true", "yes", "1", "on", "false", "no", "0", "off")
 
 @dataclass(frozen=True)
 class Rules:
-    """What the values of a column may be.
+    """The rules for a column's values.
 
     Args:
         default: the text of what stands for nothing; None where nothing does.
@@ -63,7 +63,7 @@ def text_of(value: Any) -> str:
 
 
 def problems(field: Mapping[str, Any], static: Type, forms: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """What is wrong with the rules of a field: pairs of a key and a message.
+    """The problems of a field's rules: pairs of a key and a message.
 
     Args:
         field: the keys of the field.

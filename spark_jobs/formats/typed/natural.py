@@ -31,7 +31,7 @@ from spark_jobs.formats.typed import nested, records
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-#: How deep structures make columns of their own.
+#: The maximal nesting of structures whose members become columns.
 MAX_DEPTH = 64
 _EPOCH = datetime(1970, 1, 1)
 FIRST_DAY, LAST_DAY = ((day - _EPOCH.date()).days for day in (date.min, date.max))
@@ -86,7 +86,7 @@ def arrays(
 
 
 def type_of(kind: pa.DataType) -> Type | None:
-    """What a column of an Arrow type is here; None where nothing stands for it."""
+    """The type of a column of an Arrow type; None if there is none."""
     if pa.types.is_dictionary(kind):
         return type_of(kind.value_type)
     if pa.types.is_decimal(kind):
@@ -157,7 +157,7 @@ def natural(array: pa.Array) -> tuple[pa.Array, Type]:
 
 
 def _texts(array: pa.Array) -> pa.StringArray:
-    """What is inside of values of any kind, as texts; `null` for null."""
+    """The texts of dynamic values; `null` for null."""
     return pc.fill_null(records.undeclared(*natural(array)), "null")
 
 

@@ -103,6 +103,6 @@ def _joined(lists: pa.Array, parts: pa.StringArray, brackets: str) -> pa.StringA
 
 
 def _counts(lists: pa.Array) -> np.ndarray:
-    """How many parts each list has; null has none."""
+    """The number of elements of each list; 0 for null."""
     counts: np.ndarray = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     return counts.astype(np.int64)

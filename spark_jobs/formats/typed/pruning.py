@@ -1,4 +1,4 @@
-"""Which ranges of a file need not be read: those of which it is known that a first filter lets no record go on.
+"""Predicates for skipping the ranges of a file in which no record passes the first filter.
 
 A reader is given the tests of that filter, compares them with what a file says of its own ranges, and tells how many
 records it passes over. They count as read and filtered.
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Comparison(StrEnum):
-    """What a test asks of a column's value; a null passes `IS_NULL` alone."""
+    """The comparison of a predicate; a null passes `IS_NULL` alone."""
 
     EQUAL = "=="
     LESS = "<"
@@ -25,7 +25,7 @@ class Comparison(StrEnum):
 
 @dataclass(frozen=True)
 class Test:
-    """What the value of a column has to be. It cannot fail, whatever the value.
+    """A predicate on the value of a column. It cannot fail, whatever the value.
 
     Args:
         column: the declared column.
@@ -48,7 +48,7 @@ class Test:
 
 @dataclass(frozen=True)
 class Known:
-    """What statistics say of a column in a range.
+    """The statistics of a column in a range.
 
     Args:
         rows: how many records there are.

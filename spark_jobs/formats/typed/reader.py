@@ -88,7 +88,7 @@ class TypedReader(reader.HeadReader[TypedHead]):
     declared: frozenset[str] = frozenset()
 
     undeclared_type: ClassVar[types.Type] = types.ANY
-    #: What the format is called.
+    #: The name of the format in messages.
     title: ClassVar[str]
 
     def knowing(self, declared: Sequence[SourceColumn]) -> Self:
@@ -173,10 +173,10 @@ class FileOfBatches(Protocol):
 
     @property
     def pieces(self) -> int:
-        """How many pieces it has that can be read on their own: stripes, row groups."""
+        """The number of pieces that can be read on their own: stripes, row groups."""
 
     def rows(self, split: Split | None = None) -> int:
-        """How many records it has, or a split of it."""
+        """The number of records of the file or of a split."""
 
     def batches(
         self, split: Split, fields: Sequence[pa.Field], file_plan: FilePlan, wanted: Reading
@@ -224,7 +224,7 @@ class FooterReader(TypedReader):
         )
 
     def _unknown(self, name: str, kind: pa.DataType) -> Unknown | None:
-        """What to say of a column's type, if nothing stands for it."""
+        """The problem of a column's type if it has no counterpart; otherwise None."""
         if natural.type_of(kind) is not None:
             return None
         if not natural.is_bytes(kind):

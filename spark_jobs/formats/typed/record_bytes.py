@@ -95,7 +95,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """What stands for the values of a list in JSON."""
+    """The Arrow type of a list's values in JSON."""
     if pa.types.is_list(kind):
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_date(kind):

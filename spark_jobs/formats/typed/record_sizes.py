@@ -1,4 +1,4 @@
-"""How many bytes each record of some columns has, in about."""
+"""The approximate bytes of each record of some columns."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ NONE_REFUSED: Mapping[int, Refusals] = MappingProxyType({})
 
 
 class TypedShape(blocks.Shape[Found]):
-    """How the typed columns of a file become those of its source."""
+    """Converts the typed columns of a file to those of its source."""
 
     _refused: Mapping[int, Refusals] = NONE_REFUSED
 

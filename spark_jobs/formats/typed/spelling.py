@@ -24,14 +24,14 @@ _TAGGED = [
 ]
 #: Decimals, which are numbers.
 _DECIMAL = (b'{"$decimal":"', r'\{"\$decimal":"([^"]*)"\}')
-#: What is written in another way: keys that begin with a dollar sign, floats that are no numbers, and small ones.
+#: Values with a spelling of their own: keys that begin with a dollar sign, NaN and infinities, and small floats.
 _ODD = [(b"$", r'"\$\$|\{"\$float":'), (b"e-0", "[0-9]e-0")]
 #: From here on Arrow writes floats with an exponent and JSON does not, up to 1e16.
 _LARGE = 1e10
 
 
 def escaped(column: pa.StringArray) -> pa.StringArray:
-    """What stands between the quotes."""
+    """Escape texts as between the quotes of JSON."""
     data = cell_text.characters(column)
     if data.find(b'"') < 0 and data.find(b"\\") < 0 and (not data or np.frombuffer(data, np.uint8).min() >= ord(" ")):
         return column

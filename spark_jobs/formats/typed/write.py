@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: A group of rows has no more rows, and is closed with the row that makes its values as large.
 GROUP_ROWS = 122_880
 GROUP_BYTES = 32 << 20
-#: What Arrow's streams end with.
+#: The end of Arrow's streams.
 _STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
 #: Ints beyond have no float each.
 _EXACT = 1 << 53
@@ -62,7 +62,7 @@ class TypedWriter(ABC):
 
     @abstractmethod
     def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
-        """What takes tables for a file, with `write_table` and `close`; a table becomes a group of rows."""
+        """A writer of tables for a file, with `write_table` and `close`. A table becomes a row group."""
 
     def encode(self, batch: pa.RecordBatch, *, ends: bool = False) -> format.Encoded:
         """The message of a batch, or the bytes of its records where they move alone."""

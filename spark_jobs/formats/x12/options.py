@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_GROUP = "there is no functional group: the option group_header, which has the elements of GS, is missing"
 #: Segments that are about interchanges, and stand beside their groups.
 OUTSIDE_GROUPS = ("ISB", "ISE", "TA1")
-#: How many elements ISA has.
+#: The number of elements of ISA.
 HEADER_ELEMENTS = 16
 
 

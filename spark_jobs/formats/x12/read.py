@@ -23,7 +23,7 @@ class X12Reader(interchanges.InterchangeReader):
     reference = ("set_ref", "set_type")
 
     def envelope(self) -> envelope.X12Envelope:
-        """What follows the envelope of a file."""
+        """A new tracker of a file's envelope."""
         return envelope.X12Envelope(self.options.trailers)
 
 

@@ -47,7 +47,7 @@ class X12Frame(InterchangeFrame):
         return texts
 
     def ended(self, lines: pa.StringArray) -> pa.StringArray:
-        """As they are: none of them does."""
+        """The lines unchanged: none of them has a line end."""
         return lines
 
     def opened(self, reference: Any, kind: Any, rest: Any) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ class X12Frame(InterchangeFrame):
 
 
 def open_frame(options: X12Write) -> X12Frame:
-    """What stands around the records of a file."""
+    """The frame around the records of a file."""
     return X12Frame(options)
 
 

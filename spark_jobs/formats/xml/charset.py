@@ -7,7 +7,7 @@ import re
 
 from spark_jobs.formats import options
 
-#: How much of a file tells.
+#: The bytes of a file that determine its encoding.
 HEAD_BYTES = 1024
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -66,7 +66,7 @@ def _check(head: bytes, name: str, what: str) -> None:
 
 
 def _plain(name: str) -> str:
-    """One name of an encoding that has several."""
+    """The canonical name of an encoding."""
     known = _WIDE.get(name.lower(), name)
     try:
         return codecs.lookup(known).name.removesuffix("-sig")

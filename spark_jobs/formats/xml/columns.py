@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 #: The type of undeclared values: a text, or an array where there are several.
 UNDECLARED_TYPE = types.ANY
-#: What holds all that is in an element.
+#: Kinds that hold everything in an element.
 WHOLE = (Kind.ARRAY, Kind.MAP, Kind.ANY)
 
 #: A block has about so many records.
@@ -39,7 +39,7 @@ _BLOCK_RECORDS = 16_384
 
 
 class Columns:
-    """What a source wants of its records, and the blocks of it.
+    """Collects the wanted values of records, and makes blocks of them.
 
     Args:
         reading: what is wanted.
@@ -70,7 +70,7 @@ class Columns:
         prefixes = tuple(f"{name}." for name in listed if name in declared)
         lists = [name for name in reading.undeclared if name in listed or name.startswith(prefixes)]
         self._grown = _Grown(names, wholes, declared, lists, listed)
-        #: How many records a block has at most, where bytes do not say it.
+        #: The maximal number of records in a block, whatever their bytes.
         self.most_records, self._size = min(_BLOCK_RECORDS, most_rows(reading)), 0
         self.records: TextColumnRecords | TreeRecords
         if wholes or arrays or lists:
@@ -94,14 +94,14 @@ class Columns:
             if one is None:
                 self._waiting.popleft()
             else:
-                # What stands beside an array is in each record that it makes.
+                # Each record made from an array repeats the values next to the array.
                 self._size += sum(len(value) for value in one.values() if value.__class__ is str)
                 self._grown.take(one)
         return self._grown.count > 0
 
     @property
     def count(self) -> int:
-        """How many records there are for the next block."""
+        """The number of records for the next block."""
         return self.records.count if isinstance(self.records, TextColumnRecords) else self._grown.count
 
     def block(self, first: int) -> Block:

@@ -111,7 +111,7 @@ class Piece:
 
 
 class Document:
-    """One document, given piece by piece as UTF-8.
+    """An XML document, parsed piece by piece as UTF-8.
 
     Args:
         path: the file, as messages print it.
@@ -122,7 +122,7 @@ class Document:
         self._path = path
         self._way = way
         self._fed = 0
-        #: What the parser's places are counted from.
+        #: The offset from which the parser counts.
         self._base = 0
         #: Where the declarations of a document type begin, and where it ends.
         self._doctype_at: int | None = None
@@ -184,7 +184,7 @@ class Document:
         yield Piece(rest, is_last=True)
 
     def _before_record(self, data: bytes) -> int:
-        """Where the last record of these bytes seems to begin; at most 0 if none does."""
+        """The likely start of the last record in these bytes; at most 0 if there is none."""
         tag = b"<" + self.record.encode()
         return max(data.rfind(tag + b">"), data.rfind(tag + b" ")) if self.record else 0
 
@@ -264,7 +264,7 @@ class Document:
 
     @property
     def waiting(self) -> int:
-        """How many bytes wait for the end of their tag or text."""
+        """The number of bytes that wait for the end of their tag or text."""
         return self._fed - max(self._index, 0)
 
     def _error(self, message: str, line: int, column: int) -> FormatError:
@@ -348,7 +348,7 @@ class RecordWay(Way):
             self._names = [local(name) for name in self._names]
         self._is_anywhere = (self._path or "").startswith("//")
         self._root = ""
-        #: Whether there was an element that the records can stand in.
+        #: Whether an element was found that can contain the records.
         self._is_found = self._path is None or self._is_anywhere
 
     def taker(self) -> Records | None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 #: Characters that no XML document has, in any spelling.
 REFUSED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-#: What stands for characters of a text.
+#: Escapes of characters in texts.
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&apos;", "\r": "&#13;"}
-#: What attributes would lose: their white space is blanks when they are read.
+#: Further escapes in attributes, whose white space is read as blanks.
 IN_ATTRIBUTES = {"\n": "&#10;", "\t": "&#9;"}
 _IN_TEXTS = str.maketrans(ESCAPES)
 _IN_VALUES = str.maketrans(ESCAPES | IN_ATTRIBUTES)
@@ -38,7 +38,7 @@ def elements(name: str, items: Sequence[Any]) -> str:
 
 
 def character_problem(text: str) -> str | None:
-    """What is wrong with the characters of a text; None where a document can have them."""
+    """The problem of a text's characters; None if a document can have them."""
     found = REFUSED.search(text)
     return f"the character U+{ord(found[0]):04X} cannot be written as XML" if found else None
 

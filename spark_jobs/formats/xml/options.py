@@ -14,16 +14,16 @@ _LETTER = (
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
 )
 _NAME = re.compile(f"[{_LETTER}][{_LETTER}0-9.\u00b7\u0300-\u036f\u203f-\u2040-]*")
-#: What the text of a record, or of an element that has more than text, is called.
+#: The name of a record's own text, or of the text of an element that has more than text.
 TEXT = "#text"
-#: What stands before the names of attributes, where nothing else is asked for.
+#: The default prefix of attribute names.
 ATTRIBUTE_PREFIX = "@"
-#: What looks like an attribute and declares a namespace.
+#: The attribute-like names that declare namespaces.
 DECLARATION = "xmlns"
 
 
 class Namespaces(StrEnum):
-    """What becomes of XML namespace prefixes."""
+    """The policy for XML namespace prefixes."""
 
     STRIP = "strip"
     QUALIFY = "qualify"
@@ -60,7 +60,7 @@ class XmlRead(Options):
 
     @property
     def reads_whole(self) -> bool:
-        """What an element is in is known from the beginning."""
+        """True: the ancestors of an element are known only from the beginning."""
         return True
 
     def problems(self) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.xml.options import XmlRead
     from spark_jobs.scan.files import InputFile
 
-#: How much of a file tells whether it has the declared columns.
+#: The bytes of a file that are searched for the declared columns.
 HEAD_BYTES = 64 << 10
 _PIECE_BYTES = 1 << 20
 #: So many bytes are looked at for each record of a block, where a block has few of them.
@@ -99,7 +99,7 @@ class XmlReader(reader.Reader):
                 for record in self._trees(plan):
                     found.note(record)
             except FormatError:
-                # It is for those to tell who read it in earnest.
+                # The error is reported when the file is actually read.
                 found.is_whole = False
         return found
 
@@ -227,7 +227,7 @@ class _Alone(Way):
         self._records = records
 
     def taker(self) -> Records | None:
-        """What takes the element in the root."""
+        """The receiver of the element in the root."""
         return self._records if len(self.open) == 2 else None
 
 
@@ -258,7 +258,7 @@ def _report_missing(looked: Sequence[_Looked], declared: Sequence[str], tracker:
 
 
 def _piece_bytes(wanted: Reading) -> int:
-    """How much is looked at once, so that few records are read at once where there are many columns."""
+    """The bytes to parse at once, so that few records are parsed at once if there are many columns."""
     size = min(max(reading.most_rows(wanted) * _ROW_BYTES, _FEWEST_BYTES), _PIECE_BYTES)
     return min(size, wanted.block_bytes)
 

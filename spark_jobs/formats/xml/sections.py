@@ -69,7 +69,7 @@ class _SectionWay(Way):
         self._strips = strips
 
     def taker(self) -> Records | None:
-        """What takes an element, where it is a section."""
+        """The receiver of an element that is a section; otherwise None."""
         if len(self.open) > self._deepest:
             return None
         names = map(local, self.open) if self._strips else self.open

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.xml.elements import Element
     from spark_jobs.formats.xml.options import XmlWrite
 
-#: The same for Arrow, which has a spelling of its own for characters beyond ASCII.
+#: The same for Arrow, which spells characters beyond ASCII in its own way.
 _REFUSED = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 _NONCHARACTERS = ("\ufffe".encode(), "\uffff".encode())
 #: Kinds whose texts have nothing to escape.
@@ -102,7 +102,7 @@ class XmlWriter:
 
 
 def _declaration(name: str) -> str:
-    """What a document begins with so that readers know its encoding; UTF-8 is what they take it for."""
+    """The declaration that tells readers the encoding; empty for UTF-8, which is the default."""
     if encoding.is_utf8(name):
         return ""
     known = codecs.lookup(name).name
@@ -240,7 +240,7 @@ class _Lines:
         return joined
 
     def _parts(self, element: Element) -> list[Any]:
-        """What an element is in each record: constants, texts, and texts that are null where there is nothing."""
+        """The parts of an element in each record: constants, texts, and texts that are null where there is nothing."""
         if element.attributes or (element.children and element.text is not None):
             return [self._with_attributes(element)]
         if element.children:

@@ -73,7 +73,7 @@ class Accumulator:
             object.__setattr__(self, "name", f"{type(self).__name__}{self.call.arguments}")
 
     def parts(self) -> tuple[Accumulator, ...]:
-        """What keeps states for this one; those of one name keep the same states."""
+        """The accumulators that hold this one's states. Those with the same name share their states."""
         return (self,)
 
     def first(self, arguments: list[pa.Array], count: int) -> list[Grouped]:
@@ -240,7 +240,7 @@ class WeightedAverage(Accumulator):
 
 
 class Pick(Accumulator):
-    """One of the values: chosen by a function of Arrow, or by its row."""
+    """Picks one of the values, by a function of Arrow or by its row."""
 
     #: The function, and its options.
     function: ClassVar[str]
@@ -327,7 +327,7 @@ class Folded(Accumulator):
         return [Grouped(f"{self.name}.{i}", states[f"{self.name}.{i}"], None) for i in range(len(self.call.arguments))]
 
     def finish(self, states: Mapping[str, pa.Array]) -> tuple[pa.Array, pa.Array | None]:
-        """What the function makes of the values."""
+        """Apply the class that declares the function to the values of each group."""
         columns = [
             [self._decoded(items, static) for items in self._lists(states, i).to_pylist()]
             for i, static in enumerate(self.call.argument_types)
@@ -362,7 +362,7 @@ class Collect(Folded):
         return (lists, None) if lists.type == values.arrow_type(self.call.type) else super().finish(states)
 
 
-#: What has no kernel for Decimals: Arrow does not pick the first one, and products of 38 digits are no columns.
+#: Functions without a kernel for Decimals: Arrow cannot pick the first one, and products of 38 digits fit no column.
 _NOT_OF_DECIMALS = (WeightedAverage, FirstValue)
 
 

@@ -1,4 +1,4 @@
-"""What combines joined to the records of a group, and to which correlation groups the row then belongs.
+"""Correlation keys that combines joined to the records of a group, and the groups that the aggregated row inherits.
 
 A row has one value in each column. Where several groups were joined to its records, the row belongs to none of them, as
 if the aggregate left out the key (`docs/semantics/correlation.md`, "Joined groups of an aggregated row").
@@ -36,12 +36,12 @@ class AgreedKeys:
     def __init__(self, keys: InheritedKeys, row: Schema) -> None:
         self.columns = tuple(name for key in keys for name in key)
         self._types = {name: column.type for name in self.columns if (column := row.get(name))}
-        #: What tells each key from others, and its columns.
+        #: The columns of each key, by a name for the key.
         self._keys = {f"inherited {number}": key for number, key in enumerate(keys)}
 
     @property
     def keepers(self) -> list[Accumulator]:
-        """What keeps the keys: where the least and the greatest number are one, so are all keys."""
+        """Accumulators of the keys. If the smallest and the largest key number are equal, so are all keys."""
         found: list[Accumulator] = []
         for number, columns in self._keys.items():
             found.append(Min(_call(number, types.INT), f"{number} min"))
@@ -68,5 +68,5 @@ class AgreedKeys:
 
 
 def _call(column: str, static: types.Type) -> typed.AggregateCall:
-    """What an accumulator is told that no program calls: the column that it takes."""
+    """A call that no program contains, so that an accumulator aggregates a column."""
     return typed.AggregateCall("", (column,), (static,), "", static)

@@ -76,7 +76,7 @@ class AggregateConfig(NodeConfig):
 
 
 def check(config: AggregateConfig, scope: BindScope) -> None:
-    """What is wrong with an aggregate by itself."""
+    """Report problems of an aggregate that do not depend on its input."""
     if config.group_by_written is None:
         message = f'aggregate "{scope.name}" has no `group_by`: all records are one group'
         report(scope, codes.W006, message, "config", help="if that is intended, write `group_by: []`")

@@ -1,4 +1,4 @@
-"""What there is to say of an aggregate."""
+"""The description of aggregates for `explain` and lineage."""
 
 from __future__ import annotations
 

@@ -323,7 +323,7 @@ class Totals:
 
 
 def lost(x: np.ndarray, y: np.ndarray, product: np.ndarray) -> np.ndarray:
-    """What rounding took from the products of doubles: all of it, or nothing for the largest and the least of them."""
+    """The rounding errors of the products of doubles. They are exact, but 0 for the largest and smallest doubles."""
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
         found: np.ndarray = x_low * y_low - (((product - x_high * y_high) - x_low * y_high) - x_high * y_low)
@@ -383,6 +383,6 @@ def _rounded(carried: Mapping[int, np.ndarray], rows: slice) -> tuple[np.ndarray
 
 
 def _at(table: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """One value of each column."""
+    """The value of each column in its given row."""
     found: np.ndarray = np.take_along_axis(table, row[np.newaxis], axis=0)[0]
     return found

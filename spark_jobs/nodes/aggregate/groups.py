@@ -99,7 +99,7 @@ def reduce(
 
 
 def _of_no_records(columns: dict[str, pa.Array]) -> np.ndarray:
-    """Which rows are those of no records; none where rows come as they are read."""
+    """A mask of the rows that stand for no record; empty if rows come straight from a reader."""
     split = columns.get(ORIGIN_NAMES[1])
     return np.zeros(0, dtype=bool) if split is None else split.to_numpy() < 0
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
-#: How the text of a number begins in a dynamic column; NaN, the infinities and Decimals are tagged.
+#: The beginning of a number's text in a dynamic column; NaN, infinities and Decimals are tagged.
 _NUMBER = r'^([-0-9]|\{"\$(float|decimal)")'
 
 
@@ -67,6 +67,6 @@ def check(node: str, function: str, value: object, name: str) -> None:
 
 
 def problem(function: str, value: object, field: str | None = None) -> failure.Failure:
-    """What a function that takes numbers says of another value."""
+    """The failure of a function of numbers for a value that is no number."""
     detail = f"{function}() takes numbers, got {values.kind_name(value)}"
     return failure.Failure(detail, failure.Category.AGGREGATE_TYPE, value, field)

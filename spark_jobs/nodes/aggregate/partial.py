@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.step import AggregateStep
 
-#: One of so many records tells how many groups there are.
+#: One in this many records is sampled to estimate the number of groups.
 _SAMPLED = 16
 
 
@@ -34,20 +34,20 @@ class Grouping:
         self.names = [f"key {i}" for i in range(len(step.keys))]
         self.keys = [*self.names, *shared_keys]
         kinds = (step.input.get(name) for name in step.keys)
-        # Where a key is the value itself, nothing is carried beside it.
+        # A key that is its own value needs no value column.
         self.values = [
             key if column is not None and keys.is_value(column.type) else f"value {i}"
             for i, (key, column) in enumerate(zip(self.names, kinds, strict=True))
         ]
-        #: Where a group's first record comes from.
+        #: The columns that locate a group's first record.
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
         self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call) for call in step.program.calls]
         self.agreed = agreed_keys.AgreedKeys(step.agreed_keys, step.input)
-        #: What keeps states: calls over the same columns share theirs.
+        #: The accumulators that hold states. Calls with the same columns share them.
         parts = (part for each in self.accumulators for part in each.parts())
         self.keepers = list({part.name: part for part in (*parts, *self.agreed.keepers)}.values())
-        #: What grouping allocates for each group.
+        #: The bytes that grouping allocates for each group.
         self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
@@ -269,7 +269,7 @@ class Partial(operator.Operator):
                 self._send(state)
 
     def _with_origin(self, table: pa.Table, branch: int) -> pa.Table:
-        """Where the first record of each group was read: the task's split, and the row there."""
+        """Replace the row of each group's first record in the task by its origin: split and row there."""
         row = ORIGIN_NAMES[2]
         origin = self.split_origin.of_rows(array(table, row))
         table = table.drop_columns([row])

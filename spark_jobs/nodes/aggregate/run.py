@@ -1,4 +1,4 @@
-"""How an aggregate treats records: partial groups where they are read, whole groups where equal keys meet.
+"""The operators of an aggregate: partial groups in the tasks that read records, whole groups where equal keys meet.
 
 `Partial`, in `partial.py`, is the end of the fragment that feeds the aggregate: it groups what its task sees and sends
 the states to the group exchange. `Final` merges the states of its keys, runs the expressions around the accumulators,
@@ -32,7 +32,7 @@ class Final(shuffle.ShuffleReader):
     """Merges the groups of a partition and evaluates the node's emits."""
 
     step: AggregateStep
-    #: What puts groups into order.
+    #: The columns that groups are sorted by.
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
     #: The columns that records of a group have in common besides the node's keys.
     shared_keys: ClassVar[tuple[str, ...]] = ()
@@ -84,7 +84,7 @@ class Final(shuffle.ShuffleReader):
 
     @property
     def has_one_group(self) -> bool:
-        """Whether there is a group without any record."""
+        """Whether the aggregate has a group even if there are no records."""
         return not self.step.group_by
 
     def push_all(self, batch: batches.Batch) -> None:

@@ -1,4 +1,4 @@
-"""What an aggregate is when it runs: keys, accumulators, and the programs before and after them."""
+"""The bound aggregate: keys, accumulators, and the programs before and after them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AggregateStep(node.Step):
     #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
     #: 106).
     splits_by: tuple[str, ...] = ()
-    #: What keeps the same fields of the keys of what combines have joined, key by key.
+    #: For each key, the columns that keep its fields for records joined by combines.
     agreed_keys: InheritedKeys = ()
     #: Whether an output shows the numbers of the groups.
     is_numbered: bool = False
@@ -78,12 +78,15 @@ class AggregateStep(node.Step):
 
     @property
     def _shuffle_keys(self) -> tuple[str, ...]:
-        """What groups have in common, in words; sessions are known only where all records of a key are."""
+        """The names of what the records of a group have in common.
+
+        For sessions that is the key alone: its records have to meet.
+        """
         window = self.time_window
         return self.group_by if window is None or window.is_session else (*self.group_by, "window")
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """As many as the columns that it reads are worth; a single group is in one, and so are groups with numbers."""
+        """As many as the columns that it reads need. A single group has one partition, and so have numbered groups."""
         if self.is_numbered:
             return 1
         return sizes.partitions(self.name, len(self.input) + 1) if self._shuffle_keys else 1
@@ -105,7 +108,7 @@ class AggregateStep(node.Step):
         if not read and self.time_window is None and not is_numbered:
             return self
         upstream, window = required.upstream(), self.time_window
-        # Which task finds a record late depends on how the input is cut: what is late counts for nobody downstream.
+        # Splits decide which task finds a record late, so no node downstream counts late records.
         nodes = upstream.nodes if window is None else upstream.nodes - {self.name}
         totals = Totals(tuple(sorted(read)), nodes, upstream.sources, upstream.streams) if read else None
         window = window and replace(window, sources=len(upstream.streams))

@@ -30,7 +30,7 @@ COUNTERS = frozenset(
 
 @dataclass(frozen=True)
 class Totals:
-    """Which totals an aggregate needs, and of what.
+    """The totals that an aggregate reads, and the nodes that they cover.
 
     Args:
         members: the paths of those that are read.

@@ -142,7 +142,7 @@ class Store(operator.Operator):
         self.reservation.add(data.nbytes)
 
     def _of_ranges(self, batch: batches.Batch) -> dict[str, pa.Array]:
-        """What ranges compare, and which records have a side that fails."""
+        """Evaluate the compared side of each range, and mark the records for which it fails."""
         named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
         made = [self.run(program, named, engine.Surroundings()) for program in self.compared]
         found = Compared.of([(result.emits[KEY], result.rows) for result in made], batch.count)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.combine.index import Compared
     from spark_jobs.nodes.combine.run import Combine
 
-#: Of matches: the number of the driver record among those that wait, and that of the build record.
+#: Columns of matches: the driver record's number among those waiting, and the build record's number.
 _DRIVER, _ROW = columns.MATCHED.of("driver"), columns.MATCHED.of("row")
 
 

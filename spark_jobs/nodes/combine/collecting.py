@@ -25,7 +25,7 @@ _VALUE_BYTES = 32
 
 
 def width(schema: Schema) -> int:
-    """What the map of a record has beside the values, in bytes; and what numbers and days have in their texts."""
+    """The bytes that the map of a record takes besides its values, including the texts of numbers and dates."""
     return sum(len(values.json_text(column.name)) + _VALUE_BYTES for column in schema.user_columns)
 
 
@@ -44,7 +44,7 @@ def texts(records: pa.RecordBatch, schema: Schema, rows: pa.Array) -> pa.Array:
 
 
 def first_matches(chosen: np.ndarray) -> tuple[np.ndarray, int]:
-    """Which of some pairs are taken: the first ones of each driver record; and how many records have more.
+    """The indices of the pairs within the limit of each driver record, and the number of records over the limit.
 
     `chosen` are the drivers of the pairs, ascending.
     """

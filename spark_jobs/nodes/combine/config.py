@@ -29,7 +29,7 @@ _NAMESPACES = ("meta", "doc", "window", "pipeline", "source")
 
 
 class CombineStrategy(StrEnum):
-    """How candidates are found; `grace_hash` asks for partitions on disk."""
+    """How candidates are found. `grace_hash` asks for partitions on disk."""
 
     AUTO = "auto"
     GRACE_HASH = "grace_hash"
@@ -37,7 +37,7 @@ class CombineStrategy(StrEnum):
 
 @dataclass(frozen=True)
 class Propagation:
-    """Which correlation keys the result carries: the driver's, all, or named fields."""
+    """The correlation keys that results carry: those of the driver, all, or the named fields."""
 
     mode: str = "driver"
     fields: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class CombineConfig(NodeConfig):
 
 
 def check(config: CombineConfig, scope: BindScope) -> None:
-    """What is wrong with a combine by itself."""
+    """Report problems of a combine that do not depend on its inputs."""
     names = scope.qualifiers
     if len(names) < 2:
         message = f'combine "{scope.name}" declares {len(names)} input(s); combine requires at least 2'
@@ -274,7 +274,7 @@ def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
 
 
 def _inherited_keys(config: CombineConfig, scope: BindScope, driver: str) -> PassThrough:
-    """What tells which groups of build records a result is of, whatever key has its column."""
+    """The columns that keep the groups of joined build records, even where a result shows another key."""
     found: list[tuple[str, str, str]] = []
     for feed in scope.feeds:
         if feed.qualifier == driver or config.propagate_ck.mode == "driver":
@@ -327,7 +327,7 @@ def _output(
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """What is read of each input, driver and builds in the order of the node's inputs."""
+    """The columns required of each input: the driver and the build sides, in the order of the node's inputs."""
     programs = [program for e in step.equalities for program in (e.driver, e.build)]
     programs += [step.residual] if step.residual is not None else []
     read = member_reads.read(step.body, wanted) if step.body is not None else RequiredColumns()
@@ -350,7 +350,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
 
 
 def _unqualified(read: RequiredColumns, qualifier: str) -> RequiredColumns:
-    """What is read of an input, under the names that columns have there."""
+    """The required columns of one input, under their names there."""
     names = {name: name.partition(".")[2] for name in read.names if name.partition(".")[0] == qualifier}
     parts = {names[name]: members for name, members in read.parts.items() if name in names}
     return RequiredColumns(frozenset(names.values()), parts)

@@ -1,4 +1,4 @@
-"""What there is to say of a combine."""
+"""The description of combines for `explain` and lineage."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _trace(step: CombineStep, column: str) -> ColumnDerivation:
 
 
 def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[int, str]:
-    """What the body reads: a column of the input that it names, or what the driver's record brings along."""
+    """The input and column behind a name in the body: a qualified name, or an engine column of the driver's record."""
     if is_engine(name):
         return numbers[step.driver], name
     qualifier, _, column = name.partition(".")

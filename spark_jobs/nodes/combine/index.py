@@ -39,7 +39,10 @@ class Compared:
 
     @classmethod
     def of(cls, results: Sequence[tuple[pa.Array, pa.Array | None]], count: int) -> Compared:
-        """That of results of programs: values of some of `count` records, and which these are; None for all."""
+        """Combine results of programs for `count` records.
+
+        Each covers the given rows, or all records if they are None.
+        """
         values, failing = [], np.zeros(count, dtype=np.bool_)
         for found, rows in results:
             if rows is None:
@@ -89,7 +92,7 @@ class Scale:
         return np.where(is_value, found, -1)
 
     def places(self, column: pa.Array, side: Literal["left", "right"]) -> tuple[np.ndarray, np.ndarray]:
-        """How many values of the scale are below each one (`side` "left") or not above it; and whether it is one."""
+        """The place of each value on the scale (`side` as in `searchsorted`), and whether it can be compared at all."""
         if isinstance(self.values, pa.Array):
             return _text_places(self.values, column, side)
         numbers, is_value = _numbers(column)
@@ -132,7 +135,7 @@ class Uniques:
 
     @classmethod
     def of(cls, column: pa.Array) -> tuple[Uniques, np.ndarray]:
-        """Those of a column, and the number of each of its values; -1 for null."""
+        """The distinct values of a column, and the number of each value; -1 for null."""
         numbers = _whole_numbers(column)
         if numbers is None:
             encoded = column.dictionary_encode()
@@ -187,7 +190,7 @@ def _filled(numbers: pa.Array) -> np.ndarray:
     return found.astype(np.int64)
 
 
-#: How many blocks, or rows, make a block of the next level.
+#: The number of blocks, or of rows, in a block of the next level.
 _FAN_OUT = 8
 #: Runs that are longer on average are not looked at row by row.
 _LONG = 64
@@ -195,7 +198,7 @@ _LONG = 64
 
 @dataclass
 class Located:
-    """Where the candidates of some probe rows stand in the order of the index.
+    """The positions of the candidates of some probe rows in the index.
 
     Args:
         starts: the first position of each row's run.
@@ -219,7 +222,7 @@ class Located:
         )
 
     def most(self) -> np.ndarray:
-        """How many candidates each row has at most, and one where it has none."""
+        """An upper bound of the number of candidates of each row, at least 1."""
         total: np.ndarray = np.sum([self.counts, *(counts for _, _, counts in self.others)], axis=0)
         return total.clip(min=1)
 
@@ -236,7 +239,7 @@ class _Group:
 
     @classmethod
     def of(cls, codes: np.ndarray, rows: np.ndarray) -> _Group:
-        """That of some rows, with the codes of the keys of all."""
+        """Group some rows by the codes of their keys."""
         rows = rows[codes[rows] >= 0]
         order = rows[packed_sort.order(codes[rows])]
         sorted_codes = codes[order]
@@ -244,7 +247,7 @@ class _Group:
         return cls(order, np.searchsorted(sorted_codes, np.arange(size + 1)))
 
     def find(self, codes: np.ndarray, wanted: np.ndarray) -> tuple[_Group, np.ndarray, np.ndarray]:
-        """Where the rows with the keys of some probe rows stand; none for those that are not wanted."""
+        """The positions of the rows with equal keys for each probe row; none for unwanted rows."""
         is_known = wanted & (codes >= 0) & (codes < len(self.starts) - 1)
         safe = np.where(is_known, codes, 0)
         if len(self.starts) < 2:
@@ -361,7 +364,7 @@ class BuildTable:
             self._highest = packed_sort.Ascending(highest)
 
     def _joined(self, codes: np.ndarray | None, more: np.ndarray, size: int, *, learn: bool) -> np.ndarray:
-        """One number for the keys so far and one more; -1 where any is missing."""
+        """Combine the codes of earlier keys with one more key; -1 if either is missing."""
         if codes is None:
             return more
         step = len(self.pairs) if learn else self._step
@@ -377,7 +380,7 @@ class BuildTable:
         return np.where((pair >= 0) & (known[found] == pair), found, -1)
 
     def find(self, count: int, columns: Sequence[pa.Array], compared: Compared | None = None) -> Located:
-        """Where the candidates of some probe rows stand.
+        """Find the candidates of some probe rows.
 
         Args:
             count: how many rows.

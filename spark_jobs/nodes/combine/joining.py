@@ -1,4 +1,4 @@
-"""What becomes of a driver's records and the build records that keys and ranges have found for them.
+"""Joins driver records with the build records found by keys and ranges.
 
 What these do not decide (the rest of `where`) is evaluated on the candidate pairs. Several build sides make a chain: a
 driver matches when every side has a record.
@@ -73,7 +73,7 @@ class Pairs:
         return Pairs(driver[kept], {qualifier: rows[kept]})
 
     def first(self, *, is_complete: bool) -> Pairs:
-        """One chain of each driver record: the first of those that have the most build records.
+        """One chain for each driver record: the first of those with the most build records.
 
         Args:
             is_complete: whether all chains have a record of every build side.
@@ -166,7 +166,8 @@ class Joining(operator.Operator):
         self.range_programs = {
             q: [(each.driver, operator.compiled(each.driver)) for each in build.ranges_of(step, q)] for q in step.builds
         }
-        #: What is tested on the pairs of a build side; where none may be missing by itself, on complete chains alone.
+        #: The residuals tested on the pairs of each build side. If only complete chains match, the whole rest is tested
+        #: on them.
         parts = dict(step.residuals) if step.is_chain_of_left_joins else {}
         if step.rest and not step.is_chain_of_left_joins:
             parts = {step.builds[-1]: step.rest}
@@ -184,7 +185,7 @@ class Joining(operator.Operator):
         return 1 if self.step.match is Match.FIRST else None
 
     def most_pairs(self, batch: batches.Batch) -> int:
-        """How many candidate pairs fit into the task's memory, in the few forms in which they are there at a time."""
+        """The number of candidate pairs for which a task has memory, given the forms in which they exist at a time."""
         sides = [batch.data, *(table.records for table in self.tables.values())]
         width = sum(side.nbytes // max(side.num_rows, 1) for side in sides)
         if self.step.match is Match.COLLECT:
@@ -303,7 +304,7 @@ class Joining(operator.Operator):
         return np.concatenate([chosen for chosen, _ in found]), np.concatenate([rows for _, rows in found])
 
     def compared(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> Compared:
-        """What the ranges of a build side compare with its values, for the records or chains so far."""
+        """Evaluate the driver's side of the ranges of a build side, for each record or chain so far."""
         programs = self.range_programs[qualifier]
         made = [
             self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())

@@ -19,7 +19,7 @@ _RANGES = {
     typed.Operator.GREATER,
     typed.Operator.GREATER_EQUAL,
 }
-#: What has an order of its own.
+#: Kinds with a natural order.
 _ORDERED = {types.Kind.INT, types.Kind.FLOAT, types.Kind.STRING, types.Kind.DATE, types.Kind.DATETIME}
 
 
@@ -146,7 +146,7 @@ def _connected(order: tuple[str, ...], links: frozenset[frozenset[str]]) -> tupl
 
 
 def _certainly(comparison: typed.Expression) -> typed.Expression:
-    """Where a comparison is null it is false: what follows an `and` is not evaluated."""
+    """Make a comparison false where it is null, so that later operands of an `and` are not evaluated."""
     place, kind = comparison.place, types.Type(types.Kind.BOOL)
     return typed.Coalesce(kind, place, comparison, typed.Literal(kind, place, False))
 

@@ -1,4 +1,4 @@
-"""How a combine treats its driver's records: each meets the build records that match it, in build order.
+"""The operator of combines that look records up in whole build sides. Results are in build order.
 
 Driver records are gathered until a lookup pays, then looked up by key at once (`index.py`). What becomes of them and
 what was found is in `joining.py`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.records import batches
 
-#: Of a task's share, what a build side leaves to the records that meet it.
+#: A build side leaves this part of a task's share (one in so many) to probing records.
 _PROBED = 4
 #: Of a task's share, a chunk of a build side that does not fit.
 _CHUNK = 3
@@ -38,7 +38,7 @@ class Combine(Joining):
         super().open()
         self.waiting: list[batches.Batch] = []
         self.waiting_rows = 0
-        #: How many operators of the node gather records in this task.
+        #: The number of this node's operators that buffer records in the task.
         self.sharing = 1
         #: The bytes that build sides need which are indexed.
         self.needed: dict[str, int] = {}

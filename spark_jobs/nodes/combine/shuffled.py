@@ -117,7 +117,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         return number in self.other_probes
 
     def _side_bytes(self, number: int) -> int:
-        """What the build records need in which records of a partition are looked up."""
+        """The memory that the build sides of a partition need, in bytes."""
         sides = {name: self._side(name, number) for name in self.step.builds}
         return sum(self.needed_by(name, table) for name, table in sides.items())
 

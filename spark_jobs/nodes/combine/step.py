@@ -1,4 +1,4 @@
-"""What a combine is when it runs: keys of both sides, the rest of the predicate, and the body."""
+"""The bound combine: keys of both sides, the rest of the predicate, and the body."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 #: The emit of a key program. A name with a dollar sign is no field: NaN is among its values, and matches nothing.
 KEY = "$key"
-#: What looking keys up allocates for each build record and key: Arrow hashes the keys anew each time.
+#: The bytes that a lookup allocates for each build record and key. Arrow hashes the keys anew each time.
 INDEX_BYTES = 64
 
 
 class Match(StrEnum):
-    """How many build records a driver record meets."""
+    """How many matching build records a driver record is joined with."""
 
     FIRST = "first"
     ALL = "all"
@@ -33,7 +33,7 @@ class Match(StrEnum):
 
 
 class OnMiss(StrEnum):
-    """What becomes of a driver record without a match."""
+    """What happens to a driver record without a match."""
 
     NULL_FIELDS = "null_fields"
     SKIP = "skip"
@@ -108,7 +108,7 @@ class CombineStep(node.Step):
     pass_through: tuple[tuple[str, str, str], ...] = ()
     wants_shuffle: bool = False
     undeclared: tuple[tuple[str, str], ...] = ()
-    #: Those of `pass_through` by which results are of the correlation groups of build records as well (`propagate_ck`).
+    #: The `pass_through` columns by which results also belong to groups of build records (`propagate_ck`).
     inherited_keys: tuple[tuple[str, str, str], ...] = ()
     #: With `match: collect`, the fields that anything reads of records in arrays, by build side; None where that may
     #: be all.
@@ -116,7 +116,7 @@ class CombineStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Where all parts of a combine are known."""
+        """The module with the operators of all phases."""
         return "operators"
 
     @property
@@ -161,7 +161,7 @@ class CombineStep(node.Step):
         return Rows(self.name, qualifier, "build side of the combine; shuffled by key where it is large")
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """One where each task can have the whole build side, unless `strategy` asks for more."""
+        """One if each task can hold the whole build side, unless `strategy` asks for more."""
         if not self.is_keyed:
             return 1
         # Texts with the names of all fields are larger than records.

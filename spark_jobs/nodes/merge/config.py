@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class MergeMode(StrEnum):
-    """One input after the other, or all in turn."""
+    """Whether inputs follow one another, or take turns."""
 
     CONCAT = "concat"
     INTERLEAVE = "interleave"

@@ -1,4 +1,4 @@
-"""How a concat merge treats batches: each gets the result's types and notes the input that it came from.
+"""The operator of a concat merge: it converts batches to the types of the result and records their input.
 
 Parts are put in order at the end.
 """

@@ -1,4 +1,4 @@
-"""What a merge is when it runs: an order of inputs and the columns of the result."""
+"""The bound merge: an order of inputs, and the columns of the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MergeStep(node.Step):
 
     @property
     def module(self) -> str:
-        """Where inputs are taken in turn they are materialized before."""
+        """`interleave` if inputs take turns, for which they are materialized first."""
         return "interleave" if self.interleave else "run"
 
     @property

@@ -58,7 +58,7 @@ def round_robin(counts: Sequence[int], start: int, end: int) -> Turns:
 
 
 def _whole_rounds(sizes: np.ndarray, start: int) -> int:
-    """How many rounds are over when so many records were given."""
+    """The number of complete rounds after `start` records."""
     low, high = 0, int(sizes.max(initial=0))
     while low < high:
         middle = (low + high + 1) // 2
@@ -100,7 +100,7 @@ def read_drawn(counts: Sequence[int], file: IO[bytes], start: int, end: int) -> 
 
 
 def _layout(counts: Sequence[int]) -> tuple[type, int]:
-    """What a turn is in a file, and how many stand between two notes."""
+    """The type of a turn in the file, and the number of turns between two notes."""
     kind = np.uint8 if len(counts) <= 1 << 8 else np.uint16 if len(counts) <= 1 << 16 else np.uint32
     return kind, max(_NOTED, _NOTED_PER_INPUT * len(counts))
 
@@ -128,14 +128,14 @@ def drawn(counts: Sequence[int], seed: int) -> Iterator[np.ndarray]:
 
 
 def _block(left: np.ndarray) -> int:
-    """How many draws pay: about as many as come before an input has nothing left."""
+    """The number of turns worth drawing at once: about as many as come before some input is exhausted."""
     least = int(left.min())
     wanted = len(left) * least // int((left == least).sum())
     return min(max(wanted, _LEAST_BLOCK), _MOST_BLOCK)
 
 
 def _first_exhausted(chosen: np.ndarray, left: np.ndarray) -> int:
-    """How many of some turns come before the inputs that are left are others; 0: all do."""
+    """The number of turns until some input is exhausted; 0 if none is."""
     if not (np.bincount(chosen, minlength=len(left)) >= left).any():
         return 0
     order = np.argsort(chosen, kind="stable")

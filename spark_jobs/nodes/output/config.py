@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class FanoutPolicy(StrEnum):
-    """Which failures reject a correlation group: any, those of all its records, or the one of its first record."""
+    """Which failures reject a correlation group: any, those of all its records, or that of its first record."""
 
     ANY = "any"
     ALL = "all"
@@ -115,7 +115,7 @@ def _parts(values: Mapping[str, Any]) -> dict[tuple[str | int, ...], type[Config
 
 
 def check(config: OutputConfig, scope: BindScope) -> None:
-    """What is wrong with an output by itself."""
+    """Report problems of an output that do not depend on its input."""
     format = registry.named(config.type)
     formats.check(format.write_options, scope, "schema")
     _check_place(config, scope)
@@ -139,7 +139,7 @@ def check(config: OutputConfig, scope: BindScope) -> None:
 
 #: The keys of an output that are about files, and say nothing of a table.
 _OF_FILES = ("split", "parts", "if_exists", "unique_suffix_width", "write_meta", "include_header", "schema")
-#: What a table that is in no folder has neither.
+#: Keys that do not apply to a table outside of any folder either.
 _OF_PATHS = ("path", "sort_order")
 
 
@@ -259,7 +259,7 @@ def bind(config: OutputConfig, scope: BindScope) -> Bound | None:
 
 
 def _header(section: str | None, flow: Flow) -> Iterator[tuple[str, types.Type]]:
-    """What the header of a file is made of: a whole segment, or the fields of a section of another format."""
+    """The paths and types of the header: a whole segment, or the fields of a section from another format."""
     if section is not None:
         found = {RAW: types.STRING, **flow.documents.get(section, {})}
         yield from ((f"{DOCUMENT}{section}.{name}", kind) for name, kind in found.items())
@@ -359,7 +359,7 @@ def _check_fields(config: OutputConfig, scope: BindScope, flow: Flow) -> None:
 
 
 def _unused(config: OutputConfig, scope: BindScope, flow: Flow) -> tuple[str, ...]:
-    """What is renamed or left out and no schema declares: files may have it, or it is a warning."""
+    """The undeclared columns that `mapping` and `exclude` name: a warning, unless files may have such columns."""
     known = [column.name for column in flow.schema.user_columns]
     named = [(source, "mapping", ("mapping", name)) for name, source in config.mapping.items()]
     named += [(name, "exclude", ("exclude", index)) for index, name in enumerate(config.exclude)]  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What there is to say of an output."""
+"""The description of outputs for `explain` and lineage."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class IndexedOutput(run.Output):
         super().finish()
 
     def _write_runs(self) -> None:
-        """One sorted run for each file that an output is about."""
+        """Write one sorted run for each file that has buffered records."""
         for file in list(self.held):
             each = self.held.pop(file)
             part = self.context.files.part(self.step.name, (), self.opener, file)

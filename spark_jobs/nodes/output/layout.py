@@ -74,7 +74,7 @@ def _problems(layout: formats.Layout, *, has_names: bool) -> Iterator[str]:
         labels.add(label)
         if field.timezone is not None:
             yield f"`timezone` of `{field.name}`: outputs write local times as they are; leave it out"
-        # What is written need not be a whole date, as what is read has to.
+        # A written date may be incomplete; a date that is read may not.
         if field.format is not None and (problem := date_forms.writing_problem(field.format)):
             yield f"`format` of `{field.name}`: {problem}"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from spark_jobs.scan.compression import Compression
 
-#: What is written in pieces is compressed when there is so much of it.
+#: Output written in pieces is compressed in members of this many bytes.
 MEMBER_BYTES = 1 << 20
 
 

@@ -87,7 +87,7 @@ class FramedFile:
     def __init__(self, create: Create, path: str, frame: Frame) -> None:
         self._frame = frame
         self._data = create(path)
-        #: What is to be known of the part where it is joined with others.
+        #: Facts about the part that the writer of the joined file needs.
         self.note = ""
 
     def write(self, records: pa.Array, columns: Mapping[str, pa.Array], block_rows: int = BLOCK_ROWS) -> None:
@@ -136,7 +136,7 @@ def index(arrow: Callable[[str], pa.NativeFile], part: str) -> Iterator[pa.ipc.R
 
 
 def of(data: Any, ends: np.ndarray, separator: bytes) -> pa.Array:
-    """What a writer made of a batch as one binary value per record, each with its separator after it."""
+    """Cut a writer's bytes for a batch into one binary value per record, each followed by the separator."""
     return sorting.binary(np.concatenate([[0], ends]), b"".join((data, separator)) if separator else data)
 
 

@@ -1,4 +1,4 @@
-"""How an output runs: it encodes the wanted columns under their written names, one part file per merge path."""
+"""The operator of an output: it encodes the wanted columns under their written names, a part file per merge path."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records import order
 
 
-#: What undeclared columns hold when all sources are text formats.
+#: The type of undeclared columns if all sources are text formats.
 TEXT = types.STRING.or_null()
 
 
@@ -55,7 +55,7 @@ class Output(operator.Operator):
     #: The undeclared columns that reach this output, in first-seen order.
     undeclared: tuple[str, ...] = ()
     undeclared_type: types.Type = TEXT
-    #: Where the values go that rules count; None where none does.
+    #: The exchange for the values that rules count; None if no rule counts any.
     exchange: int | None = None
     #: The part file of each merge path, and its input file if each input file has an output of its own.
     parts: dict[order.MergePath, tuple[str | None, Any]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the format schema of an output asks of its columns: which are written, in which order, as what."""
+"""Columns of an output with a format schema: which are written, in which order and form."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Written:
     shape: Shape | None = None
 
 
-#: What is to be done where two columns would have one name.
+#: The remedy where two columns would have the same name.
 TAKEN_HELP = "write it under another name by `mapping`, or leave it out by `exclude`"
 
 
@@ -97,7 +97,7 @@ def taken(name: str, source: str | None) -> str:
 
 
 def written(step: OutputStep, undeclared: Sequence[str], kind: types.Type) -> list[Written]:
-    """What is written, in order, each name once.
+    """The columns that are written, in order, each name once.
 
     Undeclared columns, all of type `kind`, follow the others unless their name is there already; `exclude` and
     `mapping` apply to them too, and what `mapping` says of a name goes before what a column is called. A format schema
@@ -138,7 +138,7 @@ def left_out(step: OutputStep, undeclared: Sequence[str]) -> Iterator[tuple[str,
 
 
 def _plain_name(column: OutputColumn) -> str:
-    """What a column is called before a format schema gives it another name."""
+    """The column's name before a format schema renames it."""
     return column.shape.name if column.shape else column.name
 
 

@@ -32,7 +32,7 @@ _DATES = (Kind.DATE, Kind.DATETIME)
 
 
 def shaped(columns: Sequence[Written], arrays: list[pa.Array], count: int) -> tuple[list[pa.Array], Failures]:
-    """What is written of some records, and those that are not: a value does not convert, does not fit, or lacks.
+    """The columns as written, and the failures of records whose values do not convert, do not fit, or are missing.
 
     Args:
         columns: the columns of the file.

@@ -1,4 +1,4 @@
-"""What an output is when it runs: columns of the record under the names of the file, a format, a path."""
+"""The bound output: columns of the record under the names of the file, a format, a path."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class IfExists(StrEnum):
-    """What happens when the output file exists already; ERROR yields to `--force`."""
+    """The policy for output files that already exist. `--force` overrides ERROR."""
 
     ERROR = "error"
     OVERWRITE = "overwrite"
@@ -47,20 +47,20 @@ class OutputColumn:
 
 
 class Oversize(StrEnum):
-    """What happens when a single group is larger than a split's limit."""
+    """The policy for a group that is larger than a split's limit."""
 
     WARN = "warn"
     ERROR = "error"
     ALLOW = "allow"
 
 
-#: What the name of an output's `write_meta` file has after that of the output.
+#: The suffix of an output's `write_meta` file.
 SIDECAR = ".meta.json"
 
 
 @dataclass(frozen=True)
 class ChunkRule:
-    """How an output is cut into numbered files.
+    """The rule that cuts an output into numbered files.
 
     `naming` has `{stem}`, `{ext}` and `{seq}` or `{seq:0N}`.
     """
@@ -112,7 +112,7 @@ class OutputStep(node.Step):
     layout: Any = None
     #: The fields of the format schema, which says what is written; None without one.
     shapes: tuple[Shape, ...] | None = None
-    #: What `mapping` and `exclude` name that no schema declares: files may have it.
+    #: The names in `mapping` and `exclude` that no schema declares, but files may contain.
     undeclared: tuple[str, ...] = ()
     #: What the header of its files is made of, of the first record's document: paths and types.
     header: tuple[tuple[str, types.Type], ...] = ()
@@ -123,7 +123,7 @@ class OutputStep(node.Step):
 
     @property
     def compression(self) -> Compression:
-        """How the files are compressed."""
+        """The compression of the files."""
         found: Compression = self.options.packing(self.path)
         return found
 
@@ -135,12 +135,12 @@ class OutputStep(node.Step):
 
     @property
     def place(self) -> str:
-        """Where its records go, for messages."""
+        """The place that its records go to, for messages."""
         return self.path if self.has_path else str(self.options.place)
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """What the output is sorted and split by."""
+        """The fields that the output is sorted and split by."""
         group = (self.split.group_key,) if self.split and self.split.group_key else ()
         return (*self.sort_order, *group)
 
@@ -174,7 +174,7 @@ class OutputStep(node.Step):
 
     @property
     def frame(self) -> Frame | None:
-        """What stands around the records of its files, where that depends on them. Loads Arrow."""
+        """The frame around the records of its files if it depends on them. Loads Arrow."""
         return registry.named(self.format).frame(self.options)
 
     @property

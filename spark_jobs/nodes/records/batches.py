@@ -23,7 +23,7 @@ BATCH_ROWS = 65_536
 
 
 class Origin(Protocol):
-    """Where a batch's records come from: what dead letters and `$source.*` need to know."""
+    """Locates a batch's records in their inputs, for dead letters and `$source.*`."""
 
     @property
     def number(self) -> int:
@@ -33,7 +33,7 @@ class Origin(Protocol):
         """(source number, split number, 0-based row in the split) of these rows of the batch."""
 
     def of_rows(self, rows: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """The same for rows of the task's input, where that is enough to know."""
+        """The origin of rows of the task's input, for origins that need nothing else."""
 
     def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
         """The declared columns of these rows' records as they were read; None when they are not at hand."""
@@ -157,7 +157,7 @@ def gather(table: pa.Table) -> pa.RecordBatch:
 
 
 def value_at(batch: Batch, name: str, row: int, static: types.Type) -> Any:
-    """One value of a batch as Python has it."""
+    """A value of a batch as a Python object."""
     return values.from_arrow(batch.data.column(name).slice(row, 1), static)[0]
 
 

@@ -24,7 +24,7 @@ UNDECLARED_MAP = format.UNDECLARED_PREFIX[:-1]
 
 
 class Fate(StrEnum):
-    """What becomes of a column at a kind of node."""
+    """What a kind of node does to a column."""
 
     KEPT = "goes on"
     GONE = "ends there"
@@ -43,7 +43,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Fates:
-    """What becomes of a column at each kind of node; `meet` is for nodes whose records change tasks."""
+    """The fate of a column at each kind of node; `meet` is for nodes whose records change tasks."""
 
     transform: Fate = Fate.KEPT
     route: Fate = Fate.KEPT
@@ -177,7 +177,7 @@ NONE = Family("$none", "nothing: a batch of records without columns has a length
 
 #: Columns that keep one key of what was joined, key by key.
 InheritedKeys = tuple[tuple[str, ...], ...]
-#: What the keys begin with that number groups.
+#: The prefix of keys that number groups.
 _OF_AGGREGATE = "aggregate."
 #: Between the parts of the name of an inherited column: names have no such character.
 _SEPARATOR = "\x1f"
@@ -204,7 +204,7 @@ def inherited_field(key: str) -> str:
 
 
 def inherited_keys(names: Iterable[str], fields: Container[str]) -> InheritedKeys:
-    """Those of some columns that keep fields of the keys of what was joined, key by key."""
+    """The inherited columns that keep given key fields, grouped by key."""
     found: dict[str, list[str]] = {}
     for name in names:
         way, _, field = INHERITED.key(name).rpartition(_SEPARATOR)
@@ -225,7 +225,7 @@ def is_engine(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def family(name: str) -> Family:
-    """What an engine column belongs to.
+    """The family of an engine column.
 
     Raises:
         KeyError: it is not declared.
@@ -254,7 +254,7 @@ def value(path: str) -> str:
 
 
 def path(name: str) -> str:
-    """What programs read a column as that they read: the reverse of `value`."""
+    """The path that programs use for a value column: the reverse of `value`."""
     return name[1:]
 
 

@@ -14,13 +14,13 @@ from spark_jobs import credentials
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: How the failure that a group was rejected for begins.
+#: The beginning of a message about the failure that rejected a group.
 _CAUSE = re.compile(r"(?:row \d+: )?(?:field '(.*?)': )?", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Guard:
-    """Which values nobody may see at a node, beside those of fields that are called like credentials.
+    """The values that must not be shown at a node, besides those of fields with names of credentials.
 
     Args:
         fields: columns and computed fields that credentials have gone into.
@@ -43,7 +43,7 @@ class Guard:
         return credentials.is_secret(field) or field in self.fields or field.partition(".")[2] in self.fields
 
 
-#: Where credentials go nowhere.
+#: The guard of nodes that no credentials go into.
 OPEN = Guard()
 
 

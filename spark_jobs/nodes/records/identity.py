@@ -61,7 +61,7 @@ def group_numbers(source: str, fields: Sequence[str], keys: Mapping[str, pa.Arra
 
 
 def key_buckets(columns: Sequence[pa.Array], count: int) -> np.ndarray:
-    """One of `count` buckets for each key, a power of two, and -1 where nothing is in it.
+    """The bucket of each key, one of `count` (a power of two); -1 for empty keys.
 
     It looks at the last eight bytes of each text alone: that costs next to nothing, and equal keys are in one bucket.
     """
@@ -110,7 +110,7 @@ def aggregate_rows(name: str, keys: Sequence[pa.Array], count: int, *, mixes: bo
 
 
 def are_mixed(rows: np.ndarray) -> np.ndarray:
-    """Which rows of aggregates, by their numbers, mix correlation groups; no record does."""
+    """A mask of the aggregate rows, by number, that mix correlation groups. Records never do."""
     found: np.ndarray = rows & 1 == 1
     return found
 
@@ -124,7 +124,7 @@ def aggregated(batch: Batch) -> np.ndarray:
 
 
 def joined(batch: Batch) -> np.ndarray:
-    """Which rows a combine made."""
+    """A mask of the rows that a combine made."""
     if JOINED.name not in batch.data.schema.names:
         return np.zeros(batch.count, dtype=bool)
     found: np.ndarray = pc.fill_null(batch.data.column(JOINED.name), fill_value=False).to_numpy(zero_copy_only=False)
@@ -132,7 +132,7 @@ def joined(batch: Batch) -> np.ndarray:
 
 
 def among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Where each number stands among some that are sorted; -1 where it does not."""
+    """The index of each number in a sorted array; -1 if it is not there."""
     found = np.full(len(wanted), -1, dtype=np.int64)
     if not len(known) or not len(wanted):
         return found

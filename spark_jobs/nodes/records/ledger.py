@@ -34,12 +34,15 @@ class Counters:
 
     @property
     def more(self) -> int:
-        """How many more records there are because of the node, as reports show it: made, without the absorbed."""
+        """The net number of records that the node adds, as in reports: made minus absorbed."""
         return self.made - self.absorbed
 
     @property
     def imbalance(self) -> str | None:
-        """What does not add up: records were lost or made from nothing, which is a bug."""
+        """The counts that do not add up, as a message; None if all do.
+
+        Records were lost or invented, which is a bug.
+        """
         if self.sent != self.received:
             return f"{self.sent} sent between its tasks are not {self.received} received"
         if self.records_in + self.more != self.records_out + self.filtered + self.duplicates + self.dead:

@@ -48,7 +48,7 @@ MergePath = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Where the records that reach an operator come from.
+    """The merge paths and splits or partitions that an operator's records come from.
 
     Args:
         merge_paths: the merge paths, in record order.
@@ -64,7 +64,7 @@ class Arrivals:
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks."""
         return len(self.merge_paths) * len(self.numbers)
 
     def range_partitions(

@@ -1,4 +1,4 @@
-"""How a route treats batches: each condition is evaluated on the records that no earlier branch took."""
+"""The operator of a route: it evaluates each condition on the records that no earlier branch took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a route is when it runs: a predicate per branch, in order."""
+"""The bound route: a predicate for each branch, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the different values of columns are counted: a task has all that others have seen, and sorts them."""
+"""The final operator of `distinct_count`: one task receives the values of all tasks, and counts them sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rules about the values of columns run: each task measures its records while they pass.
+"""Operators of rules about column values: each task measures its records as they pass.
 
 `Measure` is the last part of a source, and an output has `Meters` of its own for the records that it writes. What tasks
 measure travels in their reports. Only the values that `distinct_count` counts go to one task, each once for every few
@@ -150,7 +150,7 @@ def bounds(column: pa.Array, static: types.Type) -> tuple[float | None, float | 
 
 
 def _decimal_units(column: pa.Array) -> list[int]:
-    """How many units of the least scale each Decimal of a column has."""
+    """Each Decimal of a column as a number of units of the smallest scale."""
     if pa.types.is_decimal(column.type):
         unit = 10 ** (decimals.MAX_DIGITS - column.type.scale)
         return [number * unit for number in decimal_units.whole(column)]
@@ -163,7 +163,7 @@ class Measure(operator.Operator):
     """Measures records, and passes them on as they are."""
 
     step: MeasureStep
-    #: Where the values go that are counted.
+    #: The exchange for the values that are counted.
     exchange: int | None = None
 
     def open(self) -> None:

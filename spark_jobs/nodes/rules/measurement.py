@@ -1,4 +1,4 @@
-"""What the values of a column amount to for a rule: kept by tasks, put together and judged by the driver.
+"""Measurements of column values for rules: tasks collect them, and the driver merges and judges them.
 
 All numbers are exact and do not depend on how records are cut: totals are whole numbers of a unit that each type has.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: All doubles are whole multiples of 2 to the power of minus this.
 FLOAT_BITS = 1088
-#: How many units of a total are 1.
+#: The number of units of a total that make 1.
 _UNITS = {types.Kind.INT: 1, types.Kind.FLOAT: 1 << FLOAT_BITS, types.Kind.DECIMAL: 10**decimals.MAX_DIGITS}
 _EPOCH = datetime(1970, 1, 1)
 
@@ -29,7 +29,7 @@ Value: TypeAlias = "int | float | Decimal | Fraction | date"
 
 @dataclass(slots=True)
 class Measurement:
-    """What some values amount to.
+    """Statistics of some values.
 
     Args:
         records: how many records there were.
@@ -68,7 +68,7 @@ class Measurement:
 
 
 def value(rule: Measured, found: Measurement) -> Value | None:
-    """What a rule is about; None where there is no such value, because no record has one."""
+    """The value that a rule judges; None if no record has one."""
     match rule:
         case Completeness():
             return Fraction(found.values, found.records) if found.records else None
@@ -140,7 +140,7 @@ def _of(bound: Bound, found: Value) -> Value:
 
 
 def age_s(latest: Value, started: datetime) -> float:
-    """How old a day or a moment is when the run begins, in seconds; a day is as old as its beginning."""
+    """The age of a date or moment at the start of the run, in seconds. A date's age counts from its beginning."""
     assert isinstance(latest, date)
     moment = latest if isinstance(latest, datetime) else datetime(latest.year, latest.month, latest.day)
     return (started - moment).total_seconds()

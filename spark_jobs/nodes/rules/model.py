@@ -162,7 +162,7 @@ def _bounds(value: Any) -> Any:
 
 
 def described(kind: str) -> str:
-    """What a rule says, in a sentence or two."""
+    """The documentation of a rule, in a sentence or two."""
     of_records: dict[str, type[Rule]] = {each.kind: each for each in (Unique, References, RowCount)}
     return inspect.getdoc(MEASURED.get(kind) or of_records[kind]) or ""
 

@@ -1,4 +1,4 @@
-"""How a rule `references` runs: each task has all values that records may refer to, and looks those of its records up.
+"""Operators of the rule `references`: each task looks the values of its records up among all referenced values.
 
 An earlier job writes the values down (`MaterializeReferenced`).
 """

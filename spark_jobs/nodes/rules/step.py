@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.call import Match
 
 
-#: What bounds a value from below or above: a number, or a day or moment.
+#: A lower or upper bound of values: a number, a date or a moment.
 Bound: TypeAlias = "int | float | Decimal | date"
 
 
 class Severity(StrEnum):
-    """What happens where a rule is broken.
+    """The consequence of a broken rule.
 
     The record becomes a dead letter, the run warns of it, or the run fails and publishes nothing.
     """
@@ -344,7 +344,7 @@ def measuring(of: str, name: str, rules: Iterable[Rule]) -> tuple[shape.Phase, .
 
 
 def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Stop | None:
-    """Where the values go that a `distinct_count` counts: all of a node to one task."""
+    """The stop that sends the values of a node's `distinct_count` rules to one task; None without such rules."""
     found = measured(rules)
     if not any(isinstance(rule, DistinctCount) for rule in found):
         return None

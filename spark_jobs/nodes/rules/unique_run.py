@@ -1,4 +1,4 @@
-"""How a rule `unique` runs: records with equal values meet, the first in record order stays, and the others break it.
+"""Operators of the rule `unique`: the first of several records with equal values stays, the others break the rule.
 
 `Gather` is the end of the fragment before: it sends records to the partition of their values. `Unique` has all records
 of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
@@ -36,7 +36,7 @@ def _key_columns(step: UniqueStep) -> list[str]:
 
 
 def _has_null(table: pa.Table, names: list[str]) -> np.ndarray:
-    """Which rows have a null among some columns."""
+    """A mask of the rows with a null in any of the columns."""
     found = np.zeros(table.num_rows, dtype=bool)
     for name in names:
         if table.column(name).null_count:
@@ -85,7 +85,7 @@ class Unique(shuffle.ShuffleReader):
         kinds = [types.STRING if static.is_dynamic else static for _, static in self.step.rule.columns]
         by_values = Order(tuple(zip(self.by, kinds, strict=True)), ())
         self.rows = Rows(self.context, self.step.name, by_values, 0, False, self.context.tuning.strip_rows)
-        #: Where the first record of the values was read that a batch has ended with.
+        #: The place of the first record with the values at which the last batch ended.
         self.carried = -1
         self.found: spill.Ordered | None = None
         if self.exchange is None:

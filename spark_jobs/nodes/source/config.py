@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def check(config: SourceConfig, scope: BindScope) -> None:
-    """What is wrong with a source by itself."""
+    """Report problems of a source that do not depend on other nodes."""
     declared = layout.declared(config, scope.part("format_schema"))
     for problem in (*_matcher_problems(config, scope.name), *_schema_problems(config, declared, scope.name)):
         code, message, path, help_text = problem
@@ -130,7 +130,7 @@ def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Ite
 
 
 def _column_problems(config: SourceConfig, declared: Declared) -> Iterator[network.Problem]:
-    """What is wrong with the columns, whichever key declares them."""
+    """Problems of the columns, whichever key declares them."""
     places: dict[str, tuple[str | int, ...]] = dict.fromkeys((c.name for c in declared.columns), ("format_schema",))
     places |= {column.name: ("schema", index) for index, column in enumerate(config.columns or ())}
     places |= {change.column: ("schema_overrides", change.patch) for change in declared.changes}
@@ -170,7 +170,7 @@ _USES = {
 
 
 def _spelling_problems(column: SourceColumnConfig, place: tuple[str | int, ...]) -> Iterator[network.Problem]:
-    """What is wrong with the keys that say how a column's texts are written."""
+    """Problems of the keys that describe the spelling of a column's texts."""
     for key in column.spelling:
         uses = _USES.get(key)
         if uses is not None and column.type.kind not in uses:
@@ -200,7 +200,7 @@ def _zone_problems(
 
 
 def _override_problems(config: SourceConfig, declared: Declared, name: str) -> Iterator[network.Problem]:
-    """What is wrong with `schema_overrides`."""
+    """Problems of `schema_overrides`."""
     if not config.schema_overrides:
         return
     if isinstance(config.format_schema, dict):
@@ -359,7 +359,7 @@ def _incremental(config: SourceConfig) -> Incremental | None:
 
 
 def _typed_fields(config: SourceConfig, declared: Declared, scope: BindScope) -> tuple[SourceColumn, ...]:
-    """What undeclared fields hold by the format schema, where they have places and are carried."""
+    """The types that the format schema gives to undeclared fields with positions, if those are carried."""
     if config.on_unmapped.mode is not OnUnmapped.AUTO_WIDEN or registry.named(config.type).layout is None:
         return ()
     return _localized(layout.undeclared(declared), scope.date_header)

@@ -1,4 +1,4 @@
-"""What there is to say of a source."""
+"""The description of sources for `explain` and lineage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
 
 
 def _growth(step: SourceStep) -> str:
-    """What each run reads of the source."""
+    """The part of the source that each run reads."""
     wanted = step.incremental
     assert wanted is not None
     if step.file_format.growth is Growth.VERSION:

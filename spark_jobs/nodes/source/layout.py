@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.model import SourceColumnConfig, SourceConfig
 
 
-#: What the values of an undeclared field may be beside texts.
+#: Kinds that undeclared fields may have besides text.
 _TYPED = (Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is wrong with a patch: its number, the key that is to blame (None for the whole), and what to do."""
+    """A mistake in a patch: its number, the key at fault (None for the whole patch), and a remedy."""
 
     patch: int
     key: str | None
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Declared:
-    """What a source declares, put together.
+    """The resolved declarations of a source.
 
     Args:
         columns: the columns in order.
@@ -194,7 +194,7 @@ class _Patched:
         return [str(tag) for tag in self.groups]
 
     def apply(self, number: int, patch: LayoutField, own: set[str]) -> None:
-        """One patch; `own` are the columns that `schema:` declares."""
+        """Apply a patch. `own` are the columns that `schema:` declares."""
         mistake = self._mistake(number, patch, own)
         if mistake is not None:
             self.mistakes.append(mistake)
@@ -247,7 +247,7 @@ class _Patched:
 
 
 def _consistent(said: dict[str, Any]) -> dict[str, Any]:
-    """What a patch sets; a width takes the place of an end, and an end that of a width."""
+    """The values that a patch sets. A width replaces an end, and an end a width."""
     for key, other in (("width", "end"), ("end", "width")):
         if key in said:
             return {**said, other: None}

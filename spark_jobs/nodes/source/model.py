@@ -40,7 +40,7 @@ from spark_jobs.scan.network.endpoint import Strategy
 
 
 class SortBy(StrEnum):
-    """What files are ordered by."""
+    """The property that files are sorted by."""
 
     NAME = "name"
     CREATED = "created"
@@ -48,7 +48,7 @@ class SortBy(StrEnum):
 
 
 class OnNoMatch(StrEnum):
-    """What happens when a pattern matches no file."""
+    """The policy for patterns that match no file."""
 
     ERROR = "error"
     WARN = "warn"
@@ -100,7 +100,7 @@ def _long_form(key: str) -> Any:
 
 
 class ExtractConfig(Config):
-    """Where an envelope section is."""
+    """The location of an envelope section in a file."""
 
     xml_path: Text | None = None
     json_pointer: Text | None = None
@@ -121,7 +121,7 @@ class EnvelopeConfig(Config):
 
 
 class ArrayMode(StrEnum):
-    """What becomes of an array: a record per element, or one text."""
+    """How an array is read: as a record per element, or as one text."""
 
     EXPLODE = "explode"
     JOIN = "join"
@@ -147,7 +147,7 @@ class PaginationConfig(Config):
 
 
 class AuthScheme(StrEnum):
-    """How requests say who asks."""
+    """How requests authenticate."""
 
     NONE = "none"
     BEARER = "bearer"
@@ -213,7 +213,7 @@ class SourceColumnConfig(ColumnConfig):
 
     @property
     def spelling(self) -> dict[str, Any]:
-        """How the column's texts are written, as far as it says so."""
+        """The column's declared spelling of texts."""
         written = {key.name: getattr(self, key.name) for key in fields(Spelling)}
         return {
             key: tuple(value) if isinstance(value, list) else value

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: A code, a message, the path of the value below `config:`, and help.
 Problem = tuple[Any, str, tuple[str | int, ...], str | None]
 
-#: What each choice needs, and what it may have beside.
+#: The required and the optional keys of each choice.
 _PAGINATION: dict[Strategy, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Strategy.NONE: ((), ()),
     Strategy.OFFSET: (("limit",), ("offset_param", "limit_param")),
@@ -38,7 +38,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def problems(config: SourceConfig, name: str) -> Iterator[Problem]:
-    """What is wrong with a network source."""
+    """Problems of a network source."""
     transport = config.transport
     if config.matchers:
         message = f"source '{name}': rest transport declares file matcher(s) ({', '.join(config.matchers)})"
@@ -117,7 +117,7 @@ def _header_problems(auth: AuthConfig) -> Iterator[Problem]:
 
 
 def endpoint(transport: TransportConfig) -> Endpoint | None:
-    """What a network source asks for; None when it reads files."""
+    """The endpoint of a network source; None for files."""
     if transport.kind is TransportKind.FILE:
         return None
     paging = transport.pagination

@@ -1,4 +1,4 @@
-"""How splits become batches: blocks read and converted, bad records to the dead letters, the rest pushed on."""
+"""The operator of a source: it reads and converts blocks, sends bad records to the dead letters, pushes the rest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Source(operator.Operator):
     step: SourceStep
     #: Whether records are only materialized here, and may be dead letters of the tasks that go on with them.
     shows_later: bool = False
-    #: What undeclared columns hold downstream; a CSV file's texts become values of any kind where others have such.
+    #: The type of undeclared columns downstream. Texts of CSV files become values of any kind if another source has
+    #: such.
     undeclared_type: types.Type = types.STRING
     #: How far the records of each split have come, by its number: the latest event time less the delay, in microseconds
     #: since the first moment, counted from 1.
@@ -56,12 +57,12 @@ class Source(operator.Operator):
 
     @cached_property
     def reader(self) -> Reader:
-        """What reads the source's files."""
+        """The reader of the source's files."""
         share = self.context.memory_pool.share
         return replace(self.step.reader, tuning=self.context.tuning, record_bytes=memory.record_bytes(share))
 
     def reading(self, undeclared: tuple[str, ...], keep_texts: bool) -> format.Reading:
-        """What is wanted of the files: all columns where dead letters show the record, else those read downstream."""
+        """The columns to read: all if dead letters show the record, else those read downstream."""
         live = None if keep_texts else self.step.live
         if live is not None and (ruled := {column.name for column in self.step.columns if column.rules}):
             # Rules are checked on values, and failing records are shown whole.
@@ -236,7 +237,7 @@ class Source(operator.Operator):
         return pc.if_else(pc.less(earlier, pa.scalar(_FIRST, pa.timestamp("us"))), None, earlier)
 
     def _documents(self, block: format.Block) -> dict[str, pa.Array]:
-        """What somebody asks of the envelope around the records."""
+        """The envelope values that something downstream reads."""
         found = {}
         for path, static in self.step.documents:
             column = block.documents.get(path)

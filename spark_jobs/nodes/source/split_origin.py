@@ -1,4 +1,4 @@
-"""Where the records of a split, or of several small ones that a task reads together, are from."""
+"""Origins of the records of one split, or of several small ones that a task reads together."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SplitOrigin:
         return known
 
     def of_files(self, rows: pa.Array) -> dict[str, Any]:
-        """What is the same for all records of a file, here of one alone."""
+        """The members of `$source` that are the same for all records of the file."""
         file = self.place.file_plan.file
         return {"source.file": file.source_file or file.name, "source.path": file.name, "source.name": self.step.name}
 
@@ -136,7 +136,7 @@ class Pack:
         """For each row its split, by position in the pack, and its row there."""
         wanted = rows.to_numpy(zero_copy_only=False)
         starts = np.array(self.starts, dtype=np.int64)
-        # Of splits that begin with the same row only the last has records.
+        # If several splits begin with the same row, only the last has records.
         found = np.searchsorted(starts, wanted, side="right") - 1
         return found, wanted - starts[found]
 
@@ -147,13 +147,13 @@ class Pack:
 
     @cached_property
     def files(self) -> pa.Array:
-        """What `$source.file` is in each split."""
+        """`$source.file` of each split."""
         files = [place.file_plan.file for place in self.places]
         return pa.array([file.source_file or file.name for file in files], pa.string())
 
     @cached_property
     def paths(self) -> pa.Array:
-        """What `$source.path` is in each split."""
+        """`$source.path` of each split."""
         return pa.array([place.file_plan.file.name for place in self.places], pa.string())
 
     @cached_property
@@ -194,7 +194,7 @@ class PackOrigin(SplitOrigin):
         return known
 
     def of_files(self, rows: pa.Array) -> dict[str, Any]:
-        """What is the same for all records of a file, for each row."""
+        """The members of `$source` that depend only on the file, for each row."""
         index = pa.array(self.pack.locate(rows)[0])
         files, paths = self.pack.files.take(index), self.pack.paths.take(index)
         return {"source.file": files, "source.path": paths, "source.name": self.step.name}

@@ -1,4 +1,4 @@
-"""What a source is when it runs: files of a format, or pages of a network, read onto declared columns."""
+"""The bound source: files of a format, or pages of a network source, read onto declared columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROVENANCE = ("source_name", "source_file", "source_row")
 
 @dataclass(frozen=True)
 class FileMatch:
-    """Which files a source reads: exactly one of `path`, `glob`, `regex`, `paths`, and the filters and order on top.
+    """Selects the files of a source: exactly one of `path`, `glob`, `regex` and `paths`, plus filters and order.
 
     Patterns are as written: relative ones start at the pipeline's base directory. Sizes are in bytes, times are POSIX
     seconds.
@@ -95,7 +95,7 @@ class SourceStep(node.Step):
     watermark_column: str | None = None
     #: The metadata of `include_provenance` that anything downstream reads or writes (see `PROVENANCE`).
     provenance: frozenset[str] = frozenset()
-    #: Which `$source.*` members downstream programs read, e.g. `row`, `file`, `count`.
+    #: The `$source.*` members that downstream programs read, such as `row`, `file`, `count`.
     reads_source: frozenset[str] = field(default_factory=frozenset)
     #: How long events may be late before the watermark passes them, and how long a silent file holds it back, in
     #: seconds.
@@ -103,25 +103,25 @@ class SourceStep(node.Step):
     idle_timeout_s: float | None = None
     #: Arrays to explode or join.
     array_paths: tuple[ArrayPath, ...] = ()
-    #: What is declared of the files' envelopes.
+    #: The declared envelope sections.
     sections: tuple[Section, ...] = ()
-    #: What programs read of them, by path, with its type.
+    #: The envelope values that programs read, by path, with their types.
     documents: tuple[tuple[str, types.Type], ...] = ()
     #: The format schema of fixed-width files, as plain nested tuples of (key, value); None elsewhere.
     layout: Any = None
-    #: What undeclared fields of it hold, where that is no text and they are carried.
+    #: The types of its undeclared fields that are not text, if they are carried.
     typed_fields: tuple[SourceColumn, ...] = ()
-    #: Where the pages of a network source are; None for files, and wherever the step has travelled to.
+    #: The location of a network source's pages; None for files, and wherever the step has travelled to.
     endpoint: Endpoint | None = None
-    #: How the source grows, where each run reads what is new of it; None where it reads all.
+    #: How the source grows, if each run reads only new data; None if it reads everything.
     incremental: Incremental | None = None
-    #: What records have to pass before anything else happens to them: pieces of files without any such are not read.
+    #: The predicates that records must pass first. Parts of files in which no record passes are not read.
     passes: tuple[Test, ...] = ()
     #: Whether programs of the pipeline read undeclared columns, which are values of any kind then.
     reads_undeclared: bool = False
     #: Rules on all its records.
     rules: tuple[Rule, ...] = ()
-    #: How long a record or a header may be where files are looked into (`Reader.record_bytes`); tasks know their share.
+    #: The longest record or header in bytes while files are inspected (`Reader.record_bytes`); tasks use their share.
     record_bytes: int = MOST_RECORD_BYTES
 
     def __getstate__(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class SourceStep(node.Step):
         return (shape.LocalPhase(self), *together, *rules.measuring(self.kind, self.name, self.rules))
 
     def _known_documents(self) -> Iterator[tuple[str, types.Type]]:
-        """What files can say beside their records: fields of sections, elements of levels, whole segments."""
+        """The envelope values that files can provide: fields of sections, elements of levels, whole segments."""
         levels = dict(self.file_format.documents)
         for section in self.sections:
             if section.name not in levels:
@@ -191,7 +191,7 @@ class SourceStep(node.Step):
 
     @property
     def reader(self) -> Reader:
-        """What reads the source's files. Loads Arrow."""
+        """The reader of the source's files. Loads Arrow."""
         found = self.file_format.reader(self.options, self.array_paths, self.layout)
         return replace(found, record_bytes=self.record_bytes).knowing(self.columns)
 
@@ -226,7 +226,7 @@ class SourceStep(node.Step):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What the declared columns are called in the files, in order."""
+        """The names of the declared columns in the files, in order."""
         return tuple(column.key for column in self.columns)
 
     @property
@@ -236,6 +236,6 @@ class SourceStep(node.Step):
 
 
 def _source_members(values: frozenset[str]) -> set[str]:
-    """What programs read of `$source`; and the record's position, which is a matter of the source as well."""
+    """The `$source` members that programs read. The record's position belongs to the source, too."""
     found = {path.removeprefix("source.") for path in values if path.startswith("source.")}
     return found | ({"total_count"} if "pipeline.total_count" in values else set())

@@ -1,4 +1,4 @@
-"""What is kept of an assignment's values: the last of them, in record order."""
+"""States of assignments: the last assigned value in record order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AssignedValue(NamedTuple):
 
 
 class AssignmentState(Protocol):
-    """What keeps the values of an assignment, in a task that reads records, and where all of them are."""
+    """The state of an assignment's values, in tasks that read records and in the task that merges all."""
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
         """The records that cannot be among those that are kept."""
@@ -62,17 +62,17 @@ class AssignmentState(Protocol):
 
 
 class Tables:
-    """What is kept as tables, which become one before they are many."""
+    """Holds tables and merges them before they become many."""
 
     def __init__(self) -> None:
         self._tables: list[pa.Table] = []
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """One table in place of several."""
+        """Merge several tables into one."""
         raise NotImplementedError
 
     def tables(self) -> Sequence[pa.Table]:
-        """One table of all; none where nothing is kept."""
+        """At most one table with everything held; none if nothing is held."""
         if len(self._tables) > 1:
             self._tables = [self.one(self._tables)]
         return self._tables
@@ -97,7 +97,7 @@ class Last(Tables):
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Nothing to refuse: every value can be the last."""
+        """Do nothing: every value can be the last."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """The last values of the batch."""
@@ -116,7 +116,7 @@ class Last(Tables):
 
 
 class Folded(Tables):
-    """What a counter, or a largest or smallest value, follows from: a number or value of the run, or of each file."""
+    """The state of a counter, a largest or a smallest value, for the run or for each file."""
 
     def __init__(self, assignment: Assignment, fold: folds.Fold, by: Sequence[str]) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Folded(Tables):
         return ()
 
     def refuse(self, columns: Mapping[str, Any]) -> None:
-        """Nothing to refuse: every value can be folded."""
+        """Do nothing: every value can be folded."""
 
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         value = columns[VALUE]
@@ -147,7 +147,7 @@ class Folded(Tables):
         return pa.table({**{name: found.column(name) for name in self._by}, VALUE: reduced})
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """What becomes of the values that the node began with."""
+        """The final values, computed from those at the node's beginning."""
         for table in self.tables():
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
             for file, each in zip(files_of(table, self._by), found, strict=True):
@@ -191,7 +191,7 @@ class Values:
         self._found: dict[tuple[final_values.File, str], tuple[tuple[int, int], Any]] = {}
 
     def add(self, number: int, path: str, given: AssignedValue) -> None:
-        """What the assignment of a number gives."""
+        """Add the value of an assignment."""
         key, place = (given.file, path), (given.at, number)
         if key not in self._found or self._found[key][0] < place:
             self._found[key] = (place, given.value)

@@ -106,7 +106,7 @@ def _named(program: typed.Program | typed.AggregateProgram, path: str) -> typed.
 
 
 def _problem(assignment: Assignment) -> str | None:
-    """What is wrong with the value of an assignment."""
+    """The problem of an assignment's value; None if there is none."""
     if assignment.is_total and assignment.path.startswith(f"{RECORD}."):
         return f"`${assignment.path}` is of one record, and an aggregate function is of all"
     given = fitting.given_type(assignment)
@@ -116,7 +116,7 @@ def _problem(assignment: Assignment) -> str | None:
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """What passes, and what the assignments read, arguments of aggregate functions included."""
+    """The columns that pass through, and those that assignments and their aggregate functions read."""
     for assignment in step.assignments:
         wanted |= member_reads.read(assignment.by_record)
         if isinstance(assignment.value, typed.AggregateProgram):

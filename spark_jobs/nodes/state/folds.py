@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: The emit that says whether a record matters.
 WHEN = "$when"
-#: What a counter adds at a time.
+#: The largest increment of a counter.
 _SMALL = 1 << 20
 #: Whole numbers whose absolute values add up to no more fit 64 bits at every record, in whatever order they come.
 _SAFE = 1 << 62
@@ -32,13 +32,13 @@ _TURNED = dict(zip((*_GREATER, *_LESS), (*_LESS, *_GREATER), strict=True))
 
 
 class How(Enum):
-    """What the value follows from."""
+    """How the final value is computed."""
 
-    #: The last record that gives one.
+    #: The value of the last record that has one.
     CARRIED = auto()
-    #: How many records there are that count.
+    #: The number of records that count.
     COUNTED = auto()
-    #: What the records that count add up to.
+    #: The sum over the records that count.
     SUMMED = auto()
     LARGEST = auto()
     SMALLEST = auto()

@@ -1,4 +1,4 @@
-"""How a state node treats records: its assignments in order, and the last value of each that the task has seen.
+"""The operators of a state node: they evaluate its assignments in order and keep the last value of each.
 
 `State` passes the records on. Where somebody waits for the values, `Last` and `Total` keep what the task's records give
 for each assignment, and a single task (`Final`) makes the values of the run of them. A record that fails has set what
@@ -35,7 +35,7 @@ FILE_PATHS = ("source.name", "source.path")
 
 
 def keeping(step: StateStep, context: operator.Context) -> list[AssignmentState]:
-    """What keeps the values of each assignment."""
+    """The state of each assignment."""
     by_file = FILE if step.scope == SOURCE else ()
     made: list[AssignmentState] = []
     for each, fold in zip(step.assignments, step.folded, strict=True):
@@ -63,7 +63,7 @@ class State(operator.Operator):
     """Evaluates the assignments of each record and passes it on."""
 
     step: StateStep
-    #: Where the values go; None where nobody waits for them.
+    #: The exchange for the values; None if no node waits for them.
     exchange: int | None = None
 
     def open(self) -> None:
@@ -72,7 +72,7 @@ class State(operator.Operator):
         self.compiled = [operator.compiled(program) for program in self.programs]
         self.state = engine.Surroundings()
         self.kept = keeping(self.step, self.context)
-        #: What the records of the batch have set so far.
+        #: The values that the batch's records have assigned so far.
         self.fresh: dict[str, pa.Array] = {}
 
     def process(self, batch: batches.Batch, port: int) -> None:
@@ -149,11 +149,14 @@ class Final(operator.Operator):
         self.kept = keeping(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
-        """What a task's records have set."""
+        """Merge the values from the records of a task."""
         self.kept[int((table.schema.metadata or {})[_ABOUT])].merge(table)
 
     def finish(self) -> None:
-        """Of several assignments of a variable the last counts that a record has set, and a total above all."""
+        """Write the final values.
+
+        Of several assignments to a variable the last to be made wins; a total wins over all.
+        """
         write_down(self, self.kept, Values())
 
 

@@ -68,7 +68,7 @@ class Running(shuffle.ShuffleReader):
         for each in self.step.assignments:
             self.columns |= tree_walk.columns_of(each.by_record)
             self.system |= tree_walk.systems_of(each.by_record)
-        #: What has been set so far, of the run or of each file.
+        #: The values assigned so far, for the run or for each file.
         self.set: dict[final_values.File, dict[str, Any]] = {}
         self.kept = run.keeping(self.step, self.context)
 

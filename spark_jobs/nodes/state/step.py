@@ -1,4 +1,4 @@
-"""What a state node is when it runs: assignments to variables of one scope."""
+"""The bound state node: assignments to variables of one scope."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Assignment:
 
     @property
     def by_record(self) -> typed.Program:
-        """What is evaluated for each record."""
+        """The program that is evaluated for each record."""
         return self.value.before if isinstance(self.value, typed.AggregateProgram) else self.value
 
     @cached_property
     def fold(self) -> folds.Fold | None:
-        """How the value follows from all records together, where the program reads what it has set before."""
+        """The fold that computes the value, if the program reads the value that it assigned before."""
         return folds.of(self) if self.path in self.by_record.system else None
 
     @property

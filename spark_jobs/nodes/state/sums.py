@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.records.batches import Batch
     from spark_jobs.nodes.state.step import Assignment
 
-#: Of a run: whether a null is among what is added, what is added after the last one, how many records do that, and
+#: The columns of a run of records: whether a null is added, the sum and the count of additions after the last null, and
 #: the sum of all absolute values as a Float.
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
 #: The merge path and split of a run of records: records of other keys may stand between two of them.
@@ -35,7 +35,7 @@ _RANK = "rank"
 
 
 class Summed(Tables):
-    """What a running sum follows from: sums of the run, or of each file."""
+    """The state of a running sum, for the run or for each file."""
 
     def __init__(self, assignment: Assignment, fold: folds.Fold, by: Sequence[str]) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Summed(Tables):
         return self._joined(pa.concat_tables(tables), [*self._by, _RANK])
 
     def values(self, given: operator.Operator) -> Iterator[AssignedValue]:
-        """What becomes of the values that the node began with."""
+        """The final values, computed from those at the node's beginning."""
         for table in self.tables():
             whole = self._joined(table, self._by)
             rows = whole.select([_NULLED, _TOTAL, _ADDED, _SIZE]).to_pylist()
@@ -96,7 +96,7 @@ class Summed(Tables):
         begins = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         ends = np.append(begins[1:], count)
         nulled, total, added, size = (table.column(name).to_numpy() for name in (_NULLED, _TOTAL, _ADDED, _SIZE))
-        # What counts of each: all of it, or what begins with the last run that has a null.
+        # Each run counts whole, or from the last run with a null on.
         last = np.maximum.reduceat(np.where(nulled, np.arange(count), -1), begins)
         starts = np.where(last >= 0, last, begins)
         totals, counts = (np.concatenate([[0], np.cumsum(each)]) for each in (total, added))

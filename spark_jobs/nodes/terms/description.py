@@ -1,4 +1,4 @@
-"""How a node type is described: what `explain` and lineage show of its steps, and what of them does not run yet.
+"""Descriptions of node types: what `explain` and lineage show of their steps, and features that do not run yet.
 
 A type says all of it. What it has nothing to say of, it says by one of the neutral values below, and a test knows who
 does (`tests/nodes/test_descriptions.py`).
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanSurroundings:
-    """What a description may know of the plan around a step.
+    """The surroundings of a step in the plan, as far as descriptions may use them.
 
     Args:
         size: the bytes of the step's own files; None when that is not known before a run.
@@ -52,7 +52,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class ColumnDerivation:
-    """How a column comes about in a step: in a word, and the columns it is made of, each with its input's number."""
+    """The derivation of a column in a step: a word, and the columns that it reads, each with its input's number."""
 
     how: str
     reads: tuple[tuple[int, str], ...] = ()
@@ -76,7 +76,7 @@ class Details:
 
 @dataclass(frozen=True)
 class Description:
-    """What there is to say of the steps of a type.
+    """The description of a node type's steps.
 
     Args:
         parallel: what the tasks of a step divide among them, in a word.
@@ -107,7 +107,7 @@ def by_record(step: Any) -> str:
 
 
 def no_facts(step: Any, around: PlanSurroundings) -> Mapping[str, str]:
-    """Nothing that all nodes do not have."""
+    """No facts besides those of all nodes."""
     return {}
 
 

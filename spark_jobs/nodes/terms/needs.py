@@ -1,4 +1,4 @@
-"""What a step needs that an earlier job finds out. The order of jobs follows from the needs of their steps.
+"""The needs of a step: values and rows that an earlier job provides. They determine the order of jobs.
 
 The set of needs is closed: who plans or runs jobs matches all of them and ends in `assert_never`.
 """
@@ -36,7 +36,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Values:
-    """What the variables of a state node are when its last record has set them, materialized.
+    """The final values of a state node's variables, materialized.
 
     Args:
         node: the state node.
@@ -72,5 +72,5 @@ class VariableRead:
         return f"{space}.{name}"
 
 
-#: What jobs can wait for. Counts of inputs and measures of splits will be others.
+#: The values that jobs can wait for.
 Need = Rows | Values

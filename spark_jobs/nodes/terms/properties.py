@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordProperties:
-    """How the records of a node's output follow from those of its inputs.
+    """Relations between a node's input records and its output records.
 
     Args:
         preserves_records: whether output records are input records, with their undeclared columns and their origin.
@@ -38,7 +38,7 @@ class RecordProperties:
 
 @dataclass(frozen=True)
 class ColumnProperties:
-    """How a node treats columns.
+    """A node's treatment of columns.
 
     Args:
         added: the columns that the step adds to its records, or overwrites, while all others pass through.

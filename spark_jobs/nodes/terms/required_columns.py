@@ -1,4 +1,4 @@
-"""What is read of records: columns, and of arrays of maps maybe only some members of their elements."""
+"""Required columns, and for arrays of maps the required members of their elements."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class RequiredColumns:
         return self.only(self.names.difference(names))
 
 
-#: Nothing at all.
+#: No columns.
 NOTHING = RequiredColumns()

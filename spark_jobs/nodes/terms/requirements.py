@@ -1,4 +1,4 @@
-"""What downstream steps require of a step: the columns and values that they read (projection pushdown), and more."""
+"""Requirements of downstream steps: columns and values that they read (projection pushdown), and more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Upstream:
-    """What a step's records come from.
+    """The nodes and sources upstream of a step.
 
     Args:
         nodes: the step's node and all above it, those included whose records are only looked up.
@@ -30,7 +30,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What downstream steps require of a step.
+    """The requirements of the steps downstream of a step.
 
     Args:
         columns: the output columns that they read.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What an operator does for its step; `OPERATORS` of the step's module has one for each that the step has."""
+    """An operator's role in its step. `OPERATORS` of the step's module has an operator for each role of the step."""
 
     #: All that the step does with a record.
     WHOLE = ""
@@ -35,7 +35,7 @@ class Role(StrEnum):
 
 
 class ExchangeKind(StrEnum):
-    """How an exchange partitions rows: by the hash of their keys, or by ranges of their places in record order."""
+    """How an exchange partitions rows: by a hash of their keys, or by ranges of their places in record order."""
 
     HASH = "hash"
     RANGE = "range"
@@ -66,7 +66,7 @@ class Passage(StrEnum):
 
 @dataclass(frozen=True)
 class Arrival:
-    """How records come to a part of a step and why, and what `explain` calls the stage where they wait, if they do."""
+    """How and why records reach a phase, and the name in `explain` of the stage where they wait, if they do."""
 
     passage: Passage
     why: str
@@ -158,13 +158,13 @@ class Sizes(Protocol):
     """The sizes that a step gets when it says how many partitions it wants; never the cores."""
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
-        """How many partitions a node's records are worth; of `columns` columns where it needs no more.
+        """The number of partitions for a node's records, of `columns` columns if not all are needed.
 
         `growth` is how many times as large they are where they wait.
         """
 
     def materialized_partitions(self, rows: Rows, growth: int = 1, co_partitioned: int = 0) -> int:
-        """How many partitions of materialized records fit into tasks; 1: each task can have all of them.
+        """The number of partitions in which materialized records fit into tasks; 1 if each task can hold all of them.
 
         `growth` is how many times as large they are then, `co_partitioned` the bytes that each needs beside itself.
         """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NullOrder(StrEnum):
-    """Where nulls go, whether the order is ascending or descending. `drop` removes the record."""
+    """The position of nulls, whatever the direction. `drop` removes the record."""
 
     FIRST = "first"
     LAST = "last"

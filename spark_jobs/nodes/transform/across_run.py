@@ -61,7 +61,7 @@ class Across(operator.Operator):
 
     @cached_property
     def _array_bytes(self) -> np.ndarray | None:
-        """What arrays and texts of each group take, and after them of none; None where no function gives any."""
+        """The bytes of the arrays and texts of each group, and last of no group; None if no function returns any."""
         found: np.ndarray | None = None
         for call in self.step.calls:
             if not call.gathers:

@@ -73,7 +73,7 @@ class Phase(StrEnum):
 
 
 class VariableScope(StrEnum):
-    """How long a variable lives."""
+    """The lifetime of a variable."""
 
     PIPELINE = "pipeline"
     SOURCE = "source"
@@ -124,7 +124,7 @@ class TransformConfig(NodeConfig):
 
 
 def check(config: TransformConfig, scope: BindScope) -> None:
-    """What is wrong with a transform by itself."""
+    """Report problems of a transform that do not depend on its input."""
     log_lines.check(config.log, scope)
 
 
@@ -357,7 +357,7 @@ def _named_check(entry: ValidationConfig, after: Flow) -> str | None:
 
 
 def _reads(step: TransformStep, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
-    """What the program and those downstream of it read, and the columns of the window."""
+    """The columns that the program, its readers and the window read."""
     read = step.reads(wanted)
     if step.window is None:
         return (read,)

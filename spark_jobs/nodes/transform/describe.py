@@ -1,4 +1,4 @@
-"""What there is to say of a transform."""
+"""The description of transforms for `explain` and lineage."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _line(
 
 
 def _of_step(step: Logged) -> dict[str, Any]:
-    """What lines of a transform can show; nobody measures the time of a single one."""
+    """The values that log lines of a transform can show. The duration of a single transform is not measured."""
     return {"_transform_name": step.name, "_transform_duration_ms": None}
 
 

@@ -1,4 +1,4 @@
-"""How `distinct` runs: a hash exchange brings equal keys together, and the first record of each key continues in order.
+"""Operators of `distinct`: the first record of each key continues, in order.
 
 `Gather` is the end of the fragment before: it drops what is no first even within its task and sends the rest to the
 partition of its key. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a
@@ -34,12 +34,12 @@ class Gather(shuffle.ShuffleWriter):
     step: DistinctStep
 
     def open(self) -> None:
-        """Nothing has been sent yet."""
+        """Start with no key sent."""
         self.known: dict[order.MergePath, pa.Table] = {}
         self.reservation = self.context.memory_pool.reserve(self._forget)
 
     def _forget(self) -> None:
-        """What this task sends twice is dropped where equal keys meet."""
+        """Forget the keys that were sent. Duplicates are dropped where equal keys meet."""
         self.known.clear()
         self.reservation.set(0)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl import types
     from spark_jobs.nodes.binding import BindScope, Flow
 
-#: What a directive says itself, or has from its rule.
+#: Keys that a directive needs, in itself or from its rule.
 _NEEDED = ("level", "when", "message")
 
 
@@ -69,12 +69,12 @@ class LogConfig(LogRule):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What it has to say and does not."""
+        """The required keys that are missing."""
         return tuple(key for key in _NEEDED if getattr(self, key) is None)
 
 
 def check(entries: Sequence[LogConfig], scope: BindScope) -> None:
-    """What is wrong with the directives of a transform by themselves."""
+    """Report problems of log directives that do not depend on the input."""
     for index, entry in enumerate(entries):
         path = ("config", "log", index)
         for key in entry.missing if entry.log_rule is None else ():

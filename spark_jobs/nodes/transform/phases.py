@@ -249,7 +249,7 @@ def _restored(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
 
 
 def _emitted(statements: Iterable[typed.Statement]) -> list[typed.Statement]:
-    """What earlier parts computed, as the program had it: lets, fields and metadata."""
+    """The results of earlier phases, as the program defines them: lets, fields and metadata."""
     return [replace(s, value=_column(s)) for s in _assignments(statements)]
 
 

@@ -1,4 +1,4 @@
-"""What the filters at the beginning of a program ask of single columns: sources may know that no record has it."""
+"""Predicates on single columns from the filters at the beginning of a program, for pushdown into sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a transform treats batches: the program's emits over the input columns, then the validations."""
+"""The operator of a transform: the program's emits over the input columns, then the validations."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class Transform(operator.Operator):
             self.push(output)
 
     def _pieces(self, batch: batches.Batch, result: engine.BatchResult) -> Iterator[tuple[int, int]]:
-        """Where the records are cut, with the numbers of records: what blocks make has all that stood beside arrays."""
+        """The starts and counts of slices of the records.
+
+        Those made by `emit each` repeat all values beside the array.
+        """
         if result.rows is None or len(result.rows) <= batch.count:
             return iter([(0, batch.count if result.rows is None else len(result.rows))])
         sizes = record_sizes.of(batch.data.columns, batch.count)
@@ -107,7 +110,7 @@ def _refusal(detail: str) -> failure.Failure:
 
 
 def _check_error(found: failure.Failure) -> failure.Failure:
-    """What a check computes is no field of the user's."""
+    """Remove the field from a check's failure: it is not a field of the user."""
     restated = failure.restated(found, f"validation check error: {found.detail}", failure.Category.VALIDATION)
     restated.field = None
     return restated
@@ -123,7 +126,7 @@ def _false(verdicts: pa.Array, static: types.Type) -> failure_columns.Rows:
 
 
 def _slice(result: engine.BatchResult, start: int, count: int) -> engine.BatchResult:
-    """What is made of some of the records."""
+    """A slice of the results."""
     assert result.rows is not None
     columns = (
         {name: each.slice(start, count) for name, each in group.items()}

@@ -1,4 +1,4 @@
-"""What a transform is when it runs: a checked program, then validations."""
+"""The bound transform: a checked program, then validations."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class LogDirective:
 
     @property
     def names(self) -> frozenset[str]:
-        """What its lines show: columns, and placeholders of other things."""
+        """The names that its lines show: columns, and other placeholders."""
         return frozenset(PLACEHOLDER.findall(self.message)) | frozenset(self.fields)
 
 
@@ -82,7 +82,7 @@ class TransformStep(node.Step):
     window: Window | None = None
 
     def reads(self, wanted: RequiredColumns) -> RequiredColumns:
-        """What the step needs of its records, without the columns of its window.
+        """The columns that the step reads, without those of its window.
 
         Args:
             wanted: what others read of what it gives.
@@ -112,7 +112,7 @@ class TransformStep(node.Step):
 
     @property
     def log_of_failures(self) -> tuple[LogDirective, ...]:
-        """What a part of the program logs that others follow: the records that fail there."""
+        """The directives for phases that are not the last: those that log failing records."""
         return tuple(entry for entry in self.log if entry.when == ON_ERROR)
 
     @property
@@ -163,12 +163,12 @@ class TransformStep(node.Step):
 
     @property
     def needs(self) -> tuple[Need, ...]:
-        """What programs read, and the rows that are looked up."""
+        """The values that programs read, and the rows that are looked up."""
         return super().needs if self.looked_up is None else (*super().needs, self.looked_up)
 
     @property
     def module(self) -> str:
-        """What writes the rows of another source down, where there is one: the parts of the step have their own."""
+        """`across_rows` if the step looks up rows of another source, which that module materializes."""
         return "run" if self.looked_up is None else "across_rows"
 
     def partitions(self, sizes: shape.Sizes) -> int:
@@ -181,7 +181,7 @@ class TransformStep(node.Step):
         return sizes.partitions(self.name, growth=2 if self.record_properties.partition_by else 1)
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """What stands before a `distinct`, the meeting of equal values, what stands after it."""
+        """The phases before, at and after each `distinct`."""
         from spark_jobs.nodes.transform import phases
 
         return phases.of(self, partitions)

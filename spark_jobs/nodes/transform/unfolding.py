@@ -1,4 +1,4 @@
-"""How much the blocks of `emit each` repeat of a batch: what they read of a record is there for each of its elements.
+"""Limits for `emit each`: its blocks repeat the values of a record for each element.
 
 A batch of which they would repeat too much comes to the program in slices, and a record of which they would repeat
 more than a task may hold ends the run.
@@ -91,7 +91,7 @@ class Blocks:
 
 
 def _count(batch: Batch, row: int, name: str | None, limit: int) -> int:
-    """How many elements a record has, as far as that is known; those that fail it are none."""
+    """The number of elements of a record, as far as it is known; 0 for arrays that fail the record."""
     if name is None or name not in batch.data.schema.names:
         return 0
     column = batch.data.column(name).slice(row, 1)

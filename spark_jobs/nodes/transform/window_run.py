@@ -1,4 +1,4 @@
-"""How windows run: the rows of a partition are collected, sorted, extended by results, and put back in order.
+"""Operators of windows: the rows of a partition are collected, sorted, extended by results, and put back in order.
 
 `Gather` is the end of the fragment before: it sends records to the partition of their `group_by` values. `Ranged` has
 them all and lays the results over them. `RestoreOrder` puts them back into record order; with a single partition

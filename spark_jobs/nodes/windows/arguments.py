@@ -1,4 +1,4 @@
-"""What calls are given: an argument of each row, and values for pairs of a record and a row of its frame."""
+"""Arguments of window calls: a value for each row, or for each pair of a record and a row of its frame."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Evaluator:
 
 
 def _numbers(call: Call, given: Arguments) -> Arguments:
-    """What is no number is a failure of its row."""
+    """Replace values that are no numbers by failures of their rows."""
     rows = numbers.others(given.values)
     if not len(rows):
         return given

@@ -62,7 +62,7 @@ class Call:
 
     @property
     def following(self) -> int:
-        """How many rows after a row it looks at."""
+        """The number of rows after a row that the call looks at."""
         return max(self.offset, 0) if self.function == "lead" and isinstance(self.offset, int) else 0
 
     @property

@@ -29,7 +29,7 @@ class Codes:
     size: int
 
     def dense(self) -> Codes:
-        """The same order as numbers without gaps."""
+        """Codes in the same order without gaps."""
         uniques, numbers = np.unique(self.numbers, return_inverse=True)
         return Codes(numbers, max(len(uniques), 1))
 
@@ -96,7 +96,7 @@ def _texts(column: pa.Array) -> Codes:
 
 
 def joined(parts: Sequence[Codes], count: int) -> Codes:
-    """One code for several, in the order of the first, then of the second, and so on."""
+    """Combine several codes into one, ordered by the first, then the second, and so on."""
     whole = Codes(np.zeros(count, np.int64), 1)
     for part in parts:
         if whole.size * part.size > _MOST:

@@ -75,7 +75,7 @@ class _Decomposer:
         self.columns = columns
         self.in_frame = in_frame
         self.calls: dict[Any, Call] = {}
-        #: What each slot holds, where it holds the same for all of a record.
+        #: The expression of each slot that has the same value for all rows of a record.
         self.given: dict[int, typed.Expression] = {}
 
     def statement(self, statement: typed.Statement) -> typed.Statement:
@@ -97,7 +97,7 @@ class _Decomposer:
         return _mapped(node, lambda part: self.computed(part) if isinstance(part, typed.WindowCall) else None)
 
     def computed(self, node: typed.WindowCall) -> typed.Windowed:
-        """What stands for a call."""
+        """Replace a window call by a reference to its result."""
         takes = declare.windows()[node.function].takes
         own: dict[str, typed.Expression] = {}
         given: typed.Expression | None = None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.arguments import Evaluator
     from spark_jobs.nodes.windows.call import Call, Match
 
-#: Of a task's share, the part in so many that held rows leave to the records that look into them.
+#: Buffered rows leave this part of a task's share (one in so many) to the records that look them up.
 _LEFT = 4
 
 
@@ -62,7 +62,7 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.bounds) - 1
 
     def of_records(self, records: pa.RecordBatch) -> np.ndarray:
@@ -72,12 +72,12 @@ class Groups:
         return np.where(found.counts > 0, np.searchsorted(self.bounds[:-1], found.starts), self.count)
 
     def frames(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where the rows of groups begin and end; the group that there is not is empty."""
+        """The bounds of each group's rows. A missing group is empty."""
         begins, ends = np.append(self.bounds[:-1], 0), np.append(self.bounds[1:], 0)
         return begins[numbers], ends[numbers]
 
     def results(self, calls: Iterable[Call], evaluator: Evaluator) -> pa.RecordBatch:
-        """What functions give for each group, and after the last for none."""
+        """The results of calls for each group, and last for no group."""
         found: dict[str, pa.Array] = {}
         for call in calls:
             nothing = pairs.nothing(call)

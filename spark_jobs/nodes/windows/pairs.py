@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def own_values(call: Call, evaluator: Evaluator, records: pa.RecordBatch) -> dict[str, pa.Array]:
-    """What a call compares with, column by column: a value for each record."""
+    """The record's own columns that a call compares with: a value for each record."""
     return {name: evaluator.value(program, records).values for name, program in call.own}
 
 
@@ -64,7 +64,7 @@ def results(
 def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
     """The columns of the frame that a call reads; one at least, to have rows."""
     known = {call.field} if call.argument is None else set(tree_walk.columns_of(call.argument))
-    # What is around a row are columns too.
+    # The surroundings of a row are columns, too.
     return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
 
 
@@ -93,5 +93,5 @@ def _scattered(call: Call, has_frame: np.ndarray, found: list[pa.Array], problem
 
 
 def nothing(call: Call) -> pa.Array:
-    """What a function gives for no rows: one value."""
+    """The result of a function for no rows, as an array of one value."""
     return values.to_arrow([declare.windows()[call.function].empty], call.type)

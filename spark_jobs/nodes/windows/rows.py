@@ -56,7 +56,7 @@ class SortedBatch:
 
     @cached_property
     def head(self) -> int:
-        """How many of the first rows belong to the partition that the batch before ended with."""
+        """The number of leading rows in the partition with which the previous batch ended."""
         begun = np.flatnonzero(self.starts[: self.count])
         return int(begun[0]) if len(begun) else self.count
 
@@ -270,7 +270,7 @@ class Rows:
                 yield piece.slice(start, min(size, piece.rows.num_rows - start))
 
     def _complete(self, waiting: Sequence[Sorted]) -> int:
-        """How many of the rows that wait can go: those of whole partitions, and those with enough after them."""
+        """The number of waiting rows that can go on: those of whole partitions, and those followed by enough rows."""
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0
@@ -290,14 +290,14 @@ class Rows:
 
 
 def _changes(numbers: np.ndarray) -> np.ndarray:
-    """Where another number stands than before; the first is one."""
+    """A mask of the positions at which the number changes; the first is one."""
     found = np.ones(len(numbers), dtype=bool)
     found[1:] = numbers[1:] != numbers[:-1]
     return found
 
 
 def _any_change(table: pa.Table, names: Sequence[str], before: pa.Table | None) -> np.ndarray:
-    """Where some of the columns has another value than the row before; a first row is one, with none before it."""
+    """A mask of the rows at which any of the columns changes; the first row counts if none precedes it."""
     found = np.zeros(table.num_rows, dtype=bool)
     found[0] = before is None
     for name in names:

@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.windows.rows import SortedBatch
 
 
-#: What a value takes while an array is put together, beside its own bytes: where it stands, and where from.
+#: The bytes that a value takes in an array under construction, besides its own: its place and its origin.
 _PLACES_BYTES = 24
-#: What a value takes at least.
+#: The least bytes that a value takes.
 LEAST_BYTES = float(_PLACES_BYTES + 8)
 #: The length of arrays whose values are of any kind is known as text alone.
 _LENGTHS = {True: pc.list_value_length, False: pc.binary_length}
 
 
 def value_bytes(column: pa.Array) -> float:
-    """What a value of some takes while an array of them is put together."""
+    """The bytes that a value of this column takes in an array under construction."""
     return _PLACES_BYTES + column.nbytes / max(len(column), 1)
 
 
 def array_bytes(arrays: pa.Array) -> np.ndarray:
-    """What each of some arrays takes."""
+    """The bytes of each array."""
     is_list = pa.types.is_list(arrays.type)
     lengths = pc.fill_null(_LENGTHS[is_list](arrays), 0).to_numpy(zero_copy_only=False).astype(np.float64)
     found: np.ndarray = lengths * (value_bytes(arrays.flatten()) if is_list else 1.0)
@@ -118,7 +118,7 @@ class Running:
         if not self._giving and sum(float(each.sum()) for _, each in widths) <= memory.record_bytes(self._share):
             yield self.columns(batch)
             return
-        # Where partitions have to be whole, they are what is given on at once.
+        # If partitions have to be whole, each is passed on at once.
         firsts = np.flatnonzero(batch.starts[: batch.count]) if self._is_whole else batch.places
         sizes = np.zeros(len(firsts))
         for call, each in widths:
@@ -136,7 +136,7 @@ class Running:
             yield self.columns(batch.part(first, end - first, self._following))
 
     def _widths(self, batch: SortedBatch) -> list[tuple[Call, np.ndarray]]:
-        """How many bytes each row of a batch gets from calls that give a value to many rows."""
+        """The bytes that each row of a batch receives from calls that repeat values."""
         found: list[tuple[Call, np.ndarray]] = []
         here = batch.rows.slice(0, batch.count)
         for call, function in self._repeating:
@@ -165,7 +165,7 @@ class Running:
             )
 
     def _sizes(self, call: Call, function: Function, batch: SortedBatch) -> np.ndarray:
-        """What the arrays of a call take for each row of a batch."""
+        """The bytes of a call's array for each row of a batch."""
         here = batch.rows.slice(0, batch.count)
         given = None if call.reads_results else self._evaluator.given(call, here)
         each = LEAST_BYTES if given is None else value_bytes(given.values)

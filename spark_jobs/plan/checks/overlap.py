@@ -1,4 +1,4 @@
-"""What must not fall on each other: writers on one path, a body's columns on those that pass through."""
+"""Checks for collisions: writers on one path, or columns of a body with columns that pass through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compositions say that they produce, against what their bodies do."""
+"""Checks the columns that compositions declare to produce against their bodies."""
 
 from __future__ import annotations
 

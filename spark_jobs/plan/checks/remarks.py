@@ -1,4 +1,4 @@
-"""What is legal and probably not meant: settings without effect, nodes that lead nowhere."""
+"""Warnings about legal configuration that is probably a mistake: settings without effect, nodes that lead nowhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WITHOUT_EFFECT = {
 }
 
 
-#: Where types stand: the keys above them.
+#: The keys under which types are written.
 _SCHEMAS = frozenset({"schema", "schema_overrides", "format_schema", "fields", "vars"})
 _DECIMAL = re.compile(r"(?:nullable\(\s*)?decimal\s*\)?")
 

@@ -109,7 +109,7 @@ def _check_init_windows(bindings: Bindings, init: set[str]) -> None:
     for name in bindings.graph.order:
         bound = bindings.bound.get(name)
         step = bound.step if bound is not None else None
-        # What a node of that phase looks up, which can only be for a window.
+        # The source that a node of the init phase looks up, which can only be for a window.
         source = next(iter(step.record_properties.looked_up), None) if step is not None else None
         if name not in init or source is None or source in init:
             continue

@@ -58,7 +58,7 @@ def check(read: Document, bindings: Bindings, options: PlanOptions) -> None:
         if written.kind is paths.Kind.TEMPLATE:
             try:
                 rendered = paths.render(written.text, values)
-                # What a token's values make of a path must be as fine as the path itself.
+                # A path with the values of its tokens filled in has to pass the same checks.
                 ways.append((rendered, paths.Kind.LITERAL))
             except paths.TemplateError as error:
                 found.add(codes.E014.at(written.place, f"{written.target}: {error}"))

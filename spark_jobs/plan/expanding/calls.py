@@ -1,4 +1,4 @@
-"""What a call says of itself: the name its nodes get, and which nodes read which of its ports."""
+"""Reads a composition call: the name prefix of its nodes, and the readers of its ports."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class _HeaderConfig(Config):
 
 
 class Expanded(Protocol):
-    """What channels ask of a pipeline with its compositions in place."""
+    """The properties of an expanded pipeline that channels need."""
 
     @property
     def sources(self) -> list[str]:
@@ -137,7 +137,7 @@ def _places(folders: list[Path]) -> list[Path]:
 
 
 def _absent(named: str, folders: list[Path]) -> str:
-    """What to do about a channel that is not found: the file or name that was meant, or where it is looked for."""
+    """A remedy for a channel that is not found: the file or name that was probably meant, or the folders searched."""
     if os.sep in named or named.endswith((".yaml", ".yml")):
         return "the path starts at this folder, the pipeline's or that of channels"
     there = [path for place in _places(folders) if place.is_dir() for path in sorted(place.glob("*.y*ml"))]

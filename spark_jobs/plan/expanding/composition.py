@@ -76,7 +76,7 @@ class ParameterConfig(Config):
 
 
 class ResourceKind(StrEnum):
-    """What resources can be."""
+    """The kinds of resources."""
 
     FILE = "file"
 
@@ -227,7 +227,7 @@ def _converted(interface: InterfaceConfig) -> ComposeConfig:
 
 
 def _produced(tree: Mapping) -> list[tuple[ColumnConfig, Span]]:
-    """What `composition:` says under `produces`; it has been read before, so that nothing is wrong with it."""
+    """The columns under `produces` of `composition:`. They have been read before, so they are valid."""
     header = tree.get("composition")
     if header is None or tree.get("_compose") is not None:
         return []

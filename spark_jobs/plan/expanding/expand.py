@@ -39,7 +39,7 @@ _PORT = "\0port:"
 
 @dataclass(frozen=True)
 class PortNeed:
-    """What a call's input port needs of the row that it is bound to."""
+    """The columns that a call's input port requires of the row bound to it."""
 
     call: str
     port: str
@@ -268,7 +268,7 @@ class Expander:
         return next((each for each in folders if small_files.is_there(os.path.normpath(each / use))), nearest_folder)
 
     def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
-        """Where the records of each output port come from."""
+        """The node and port behind each output port."""
         exports: dict[str, tuple[str, str]] = {}
         for port, target in called.signature.outputs.items():
             node, _, channel = target.ref.partition(".")
@@ -335,7 +335,7 @@ class Expander:
         return None
 
     def _bind_ports(self, node: NodeSource, level: _Level) -> None:
-        """What each input port of a call is bound to."""
+        """Bind each input port of a call."""
         path = (*level.path, level.prefixes[node.name])
         instance = self.result.instances.get(path) if node.name not in level.broken else None
         if instance is None:

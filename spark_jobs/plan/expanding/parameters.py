@@ -114,7 +114,7 @@ class Call:
     def _layers(
         self, name: str, blocks: tuple[dict[str, Entry], dict[str, Entry]], written: Mapping | None
     ) -> list[Layer]:
-        """What the channel's `fixed`, the call and the channel's `default` say, the strongest first."""
+        """The values from the channel's `fixed`, the call, and the channel's `default`, in order of precedence."""
         return [
             *self._channel_layer("ChannelFixed", blocks[0], name),
             *_call_layer(written, name),

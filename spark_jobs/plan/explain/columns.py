@@ -39,7 +39,7 @@ class SourceProbe:
 
 
 def looked(plan: Plan, sources: Mapping[str, Discovered], look: Probe | None) -> dict[str, SourceProbe]:
-    """What looking into the files of each source tells; of no source where nobody looks."""
+    """Probe the files of each source; an empty mapping without a probe."""
     if look is None:
         return {}
     names = [planned.name for planned in plan.nodes if planned.name in sources and planned.pending is None]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reach:
-    """Which rows come to outputs as members of groups.
+    """The rows that arrive at outputs as members of groups.
 
     Args:
         by_source: by which fields of its key a failing record of each source takes others along, in words.
@@ -125,7 +125,7 @@ def _by(view: tuple[str, ...]) -> str:
 
 
 def failure(found: Correlation, keys: NodeKeys, reach: Reach) -> str:
-    """What a failing record, or row, of a node takes along."""
+    """The records and rows that a failing record or row of a node takes along."""
     clauses = []
     keyed = [name for name in keys.records_of if name in found.sources]
     if own := [reach.by_source[name] for name in keyed]:

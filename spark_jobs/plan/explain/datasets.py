@@ -1,4 +1,4 @@
-"""What a pipeline reads and writes, as its plan says: URIs and columns.
+"""The datasets that a pipeline reads and writes according to its plan: URIs and columns.
 
 A URI is None where only the run knows it: paths with tokens, patterns that match files.
 """
@@ -34,7 +34,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What one source reads or one output writes; `pattern` is a glob of URIs, where a source has one."""
+    """The files of one source, or the file of one output. `pattern` is a glob of URIs if the source has one."""
 
     node: str
     uri: str | None
@@ -49,7 +49,7 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Datasets:
-    """What a pipeline reads and writes.
+    """The datasets that a pipeline reads and writes.
 
     Args:
         pipeline: its name.
@@ -63,7 +63,7 @@ class Datasets:
 
 
 def of_plan(plan: Plan) -> Datasets:
-    """What a plan reads and writes."""
+    """The datasets of a plan."""
     sources = [
         Dataset(name, uri, _columns(step), _pattern(step, plan.base_dir))
         for name, step in plan.sources.items()

@@ -1,4 +1,4 @@
-"""What differs between two versions of a pipeline: settings, statements, columns, and what that means for outputs.
+"""Differences between two versions of a pipeline: settings, statements, columns, and their effects on outputs.
 
 Layout, comments and the order of keys and nodes are no difference. Not here: how it is shown.
 """
@@ -99,7 +99,7 @@ class NodeChange:
 
 @dataclass(frozen=True)
 class OutputEffect:
-    """What a change may mean for an output that both versions have.
+    """The possible effect of a change on an output that both versions have.
 
     Args:
         name: the output.
@@ -138,7 +138,7 @@ def between(old: Version, new: Version) -> Differences:
     changed = []
     for name, one in comparisons.items():
         columns = _columns(old.plan, new.plan, name)
-        # What other nodes pass on is told where it comes from, and where it ends.
+        # Columns that other nodes pass on are reported at the first and the last node only.
         if one.differs or (columns and name in new.plan.outputs):
             changed.append(NodeChange(name, after[name].kind, one.settings, one.statements, columns))
     return Differences(
@@ -152,7 +152,7 @@ def between(old: Version, new: Version) -> Differences:
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What changed around the nodes.
+    """The changes around the nodes.
 
     Args:
         variables: names of variables that are declared otherwise.
@@ -178,7 +178,7 @@ class _Surroundings:
 
 @dataclass(frozen=True)
 class _NodeComparison:
-    """How a node differs, and for what that matters.
+    """The differences of a node and their effects.
 
     Args:
         settings: as in `NodeChange`.
@@ -220,7 +220,7 @@ class _NodeComparison:
 
 
 class _Effects:
-    """What nodes may get and give otherwise than in the old version.
+    """The effects of changes on downstream nodes.
 
     Args:
         old: the old plan.
@@ -247,7 +247,7 @@ class _Effects:
             self._records[planned.name] = self._has_other_records(planned)
 
     def of_outputs(self) -> Iterator[OutputEffect]:
-        """What the outputs that both versions have may get otherwise."""
+        """The effects on the outputs that both versions have."""
         origins = defaultdict(list)
         for each in lineage.of_outputs(self._new):
             origins[each.node].append(each)
@@ -467,7 +467,7 @@ def _redefined(old: str, new: str) -> tuple[frozenset[str] | None, bool]:
         definitions = [_definitions(tree) for tree in trees]
         by = _deciding_names(choosing[1], definitions[1])
         records = choosing[0] != choosing[1] or any(definitions[0].get(name) != definitions[1].get(name) for name in by)
-        # The same statements in another order: what each reads may be something else.
+        # The same statements in another order may read other values.
         orders = [[_heading(one) for one in tree] for tree in trees]
         if orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]):
             return _ALL, records or bool(choosing[1])

@@ -1,4 +1,4 @@
-"""Where columns come from: back through renames, expressions and groups to the columns of sources."""
+"""Column lineage: from a column back through renames, expressions and groups to the columns of sources."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _has(plan: Plan, reader: PlannedNode, node: str, column: str) -> bool:
     """Whether a node's records have a column, or may have it as an undeclared one, when they come to a reader."""
     rows = plan.by_name[node].outputs.values()
     if is_engine(column):
-        # What is the same for all records, such as `$vars.limit`, is in no row.
+        # Values that are the same for all records, such as `$vars.limit`, are in no row.
         is_there = any(column in row for row in rows)
         return is_there and getattr(family(column).fates, reader.kind, Fate.KEPT) is not Fate.GONE
     return any(column in row or UNDECLARED_MAP in row for row in rows)

@@ -23,9 +23,9 @@ _LETTER, _HEIGHT, _COLUMN_GAP, _ROW_GAP, _MARGIN = 7.6, 46, 28, 64, 12
 _NARROWEST = 110
 #: A longer name is cut in the box; the whole one is its tooltip.
 _LONGEST_NAME = 32
-#: How often the order of boxes in a row is improved by their neighbours' places.
+#: The number of passes that improve the order of boxes in a row by the places of their neighbours.
 _SWEEPS = 8
-#: What an edge does that is no plain passing on.
+#: The labels of edges that do more than pass records on.
 _WORDS = {
     Passage.SHUFFLED: "shuffled",
     Passage.SORTED: "sorted",
@@ -273,7 +273,7 @@ def _edge_text(edge: Edge) -> str:
 
 
 def _width(text: str) -> int:
-    """How many letters of Latin a text is wide."""
+    """The width of a text, in Latin letters."""
     return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text)
 
 

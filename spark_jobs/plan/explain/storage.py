@@ -53,7 +53,7 @@ def _operator(plan: Plan, name: str, arrival: Arrival) -> str:
 
 
 def _compression(plan: Plan, arrival: Arrival) -> str:
-    """What `auto` comes to: runs of megabytes, which are worth it. Sorted runs are the bytes of the output."""
+    """The compression that `auto` chooses: lz4 for runs of megabytes. Sorted runs are the bytes of the output."""
     is_off = plan.storage.compress == "off" or not arrival.passage.spills
     return "off" if is_off else "lz4"
 
@@ -83,7 +83,7 @@ def binary(size: int) -> str:
 
 
 def headroom(plan: Plan, sources: Mapping[str, Discovered]) -> list[str]:
-    """What the spill cap leaves of the estimate; none without a cap or an estimate."""
+    """The part of the spill cap that the estimate leaves; empty without a cap or an estimate."""
     found = _headroom(plan, sources)
     if found is None:
         return []
@@ -194,7 +194,7 @@ def _file(settings: staged_copy.Settings, file: InputFile) -> dict[str, Any]:
 
 
 def node_properties(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, dict[str, Any]]:
-    """What each node holds at its peak, gives back when it is done, and leads to being given back."""
+    """The bytes that each node holds at its peak, frees when it is done, and lets others free."""
     volumes = spill_estimates.volumes(plan, sources)
     waiting = spill_estimates.stages(plan)
     properties: dict[str, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""How a plan will run: jobs, fragments, exchanges, the columns that are needed, sizes.
+"""The physical plan: jobs, fragments, exchanges, required columns, sizes.
 
 Here: what follows from the plan without looking at data.
 Not here: running; that is `execute`.

@@ -1,4 +1,4 @@
-"""Which correlation groups the rows of each node belong to, and which failures may have caused others, as runs need it.
+"""The correlation groups of each node's rows, and the dependencies between failures, in the form that runs use.
 
 The rules are in `docs/semantics/correlation.md`.
 
@@ -160,7 +160,7 @@ def _grouped(node: NodeCorrelation) -> _Groups:
 
 
 def _kinds(planned: PlannedNode, nodes: Mapping[str, PlannedNode]) -> dict[str, Kinds]:
-    """What columns hold in the rows that come to a node, and in those that leave it."""
+    """The types of each column in the rows that enter or leave a node."""
     rows = [*planned.outputs.values(), *(nodes[edge.node].outputs[edge.port] for edge in planned.inputs)]
     found: dict[str, dict[types.Type, None]] = {}
     for row in rows:
@@ -185,7 +185,7 @@ def _cut(
 
 @dataclass(frozen=True)
 class _Dependency:
-    """What records at a node depend on.
+    """The records that records at a node depend on.
 
     Args:
         depth: how often they do, one after another.
@@ -201,7 +201,7 @@ class _Dependency:
 
 
 def _dependencies(plan: Plan, known: Correlation) -> dict[str, _Dependency]:
-    """What records depend on, node by node."""
+    """The dependencies of records at each node."""
     found: dict[str, _Dependency] = {}
     before: dict[str, _Dependency] | None = None
     while found != before:  # a variable may be set by a node that stands downstream of its readers in the plan

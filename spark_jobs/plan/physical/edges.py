@@ -1,4 +1,4 @@
-"""How records pass each edge: pipelined (streaming), shuffled or materialized; and which expressions run native."""
+"""How records pass each edge: pipelined (streaming), shuffled or materialized; and which expressions run natively."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Edge:
 
     @property
     def passage(self) -> Passage:
-        """How records get from the one to the other."""
+        """How records get from one node to the other."""
         return self.arrival.passage
 
     @property
@@ -70,7 +70,7 @@ def _edge(planned: PlannedNode, edge: Input, written: Rows | None, resumed: Set[
 
 
 def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
-    """How records come to the first part of a node that does not take them where they are."""
+    """How records reach the first phase of a node that has to materialize or shuffle them."""
     if planned.step is None:
         return shape.STAYS
     phases = physical.phases(planned.step)

@@ -35,7 +35,7 @@ MergePaths = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Target:
-    """Where an operator pushes records from one of its ports."""
+    """The operator to which a port pushes records."""
 
     port: str
     op: str
@@ -68,7 +68,7 @@ class PhysicalOperator:
     #: Whether records enter and leave the node here.
     first: bool = True
     last: bool = True
-    #: What `explain` calls it where the node is several operators.
+    #: Its name in `explain` if the node has several operators.
     title: str = ""
 
 
@@ -107,7 +107,7 @@ class Job:
 
     @property
     def stages(self) -> int:
-        """How many stages the chain has."""
+        """The number of stages."""
         return 1 + max((exchange.stage for exchange in self.exchanges), default=0)
 
     def at(self, stage: int) -> list[Exchange]:
@@ -120,7 +120,7 @@ class Job:
         return consumer.step.member_properties.counters if consumer.role is Role.FINAL else None
 
     def slots(self, stage: int) -> int:
-        """How many tasks a stage above 0 has."""
+        """The number of tasks of a stage after the first."""
         return sum(exchange.partitions for exchange in self.at(stage))
 
 

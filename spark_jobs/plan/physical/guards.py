@@ -1,4 +1,4 @@
-"""Where credentials go in a plan: columns that are called so are followed through expressions, renames and variables.
+"""Tracks credentials through a plan: from columns with such names through expressions, renames and variables.
 
 What is computed from a credential is as secret as the credential: `emit pin = password.substring(0, 4)` makes `pin`
 one, and a node whose condition reads it shows no values where the condition fails.
@@ -100,7 +100,7 @@ def _variables(planned: PlannedNode, found: Found) -> frozenset[str]:
 def _made(
     planned: PlannedNode, programs: Programs, reading: list[typed.Program], coming: frozenset[str], *, is_read: bool
 ) -> frozenset[str]:
-    """What a node makes of credentials: columns, the fields that failures name, variables.
+    """The columns, fields and variables that a node computes from credentials.
 
     `reading` are those of its programs that read some; `is_read`: they do, or the node itself does.
     """
@@ -114,7 +114,7 @@ def _made(
         traced |= {column.name for column in planned.step.columns}
     for row in planned.outputs.values():
         traced |= {column.name for column in row.user_columns}
-    # Of what a group emits its programs do not say all: what its functions take is between them.
+    # The programs of a group do not show everything: its functions take values from one and give them to the other.
     is_whole = planned.step.record_properties.group_by is None or not is_read
     for name in traced - emitted if is_whole else traced:
         made = registry.described(planned.kind).trace(planned.step, name)

@@ -62,7 +62,7 @@ def discover(plan: Plan, *, allow_outside: bool = False) -> dict[str, Discovered
 
 
 def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) -> Place:
-    """Where the reader of a source looks, where it finds by itself what it reads."""
+    """The place to search for a source whose reader finds its own files."""
     from spark_jobs.formats.reader import Place
 
     return Place(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.plan import Plan
 
 
-#: What is materialized, by whether it goes on.
+#: The names of materialized rows, by whether they continue from there.
 _KEPT = {False: "build side", True: "input"}
 
 
@@ -106,7 +106,7 @@ def _exchange(job: Job, exchange: Exchange) -> str:
 
 
 def _members(job: Job, root: str) -> list[str]:
-    """What is reached from a root within its task, in the order of the plan."""
+    """The operators reached from a root within its task, in the order of the plan."""
     found: list[str] = []
     waiting = [root]
     while waiting:

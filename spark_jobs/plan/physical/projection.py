@@ -1,4 +1,4 @@
-"""Which columns anything downstream needs, found backwards, so that sources carry no others."""
+"""Projection pushdown: the columns that each node requires, found from the outputs back to the sources."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def prune(
 
 
 def _pushed_predicates(takers: Sequence[node.Step | None]) -> tuple[Test, ...]:
-    """What the one step that takes some records asks of them first."""
+    """The pushed-down predicates of the only step that takes some records."""
     only = takers[0] if len(takers) == 1 else None
     return only.column_properties.pushed_predicates if only is not None else ()
 

@@ -1,4 +1,4 @@
-"""How much there is to read, as far as that is known before reading: files that a pipeline names by their paths."""
+"""The sizes of inputs, as far as they are known before reading: files that a pipeline names by their paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a run may spill, by the sizes of its inputs: for `explain`, and for warnings before a run.
+"""Estimates how much a run may spill from the sizes of its inputs, for `explain` and for warnings before a run.
 
 A stage where records meet is taken to hold all that its sources hold. This estimate is high: it ignores compression,
 columns that nobody reads, and the memory limit.
@@ -52,7 +52,7 @@ class Estimate:
         return any(stage.bytes is None for stage in self.stages)
 
     def headroom(self, cap: int | None) -> Headroom | None:
-        """What a cap leaves; None without a cap, and when nothing is expected."""
+        """The headroom under a cap; None without a cap, or if no spilling is expected."""
         spilled = sum(stage.bytes or 0 for stage in self.stages if stage.is_spilled)
         return Headroom(spilled, cap) if cap is not None and spilled else None
 
@@ -66,12 +66,12 @@ class Headroom:
 
     @property
     def free(self) -> int:
-        """What is left of the cap."""
+        """The bytes of the cap that are left."""
         return max(self.cap - self.estimated, 0)
 
     @property
     def percent(self) -> float:
-        """How much of the cap is used."""
+        """The used part of the cap, in percent."""
         return 100 * self.estimated / max(self.cap, 1)
 
     @property
@@ -105,7 +105,7 @@ def volumes(plan: Plan, sources: Mapping[str, Discovered]) -> dict[str, int | No
 
 
 def estimate(plan: Plan, sources: Mapping[str, Discovered]) -> Estimate:
-    """What the stages of a plan may spill, by the sizes of its sources' files."""
+    """Estimate the spilling of a plan's stages from the sizes of its sources' files."""
     sizes = volumes(plan, sources)
     # Nothing to read is nothing to foresee.
     return Estimate(

@@ -1,4 +1,4 @@
-"""What comes to a node: records within its job, records and values that earlier jobs materialized."""
+"""The inputs of a node: records within its job, and records and values that earlier jobs have materialized."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def awaited(planned: plans.PlannedNode) -> list[str]:
 
 
 def output_rows(name: str) -> Rows:
-    """What a node gives, materialized."""
+    """The materialized output of a node."""
     return Rows(name, "", go_on=True)
 
 

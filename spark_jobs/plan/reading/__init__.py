@@ -1,4 +1,4 @@
-"""What users have written, read: YAML with places, checked by models.
+"""Reads files that users write: YAML with source positions, checked by models.
 
 Here: pipelines, workspaces and format schemas, each file for itself.
 Not here: what nodes mean to each other.

@@ -59,7 +59,7 @@ class Full(Exception):
 
 @dataclass
 class Room:
-    """How many characters may still be filled in."""
+    """The number of characters that may still be filled in."""
 
     left: int
 
@@ -152,7 +152,7 @@ def refusal(name: str) -> str:
     return f"the environment variable `{name}` has a secret name, and this is not a credential"
 
 
-#: What to do about it.
+#: The remedy for that.
 REMEDY = "secrets are filled in below `auth:` of a source's `transport:` alone; give other settings another name"
 
 

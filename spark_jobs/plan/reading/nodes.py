@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.wiring import Reference
 
 _HEADER = ("type", "name", "description", "_notes", "config")
-#: What flat nodes call `config.type`, since their `type` is the kind of node.
+#: The name of `config.type` in flat nodes, whose `type` is the kind of node.
 _FORMAT_KEY = "format"
 
 
@@ -81,7 +81,7 @@ def read_nodes(tree: Mapping, found: Diagnostics) -> list[NodeSource]:
     return [node for item in listed.items if (node := read_node(item, found)) is not None]
 
 
-#: What other tools call types of nodes.
+#: Names that other tools use for kinds of nodes.
 _TYPES_ELSEWHERE = {
     **dict.fromkeys(("select", "map", "filter", "where", "expression", "compute", "calculate", "derive"), "transform"),
     **dict.fromkeys(("join", "lookup", "enrich"), "combine"),
@@ -94,7 +94,7 @@ _TYPES_ELSEWHERE = {
 
 
 def read_node(item: Node, found: Diagnostics) -> NodeSource | None:
-    """One node; None when it has no usable type."""
+    """Read one node; None if it has no usable type."""
     if not isinstance(item, Mapping):
         found.add(codes.E007.at(reader.head(item.span), "a node is a mapping with `type:` and `name:`"))
         return None

@@ -151,7 +151,7 @@ _ELSEWHERE = dict.fromkeys(
 )
 
 
-#: What other tools call keys.
+#: Names that other tools use for keys.
 _KEYS_ELSEWHERE = {
     **dict.fromkeys(("sep", "separator", "field_separator", "field_delimiter"), "delimiter"),
     **dict.fromkeys(("quotechar", "quote", "enclosure", "text_qualifier"), "quote_char"),
@@ -176,12 +176,12 @@ _KEYS_ELSEWHERE = {
 
 
 def elsewhere(name: str) -> str | None:
-    """What to write for a key that belongs elsewhere."""
+    """The remedy for a key that belongs elsewhere."""
     return _ELSEWHERE.get(name)
 
 
 def below_of(name: str, below: MappingType[str, str]) -> str | None:
-    """What to write for a key that is known below another one."""
+    """The remedy for a key that belongs below another one."""
     return f"`{name}` belongs under `{below[name]}:`: write `{below[name]}: {{ {name}: … }}`" if name in below else None
 
 

@@ -36,7 +36,7 @@ class WrittenFloat(float):
 
 
 def resolve(text: str) -> Any:
-    """What a plain scalar is: null, a bool, an int, a float, or else its text."""
+    """The value of a plain scalar: null, a bool, an int, a float, or its text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > _LONGEST_NUMBER or not (text[0].isascii() and (text[0].isdigit() or text[0] in "+-.")):
@@ -54,7 +54,7 @@ def resolve(text: str) -> Any:
 
 
 def content_start(text: str, start: int, has_properties: bool) -> int:
-    """Where a scalar itself begins, after its anchor and tag."""
+    """The offset of a scalar's text, after its anchor and tag."""
     while has_properties and start < len(text):
         found = _PROPERTY.match(text, start)
         if not found:
@@ -70,7 +70,7 @@ def trimmed_end(text: str, start: int, end: int) -> int:
 
 
 def segments(text: str, start: int, style: str | None, value: str) -> tuple[tuple[int, int], ...]:
-    """Where the characters of a scalar's value stand: (offset in the value, in the file) of each unbroken range."""
+    """The ranges of a scalar's value in the file: (offset in the value, offset in the file) of each unbroken range."""
     if style == "'":
         return _quoted(text, start + 1, value, "'")
     if style == '"':

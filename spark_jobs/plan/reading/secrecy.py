@@ -1,4 +1,4 @@
-"""Which values of a file no excerpt shows: the credentials of a network source, and those in its address.
+"""Values that no excerpt of a file shows: the credentials of a network source, and those in its address.
 
 Places are hidden while the file is read, so that messages about what cannot be read are covered as well. A variable's
 name stays visible, its default does not.
@@ -22,7 +22,7 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-|\})")
 
 
 class Role(Enum):
-    """What a value is for."""
+    """The role of a value."""
 
     OPEN = auto()
     TRANSPORT = auto()
@@ -45,7 +45,7 @@ class Role(Enum):
 
 
 class Place(Enum):
-    """Where a value stands, as far as that decides whether it may hold a secret.
+    """The place of a value, as far as it decides whether the value may hold a secret.
 
     Environment variables whose names suggest a secret are filled in below `auth` and `headers` of a `transport:` only.
     """
@@ -86,7 +86,7 @@ def hide(span: Span, role: Role) -> None:
 
 
 def _credentials(address: str) -> Iterator[tuple[int, int]]:
-    """Of an address, or what was meant to be one: what stands before the host, and what follows the path."""
+    """The ranges of an address that may contain credentials: before the host, and after the path."""
     scheme_end, host = address.find("//"), address.rfind("@") + 1
     start = scheme_end + 2 if scheme_end >= 0 else 0
     if start < host:

@@ -121,7 +121,7 @@ class ChannelsConfig(Config):
 
 
 class DecimalMeaning(StrEnum):
-    """What `decimal` is in schemas."""
+    """The meaning of `decimal` in schemas."""
 
     FLOAT = "float"
     EXACT = "exact"
@@ -156,7 +156,7 @@ class _File(Config):
 
 @dataclass(frozen=True)
 class Storage:
-    """Where spilled and staged data goes; paths are absolute. `spill_dir` None is the system's temporary folder.
+    """The locations of spilled and staged data. Paths are absolute. `spill_dir` None is the system's temporary folder.
 
     Args:
         scratch: `storage.scratch`, a path or a URI; None: beside what a run publishes.

@@ -18,7 +18,7 @@ _KEY = re.compile(r"\s*(?:- +)*[\w.$-]+: ")
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is wrong, where, and how to mend it."""
+    """A mistake, its place, and a remedy."""
 
     message: str
     start: int
@@ -35,7 +35,7 @@ class _Place:
     begun: int
 
     def line(self, offset: int) -> tuple[int, str]:
-        """Where the line of an offset begins, and its text."""
+        """The start of the line at an offset, and its text."""
         start = self.text.rfind("\n", 0, offset) + 1
         end = self.text.find("\n", offset)
         return start, self.text[start : len(self.text) if end < 0 else end].rstrip("\r")

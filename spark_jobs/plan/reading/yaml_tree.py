@@ -106,12 +106,12 @@ class _Open:
 
     @property
     def role_of_next(self) -> secrecy.Role:
-        """What the value is for that comes next."""
+        """The role of the next value."""
         return self.role.below(self.key.written) if self.key else self.role
 
     @property
     def place_of_next(self) -> secrecy.Place:
-        """Where the value stands that comes next."""
+        """The place of the next value."""
         return self.place.below(self.key.written) if self.key else self.place
 
 
@@ -134,7 +134,7 @@ class _Builder:
         self.room = interpolation.Room(limits.FILLED_CHARACTERS)
         self.root: Node | None = None
         self.nodes = 0
-        #: How far the text has been understood.
+        #: The offset up to which the text has been understood.
         self.end = 0
         self.documents = 0
 
@@ -226,7 +226,7 @@ class _Builder:
             self._put(target)
 
     def _check_secrets(self, node: Node, place: secrecy.Place, alias: Span) -> None:
-        """What an alias repeats may be a secret only where it could be written as one."""
+        """Refuse an alias that puts a secret where it could not be written directly."""
         if (id(node), place) in self.placed:
             return
         self.placed[id(node), place] = node

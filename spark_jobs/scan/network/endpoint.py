@@ -16,7 +16,7 @@ MAX_TIMEOUT_S = 86_400
 
 
 class Strategy(StrEnum):
-    """How the next page is requested."""
+    """The way in which the next page is requested."""
 
     NONE = "none"
     OFFSET = "offset"
@@ -26,7 +26,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True)
 class Pagination:
-    """How a pull goes from page to page.
+    """The pagination of a network source.
 
     Args:
         strategy: which of the ways; the other arguments belong to one of them each.

@@ -42,7 +42,7 @@ LONGEST_PAUSE_S = 300
 FIRST_PAUSE_S = 1.0
 LONGEST_BACKOFF_S = 30.0
 
-#: How much is read of an answer that is not a page, and how much is shown: a secret cut by the reading is never shown.
+#: The bytes read, and the characters shown, of an answer that is no page. A secret that reading cut off is never shown.
 _EXCERPT_BYTES = 16 << 10
 _EXCERPT_CHARACTERS = 200
 _CHUNK_BYTES = 64 << 10
@@ -180,7 +180,7 @@ class Client:
         raise _Final(f"more than {MAX_REDIRECTS} redirects")
 
     def _step(self, url: str, target: Path) -> Reply | str:
-        """One request: the page, or the address that it leads to."""
+        """Send one request. Returns the page, or the address of a redirect."""
         started = self._patience.now()
         response = self._request(url)
         try:
@@ -254,7 +254,7 @@ class Client:
     def _excerpt(self, response: urllib3.BaseHTTPResponse, url: str, started: float) -> str:
         """The beginning of an answer that is not a page, as one line."""
         data = b""
-        # What the server says about its error is welcome, but the error is known without it.
+        # The server's own message is useful, but the error is known without it.
         with contextlib.suppress(exceptions.HTTPError, OSError):
             while len(data) < _EXCERPT_BYTES and self._left(started) > 0:
                 chunk = response.read1(_EXCERPT_BYTES)
@@ -345,7 +345,7 @@ def _backoff(attempt: int) -> float:
 
 
 def _wait_s(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait, as seconds or until a moment by its own clock; None when it says neither."""
+    """The seconds that the server asks to wait, also if it names a moment by its own clock; None if it does not ask."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])

@@ -34,7 +34,7 @@ class Pages(Protocol):
         """Whether `array_paths` make other records of a page's own elements."""
 
     def records(self, file: InputFile, *, spread: bool) -> int:
-        """How many records a page has: what `array_paths` make, or its own elements."""
+        """The number of records of a page: after `array_paths`, or its own elements."""
 
     def document(self, data: bytes) -> Any:
         """A page's text as a JSON document; raises `ValueError` where it is none."""
@@ -143,7 +143,7 @@ class _Walk:
             case Strategy.NONE:
                 return None
             case Strategy.OFFSET:
-                # What the server counts are the page's own elements, not what `array_paths` makes of them.
+                # Servers count the elements of pages, not the records that `array_paths` makes of them.
                 if self._records(file, spread=False) < paging.limit:
                     return None
                 return self._offset(self._endpoint.url, number * paging.limit)
@@ -195,7 +195,7 @@ class _Walk:
 
 
 def found_at(document: Any, pointer: str) -> Any:
-    """What a JSON pointer (RFC 6901) leads to, None when it leads nowhere.
+    """The value at a JSON pointer (RFC 6901); None if there is none.
 
     >>> found_at({"meta": {"next/page": [7, 8]}}, "/meta/next~1page/1")
     8

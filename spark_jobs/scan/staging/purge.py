@@ -16,7 +16,7 @@ from pathlib import Path
 from spark_jobs.disk.locks import FileLock
 from spark_jobs.scan.staging.staged_copy import LOCK, PARTIAL, StagedCopy
 
-#: What is younger than this is left alone, in seconds.
+#: Younger files are left alone; in seconds.
 GRACE_S = 5.0
 
 _NAME = re.compile(r"(?P<id>[0-9a-f]{64})(\.[0-9a-f]{32}\.partial|\.manifest\.json(\.partial)?|\.staged|\.lock)")

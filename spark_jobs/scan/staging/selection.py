@@ -1,4 +1,4 @@
-"""Which files are staged: the path patterns of `storage.staging.patterns`.
+"""Selects the files to stage by the path patterns of `storage.staging.patterns`.
 
 `*`, `?` and `[ab]` stay within a folder; `**` crosses folders. A pattern without a folder matches file names in any
 folder. A pattern with a folder is relative to the folder of `clinker.toml`.

@@ -26,14 +26,14 @@ _NANOS = 1_000_000_000
 
 
 class Verify(StrEnum):
-    """How staged copies are checked."""
+    """The verification of staged copies."""
 
     BLAKE3 = "blake3"
     NONE = "none"
 
 
 class OnExisting(StrEnum):
-    """What happens to a staged copy that is there already."""
+    """The policy for a staged copy that exists already."""
 
     OVERWRITE = "overwrite"
     REUSE = "reuse"
@@ -75,7 +75,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a copy was made of; sizes in bytes, `staged_at` in ISO form, UTC."""
+    """The origin of a staged copy. Sizes are in bytes, `staged_at` is in ISO form, UTC."""
 
     source_path: str
     source_mtime_secs: int

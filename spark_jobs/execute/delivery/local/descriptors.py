@@ -10,7 +10,7 @@ from spark_jobs.execute.verdict import RunFailed
 
 #: The lock of the draft folder, and the folder while the run publishes.
 OF_A_FOLDER = 2
-#: What a run needs besides: Spark's connections, files that are read and written, libraries.
+#: Further descriptors of a run: Spark's connections, open files, libraries.
 _OTHERS = 256
 
 

@@ -23,7 +23,7 @@ PREFIX = durable.OWN_PREFIX
 LOCK = "lock"
 #: In each lock; older runs have written the same.
 MARK = b"the staging folder of a clinker run\n"
-#: What says what a dead run had still to rename; it goes first, so that what is left can never be half of a run.
+#: The journal lists what a dead run had still to rename. It is removed first, so remains are never half of a run.
 JOURNAL = "journal.json"
 _REMOVALS = 30
 _REMOVAL_PAUSE_S = 0.1
@@ -119,7 +119,7 @@ class DraftFolder:
         return None
 
     def _moved(self) -> Path | None:
-        """Where the folder is by now, as far as the system tells: a folder above may have got another name."""
+        """The current path of the folder: a folder above may have been renamed. None if the system cannot tell."""
         try:
             return Path(os.readlink(f"/proc/self/fd/{self.lock}")).parent
         except OSError:

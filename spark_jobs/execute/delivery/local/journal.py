@@ -95,7 +95,7 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
     Raises:
         OSError: it cannot be written, or is too long to be read again.
     """
-    # One by one: entries of a million files, or their texts, would take several times as much as what is written.
+    # Entries are written one by one: all entries of a million files would take several times the memory of the text.
     data, numbers, real = bytearray(b'{"entries":['), dict[str, int](), dict[str, str]()
     for position, rename in enumerate(renames):
         folder, name = os.path.split(rename.target)
@@ -167,7 +167,7 @@ def identity(path: str, folder: int | None = None) -> tuple[int, int, int] | Non
     return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
-#: As short as JSON can be.
+#: JSON without spaces.
 _as_json = json.JSONEncoder(separators=(",", ":")).encode
 
 

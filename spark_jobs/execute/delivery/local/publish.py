@@ -36,15 +36,15 @@ class DraftFolders:
 
     run: str
     home: Path
-    #: How other places are reached that dead runs have written into.
+    #: Access to the other places into which dead runs have written.
     reach: Reach = field(default_factory=Reach)
     _known: dict[str, DraftFolder] = field(default_factory=dict)
-    #: The same, by the folders as they are spelled: very many files can be in one of them.
+    #: The same, by folders as they are spelled, since one folder may have very many files.
     _spelled: dict[Path, DraftFolder] = field(default_factory=dict)
     _made: list[Path] = field(default_factory=list)
-    #: The journal stays, and what it names: the next run publishes that.
+    #: The journal stays with the files that it names: the next run publishes them.
     _is_stuck: bool = False
-    #: Some files are new, and could not give their names back.
+    #: Some files are new, but could not be renamed back.
     _is_mixed: bool = False
     #: The folders stay, without a journal.
     _stays: bool = False

@@ -1,4 +1,4 @@
-"""What runs that died have left: completed where they were publishing already, else removed."""
+"""Recovery from dead runs: publication that had begun is completed, and everything else is removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_jobs.execute.delivery.participant import Address, Reach
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: How long the run that has a journal may take to complete it.
+#: The time that a run with a journal may take to complete it, in seconds.
 _PATIENCE_S = 60.0
 
 

@@ -71,7 +71,7 @@ class ObjectDraft:
     _contents: dict[Location, tuple[str, Content]] = field(default_factory=dict)
     _removals: list[Location] = field(default_factory=list)
     _entries: list[journal.Entry] = field(default_factory=list)
-    #: What was prepared or decided stays: the next run completes or removes it.
+    #: Prepared or decided remains stay: the next run completes or removes them.
     _is_stuck: bool = False
     _is_alone: bool = False
     #: The home stays, without a journal, until the next run has removed what could not be removed elsewhere.
@@ -326,7 +326,7 @@ def _bytes(part_store: PartStore, content: Content) -> bytes:
 
 
 def _sendings(upload: Upload, content: Content, limits: Limits) -> Iterator[_Sending]:
-    """What is to be sent of a file; each part of the run is looked at where its first byte is sent."""
+    """The parts to send for a file. Each part file of the run is checked when its first byte is sent."""
     wholes = {part_range.path: part_range for part_range in content.whole_parts}
     for number, part in enumerate(upload_parts(content.laid_out(), content.size, limits), 1):
         first = [each.path for each in part.segments if isinstance(each, PartRange) and not each.start]
@@ -334,7 +334,7 @@ def _sendings(upload: Upload, content: Content, limits: Limits) -> Iterator[_Sen
 
 
 def _batches(sendings: Sequence[_Sending]) -> Iterator[tuple[_Sending, ...]]:
-    """What one task sends: neighbours."""
+    """Group neighbouring parts into tasks."""
     held: list[_Sending] = []
     size = 0
     for each in sendings:

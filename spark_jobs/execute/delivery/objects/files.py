@@ -33,7 +33,7 @@ class ObjectFiles:
     """
 
     store: WritableStore
-    #: How other places are reached that dead runs have written into.
+    #: Access to the other places into which dead runs have written.
     reach: Reach = field(default_factory=Reach)
     tuning: Tuning = DEFAULT
     _first: dict[Location, str] = field(default_factory=dict)

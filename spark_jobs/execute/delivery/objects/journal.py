@@ -66,7 +66,7 @@ Entry = Put | Completion | Removal
 
 @dataclass(frozen=True)
 class Journal:
-    """What a run publishes.
+    """The objects that a run publishes.
 
     Args:
         entries: the objects, in order.
@@ -101,7 +101,7 @@ def read(data: bytes, place: Location) -> Journal:
 
 
 def announced(others: Sequence[Address]) -> bytes:
-    """What a home has, until the run decides: where something may have been prepared."""
+    """The object that a home contains until the run decides: the places where something may have been prepared."""
     return text((), others)
 
 
@@ -163,7 +163,7 @@ def check(store: WritableStore, entry: Put | Completion) -> None:
 
 
 def taken(target: Location) -> StoreError:
-    """What is said of an object that somebody else has written."""
+    """The error for an object that somebody else has written."""
     text = "another run or program has written or removed it, since this run looked at it: run again"
     return StoreError(Kind.TAKEN, text, str(target))
 

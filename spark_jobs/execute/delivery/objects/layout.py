@@ -1,4 +1,4 @@
-"""What lies in a store while a run lives, and how it is called.
+"""The objects of a live run in a store, and their names.
 
 A run has a prefix `.clinker-<execution id>/` in every folder that it publishes into. In the first of them, its *home*,
 lie its lease, its journal and the list of its uploads; in all others an object that says where the home is. Whoever can
@@ -43,7 +43,7 @@ def is_draft(place: Location) -> bool:
 
 
 def depot(folders: Iterable[Location], target: Location, run: str) -> Location:
-    """Where the uploads to a target lie that are made of objects: where the run has its parts in that bucket."""
+    """The prefix of uploads to a target that are composed of objects: next to the run's parts in that bucket."""
     return draft(homes(folders)[target.bucket], run) / DEPOT
 
 

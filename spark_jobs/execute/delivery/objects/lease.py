@@ -1,4 +1,4 @@
-"""Who lives: an object that a run writes anew every few seconds.
+"""The lease of a run: an object that is rewritten every few seconds while the run is alive.
 
 A run is dead when its lease was not renewed for a minute, by the store's clock: machines' clocks need not agree. On the
 machine where it ran the system says so at once. Whoever takes the lease of a dead run, on condition that it is still
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
     from spark_jobs.stores.writing import WritableStore
 
-#: How often a lease is renewed, and how long it holds.
+#: The interval of renewals, and the time that a lease is valid, in seconds.
 RENEWAL_S = 10.0
 LEASE_S = 60.0
 
@@ -172,7 +172,7 @@ class Lease:
 
 @cache
 def _machine() -> str:
-    """What machines, and containers that do not see each other's processes, do not share; empty where none tells."""
+    """An identifier that differs between machines, and between containers with separate processes."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"

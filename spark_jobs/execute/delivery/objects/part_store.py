@@ -68,11 +68,11 @@ class ObjectFile(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def tell(self) -> int:
@@ -80,7 +80,7 @@ class ObjectFile(io.RawIOBase):
         return self._at
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size in bytes."""
         return self._size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
@@ -125,11 +125,11 @@ class ObjectWriter(io.RawIOBase):
         self._tags: list[str] = []
 
     def writable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """The number of bytes written."""
         return self._written
 
     def write(self, data: bytes, /) -> int:  # type: ignore[override]  # whatever has bytes

@@ -1,4 +1,4 @@
-"""What runs that died have left in a store: completed where they were publishing already, else removed."""
+"""Recovery from dead runs in a store: publication that had begun is completed, and everything else is removed."""
 
 from __future__ import annotations
 

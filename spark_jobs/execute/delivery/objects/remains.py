@@ -1,4 +1,4 @@
-"""What a run has in a store beside the files that it publishes, and how it goes again."""
+"""The objects of a run in a store besides its published files, and their removal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ THREADS = 16
 
 
 def at_once(function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> list[_Answer]:
-    """What a function gives for each item, several at a time; an error ends it."""
+    """Map a function over items with several threads. The first error is raised."""
     wanted = [*items]
     if len(wanted) < 2:
         return [function(each) for each in wanted]
@@ -37,7 +37,7 @@ def at_once(function: Callable[[_Item], _Answer], items: Iterable[_Item]) -> lis
 
 @dataclass(frozen=True)
 class Remains:
-    """What a run has in a store.
+    """The objects of a run in a store.
 
     Args:
         store: the store.

@@ -1,4 +1,4 @@
-"""How a file is put together by a store: as the parts of an upload.
+"""Plans how a store composes a file: as the parts of an upload.
 
 A store copies ranges of objects itself, but parts have a least length on some (5 MiB on S3, unless it is the last). So
 what is shorter (headers, separators, small ranges, and there the beginning of a long one that follows them) is read and
@@ -33,7 +33,7 @@ class UploadPart:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size in bytes."""
         return sum(map(length, self.segments))
 
 
@@ -85,7 +85,7 @@ class _Planning:
                     self.flush()
 
     def flush(self) -> None:
-        """What is held is a part."""
+        """Make a part of the buffered segments."""
         if self.held:
             self.found.append(UploadPart(tuple(self.held)))
         self.held, self.held_bytes = [], 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Archives of other JDKs and Spark builds that are kept; each has some 150 MB.
 _KEPT = 2
 _LIMIT_S = 600.0
-#: How long a process may take that was asked to end.
+#: The time in seconds that a process may take after it was asked to end.
 _LEAVE_S = 30.0
 
 
@@ -63,7 +63,7 @@ def _dump(target: Path) -> None:
 
     os.environ[class_archive.SWITCH_VARIABLE] = "off"
     dumping = f"{class_archive.JVM_OPTIONS} -XX:ArchiveClassesAtExit={target}"
-    # What a killed dump leaves stands beside the archive that it owes, where the next dump removes it.
+    # The remains of a killed dump are beside its archive, where the next dump removes them.
     folder = str(target.parent)
     spark = session.open_session(RunOptions(spark_conf={"spark.driver.extraJavaOptions": dumping}), 2, folder)
     frame = spread.mapped(spread.numbers(spark, 2), _shuffle_records, shuffle_records.SCHEMA)

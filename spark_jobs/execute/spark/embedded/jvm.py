@@ -28,7 +28,7 @@ def settings(*, logs_errors: bool = False, temporary: str | None = None) -> dict
 
 
 def _logging(logs_errors: bool) -> str:
-    """What Spark has to say is not for the user of a pipeline; a configuration of theirs stays."""
+    """The options that silence Spark's log for users of pipelines; a configuration of theirs stays."""
     if is_configured():
         return ""
     configuration = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"

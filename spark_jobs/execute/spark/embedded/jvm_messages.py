@@ -11,11 +11,11 @@ _NOISE = re.compile(
     r"|Using Spark's default log4j profile|Setting default log level|To adjust logging level|Log4j ?2? "
     r"|\.{3} \d+ more|at [\w.$/@<>]+\(|#\s*$|-- |\d\d/\d\d/\d\d [\d:]+ (?:INFO|WARN|DEBUG|TRACE) "
 )
-#: What Java puts in front of an exception that nobody caught.
+#: The prefixes that Java puts before an uncaught exception.
 _IN_FRONT = re.compile(r'^(?:#\s*|Error: |Caused by: |Exception in thread "[^"]*" )+')
-#: What is said of options that no other attempt would like better.
+#: Messages about options that every further attempt would refuse, too.
 _OF_OPTIONS = re.compile(r"Invalid|Unrecognized|Too small|Illegal|Conflicting|Could not find or load main class")
-#: How exceptions of Java and Spark begin that are about a setting.
+#: The beginnings of exceptions of Java and Spark about a setting.
 _OF_SETTINGS = re.compile(
     r"INVALID_CONF_VALUE|CANNOT_MODIFY_CONFIG|IllegalArgumentException|NumberFormatException"
     r"|Could not parse Master URL|has to be >= the number of"

@@ -37,7 +37,8 @@ _LOOK_EVERY_S = 0.005
 _LIMIT_S = 180.0
 #: So much of what a JVM said at last is looked at.
 _TAIL_BYTES = 1 << 16
-#: Where the JVMs of this process listen. PySpark learns of them from the variable that spark-submit sets, for a moment.
+#: The ports of this process's JVMs. PySpark finds them in the variable that spark-submit sets, which is set for a
+#: moment.
 _own_ports: set[str] = set()
 
 
@@ -95,7 +96,7 @@ class Launch:
         environment = {
             **{key: value for key, value in os.environ.items() if key != "SPARK_REMOTE"},
             **({prefork.VARIABLE: prefork.address(folder)} if folder else {}),
-            # Where pages are asked for, they listen there too.
+            # With pages, they listen on this address, too.
             **({"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")} if folder else {}),
             "SPARK_HOME": home,
             "SPARK_CONNECT_MODE": "0",
@@ -125,8 +126,8 @@ class Launch:
         """Whether the JVM is there and has not begun to end."""
         if self._process.poll() is not None:
             return False
-        # One that was killed cannot be waited for until its last thread has gone, which takes a while on a busy
-        # machine. Only Linux has this file; elsewhere that last moment is not seen.
+        # A killed process cannot be waited for until its last thread has gone, which takes a while on a busy machine.
+        # Only Linux has this file; elsewhere that last moment is not seen.
         try:
             state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
@@ -255,5 +256,5 @@ class Early:
         return None
 
 
-#: That of this process.
+#: The early launch of this process.
 EARLY = Early()

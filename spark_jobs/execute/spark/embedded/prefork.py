@@ -29,7 +29,7 @@ ARGUMENT = "--standby"
 _LONGEST_ADDRESS = 107
 _LENGTH_BYTES = 8
 _YES = b"+"
-#: How long the process that waits may take to answer: it may still import, on a machine that others keep busy.
+#: The time in seconds that the waiting process may take to answer: it may still be importing, on a busy machine.
 _PATIENCE_S = 30.0
 #: Settings of Spark's that end up in the environment of workers, or decide what is started in their place.
 _THREADS, _CORES = "spark.executorEnv.OMP_NUM_THREADS", "spark.task.cpus"
@@ -54,7 +54,7 @@ def begin(folder: Path | str, settings: Mapping[str, str]) -> None:
     path = address(folder)
     if len(os.fsencode(path)) > _LONGEST_ADDRESS or os.path.exists(path):
         return
-    # What Spark adds for workers: it counts when their libraries are loaded.
+    # Variables that Spark sets for workers. They take effect when libraries are loaded.
     added = {
         "OMP_NUM_THREADS": settings.get(_THREADS) or settings.get(_CORES) or "1",
         "PYTHONHASHSEED": "0",
@@ -139,12 +139,12 @@ def take_over(listener: int) -> bool:
     sys.argv[:], sys.path[:] = given["arguments"], given["path"]
     os.chdir(given["folder"])
     connection.sendall(_YES)
-    # It stays open as long as this process lives: by its end the other one knows.
+    # The connection stays open as long as this process lives; its end tells the other process.
     connection.detach()
     return True
 
 
 def _start() -> list[object]:
-    """What cannot be changed after a start: the interpreter, and what it and libraries read when they are loaded."""
+    """Settings that cannot change after the start: the interpreter, and variables that it and libraries read early."""
     read = ("PYTHONHASHSEED", "OMP_", "ARROW_", "LD_", "MALLOC_", "MIMALLOC_")
     return [sys.version, sys.prefix, {key: value for key, value in os.environ.items() if key.startswith(read)}]

@@ -14,7 +14,7 @@ class MixedText:
 
     def __init__(self) -> None:
         self._pieces = io.StringIO()
-        #: Where the first CDATA section begins, and where the last one ends.
+        #: The start of the first CDATA section, and the end of the last one.
         self._first: int | None = None
         self._last = 0
 

@@ -103,7 +103,7 @@ class _Attributes(dict[str, "Column | None"]):
 
 
 def _named(wanted: dict[str, Any], name: str, strips: bool) -> Any:
-    """What is wanted of a name that was not found as it is."""
+    """The wanted element with a name in another spelling."""
     own = written(name)
     found = wanted.get(own)
     return wanted.get(local(own)) if found is None and strips and ":" in own else found
@@ -128,12 +128,12 @@ class TextColumnRecords:
         self._options = options
         self._nothing = WantedElement(False)
         self._nothing.children.other = self._nothing
-        #: What is wanted of a record.
+        #: The wanted parts of a record.
         self.record = self._element()
         self.columns = {name: Column() for name in names}
         for name, column in self.columns.items():
             self._want(name, column)
-        #: How many records have ended.
+        #: The number of complete records.
         self.count = 0
         self._stack: list[WantedElement] = []
         self._now = self.record
@@ -237,7 +237,7 @@ class TextColumnRecords:
         self._is_verbatim = True
 
     def end_verbatim(self) -> None:
-        """It ends."""
+        """The CDATA section ends."""
         self._keep(is_verbatim=True)
         self._is_verbatim = False
 

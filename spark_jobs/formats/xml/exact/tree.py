@@ -55,7 +55,7 @@ class TreeRecords:
         self._strips = options.strips
         self._taken = taken
         self._open: list[_Open] = []
-        #: What names are called, by how Expat gives them.
+        #: Element and attribute names by the names that Expat gives.
         self._names: dict[str, str] = {}
         self._is_verbatim = False
 
@@ -76,7 +76,7 @@ class TreeRecords:
         self._open.append(opened)
 
     def _named(self, given: str) -> str:
-        """What an element or attribute is called, from how Expat gives its name."""
+        """The name of an element or attribute from Expat's name."""
         name = written(given)
         name = local(name) if self._strips else name
         if len(self._names) < _MOST_SPELLINGS:
@@ -112,7 +112,7 @@ class TreeRecords:
         self._is_verbatim = True
 
     def end_verbatim(self) -> None:
-        """It ends."""
+        """The CDATA section ends."""
         self._is_verbatim = False
 
 
@@ -121,7 +121,7 @@ class NamedRecords(TreeRecords):
 
     def __init__(self, options: XmlRead, taken: Callable[[Tree], None]) -> None:
         super().__init__(options, taken)
-        #: How many elements have ended in the record.
+        #: The number of complete elements in the record.
         self._count = 0
 
     def begin(self, attributes: list[str]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.xml.exact.text_columns import Column, TextColumnRecords, WantedElement
 
-#: What stands for a character, in the order in which it can be replaced.
+#: References to characters, in the order in which they can be replaced.
 _REFERENCES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
 
 
@@ -52,11 +52,11 @@ def take(wanted: TextColumnRecords, data: bytes, record: str, prefixes: Collecti
 
 
 class _Taken:
-    """What is wanted of the tags of a range."""
+    """The wanted values among the tags of a range."""
 
     def __init__(self, tags: Tags, wanted: TextColumnRecords) -> None:
         self._tags = tags
-        #: What is wanted of elements, by the numbers of the ways that lead to them.
+        #: The wanted elements by the numbers of their paths.
         self._ways: list[WantedElement] = [wanted.record]
         self._way = self._find_ways()
 
@@ -87,7 +87,7 @@ class _Taken:
             if column is not None:
                 # Beside attributes only a text counts; without them an element has a value even if it is empty.
                 kept = here[~tags.has_attributes[here] | tags.has_text[here]]
-                # What has no text ends where it begins, whatever blanks it has.
+                # An element without text ends where it begins, whatever blanks it has.
                 begins = tags.ends[kept] + 1
                 ends = np.where(tags.has_text[kept] & ~tags.is_empty[kept], tags.text_ends[kept], begins)
                 yield column, Values(tags.records[kept], self._trimmed(begins, ends))

@@ -46,7 +46,7 @@ class Irregular(Exception):
 
 
 class Shape(IntEnum):
-    """What a piece of a tag is."""
+    """The shape of a piece of a tag."""
 
     START = 0
     END = 1
@@ -70,7 +70,7 @@ class Piece:
 
     @classmethod
     def of(cls, text: bytes) -> Piece:
-        """What a piece is.
+        """Classify a piece.
 
         Raises:
             Irregular: it is none of these.
@@ -123,10 +123,10 @@ class Tags:
 
     def __init__(self, data: bytes, record: str, prefixes: Collection[str] = ()) -> None:
         self.data = np.frombuffer(data, dtype=np.uint8)
-        #: Whether there are references to the characters that XML has for itself.
+        #: Whether there are references to XML's reserved characters.
         self.has_entities = False
         self._check_characters(data)
-        #: Where tags begin, and where they end: at their `>`.
+        #: The starts of tags, and their ends at `>`.
         self.starts, self.ends = self._tags()
         self._take_apart()
         self._check_prefixes(prefixes)
@@ -134,7 +134,8 @@ class Tags:
         self.attributes = self._attributes()
 
     def _check_characters(self, data: bytes) -> None:
-        #: Where there are tabs and line ends. XML has no place for others below the space, and a parser changes `\\r`.
+        #: Find tabs and line ends. Other characters below the space are illegal in XML, and a parser would change
+        #: `\\r`.
         self.controls = np.flatnonzero(self.data < _SPACE)
         found = self.data[self.controls]
         if ((found != _NEWLINE) & (found != _TAB)).any():
@@ -169,7 +170,7 @@ class Tags:
         return starts, ends
 
     def _inside(self, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Those of some places that are inside of tags, and in which."""
+        """The places that are inside of tags, and their tags."""
         tag = np.searchsorted(self.starts, at, side="right") - 1
         is_inside = (tag >= 0) & (at < self.ends[tag])
         return at[is_inside], tag[is_inside]
@@ -239,7 +240,7 @@ class Tags:
         #: Whether an element has no elements in it.
         self.is_leaf = np.zeros(len(self.starts), dtype=np.bool_)
         self.is_leaf[:-1] = is_open[:-1] & self.is_end[1:]
-        #: Where the texts after tags end.
+        #: The ends of the texts after tags.
         self.text_ends = np.append(self.starts[1:], len(self.data))
         begins = self.ends + 1
         #: Whether an element has a text that is not only blanks.

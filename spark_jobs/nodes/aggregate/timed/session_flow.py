@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.nodes.aggregate.timed.watermarks import Numbers
 
-#: The same for pieces of equal keys; some others may have the same.
+#: A number for the key of each piece; different keys may have the same number.
 _KEY = WINDOW.of("key")
 
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 #: The first and the last time of a piece.
 SINCE, UNTIL = WINDOW.of("since"), WINDOW.of("until")
-#: How far a source had come before a piece, by the source's number; how far all of them had, where it might be late.
+#: The event time that a source had reached before a piece, by the source's number; and the time that all sources had
+#: reached, for pieces that may be late.
 _REACHED, PASSED = WINDOW.of("reached."), WINDOW.of("passed_by")
 #: The place of the first record of a piece, on the places of the others.
 PIECE = WINDOW.of("piece")
@@ -96,7 +97,7 @@ class Partial(windowed.Partial):
         for range_partition, part in partition.cut(pieces, range_partitions):
             self.note_sample(part.column(SINCE), part.column(order.AT))
             self.context.exchanges.send(self.exchange, range_partition, state.rank, part.drop_columns([_SESSION]))
-        # Nothing is known to have passed before the first task.
+        # No watermark has passed before the first task.
         if state.rank and pieces.num_rows < count:
             range_partition_of = np.zeros(int(numbers.max()) + 1, dtype=np.int64)
             range_partition_of[pieces.column(_SESSION).to_numpy()] = range_partitions
@@ -164,7 +165,7 @@ def reduced(
     states: list[accumulators.Grouped],
     ends: Numbers | None = None,
 ) -> pa.Table:
-    """One row for each number: what is the same for all rows that have it, the first row's origin, and states."""
+    """Merge rows with equal numbers: shared columns, the first row's origin, and merged states."""
     kept = [name for name in columns if name in grouping.keys or name in grouping.carried or name in WINDOW]
     return groups.reduce([_SESSION], {**columns, _SESSION: pa.array(numbers)}, kept, states, ends)
 
@@ -203,7 +204,7 @@ class Final(windowed.Final):
         super().receive(table.append_column(PASSED, pa.array(np.where(might, passed, NEVER))))
 
     def _passed(self, table: pa.Table) -> Numbers:
-        """How far all sources had come before each piece."""
+        """The event time that all sources had reached before each piece."""
         before = self.received.before(self.rank)
         names = {name: int(name.removeprefix(_REACHED)) for name in table.schema.names if name.startswith(_REACHED)}
         reached = {
@@ -260,7 +261,7 @@ class Final(windowed.Final):
         return (found.last + self.window.size_us)[found.of]
 
     def _reduce(self, table: pa.Table, numbers: Numbers, bounds: dict[str, pa.Array]) -> pa.Table:
-        """One row for each number, from rows in the order of their records."""
+        """Merge rows with equal numbers, in record order."""
         columns = {name: partial.array(table, name) for name in table.schema.names} | bounds
         by = sorted_runs.order(table, [order.AT])
         columns = {name: column.take(by) for name, column in columns.items()}

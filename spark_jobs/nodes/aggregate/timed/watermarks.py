@@ -32,14 +32,14 @@ NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class EarlierMaxima:
-    """How far sources had come in a task before each of some records: event times, `NEVER` where there was none."""
+    """The event time that each source had reached in a task before given records; `NEVER` before its first one."""
 
     before: Mapping[int, Numbers]
 
 
 @dataclass
 class WatermarkTracker:
-    """How far each source has come in a merge path of a task."""
+    """Tracks the event time that each source has reached in one merge path of a task."""
 
     maxima: dict[int, int] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class ReceivedWatermarks:
         return times[places]
 
     def before(self, rank: int) -> Mapping[int, int]:
-        """How far each source had come before records of a rank."""
+        """The event time that each source had reached before records of a rank."""
         if self._waiting is None:
             self._waiting = sorted(self._by_rank, reverse=True)
         while self._waiting and self._waiting[-1] < rank:

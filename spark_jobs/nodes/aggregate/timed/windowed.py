@@ -1,4 +1,4 @@
-"""What aggregates with windows of any kind share: event times and watermarks, late records, order by windows.
+"""Base operators of aggregates with time windows: event times, watermarks, late records, order by windows.
 
 Groups come in the order of their windows, and within a window in the order of their first records. The partitions of
 `RestoreOrder` share the windows by a sample that tasks report with their watermarks.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EVENT_TIME = SOURCE.of("event_time")
 #: A record's position among those that the operator took at once.
 NTH = WINDOW.of("nth")
-#: What orders a group's window among others: its number, or its start.
+#: The sort key of a group's window: its number or its start.
 NUMBER = WINDOW.of("number")
 #: Groups come in this order.
 ORDERED_BY = (NUMBER, order.AT)
@@ -67,7 +67,7 @@ class Partial(partial.Partial):
         return batch, pc.cast(batch.data.column(EVENT_TIME), pa.int64()).to_numpy()
 
     def watch(self, batch: batches.Batch, times: Numbers) -> EarlierMaxima:
-        """How far each source had come before each record; all that come count, whatever becomes of them here."""
+        """Advance the watermarks by a batch. Every record counts, even if it fails later."""
         sources, _, _ = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
         watch = self.watches.setdefault(self.stream.rank(batch), watermarks.WatermarkTracker())
         return watch.take(times, sources.to_numpy().astype(np.int64))
@@ -75,13 +75,13 @@ class Partial(partial.Partial):
     def fail_late(self, batch: batches.Batch, rows: Numbers, starts: Numbers) -> None:
         """Some records of a batch that are late for certain, with the starts of their windows."""
         late = windows.late(self.step.name, rows, starts, starts + self.window.size_us)
-        # Where others turn out to be late, correlation keys are not known: entries do not depend on where that is, they
-        # show the key that the record was read with.
+        # Records found late after an exchange have lost their correlation keys. Entries must not depend on the place
+        # where that is found, so they show the key that the record was read with.
         known = [name for name in batch.data.schema.names if name not in CORRELATION]
         self.fail(replace(batch, data=batch.data.select(known)), late, stage=_stage(self.step))
 
     def collect(self, batch: batches.Batch, prepared: dict[str, pa.Array]) -> None:
-        """Which windows records are in is known where windows are whole, and is said there."""
+        """Do nothing: the final operator knows the windows of each record and reports them."""
 
     def suspect(self, places: pa.Table, partition: int, rank: int) -> None:
         """Send where records are that might be late."""
@@ -143,7 +143,7 @@ class Final(run.Final):
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        """Where each range partition begins but the first, as windows and places."""
+        """The window and place at which each range partition after the first begins."""
         sample = sorted(map(tuple, self.received.sample))
         places = (len(sample) * number // self.partitions for number in range(1, self.partitions))
         return [sample[place] for place in places] if sample else []

@@ -1,4 +1,4 @@
-"""How an aggregate with tumbling or hopping windows treats records: the window is one more key of a group.
+"""The operators of aggregates with tumbling or hopping windows: the window is an additional group key.
 
 `Partial` finds the windows of each record and groups by them; what is certain to be late where it is read is a dead
 letter there. `Final` knows the watermark before each group that comes and leaves out what is late (`watermarks.py`).
@@ -33,7 +33,7 @@ class Partial(windowed.Partial):
         super().open()
         #: With one source a window is closed or open when a record comes, and there is no third.
         self.marks = (PASSED,) if self.window.sources > 1 else ()
-        #: Where records are looked for, each is a group of its own until its windows are whole.
+        #: In passes that collect records, each record is a group of its own until its windows are whole.
         self.alone = self.context.correlation.record_columns
         self.grouping = partial.Grouping(self.step, self.context, (NUMBER, *self.marks, *self.alone))
 
@@ -134,7 +134,7 @@ class Final(windowed.Final):
             super().receive(table)
 
     def _reached(self, table: pa.Table) -> Numbers:
-        """How far all sources had come before the groups or records of a task."""
+        """The event time that all sources had reached before the groups or records of a task."""
         has_sets = PASSED in table.schema.names
         passed = table.column(PASSED).to_numpy() if has_sets else np.zeros(table.num_rows, dtype=np.int64)
         return self.received.reached(table.column(order.AT)[0].as_py() >> order.ROW_BITS, passed)

@@ -1,4 +1,4 @@
-"""What has no kernel: values of any kind, taken in one row after the other as the functions are declared to."""
+"""Window functions without a kernel: values of any kind, one row after the other, by the declared class."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ByRow(Function):
         self._largest = 0
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
-        """As many as there are values so far; texts that differ may be one value."""
+        """An upper bound by the number of values so far. Different texts may be the same value."""
         taken = np.ones(batch.count, dtype=bool)
         if given is not None and self._window.gathers is declare.Gathers.DISTINCT:
             texts = given.values.slice(0, batch.count).dictionary_encode().indices.fill_null(-1).to_numpy()

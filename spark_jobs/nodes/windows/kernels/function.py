@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a function is given of each row: values, and packed failures where computing them failed."""
+    """The argument of a function for each row: values, and packed failures of computing them."""
 
     values: pa.Array
     failures: pa.Array | None = None
@@ -28,7 +28,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Results:
-    """What a function gives for each row: a value, or a packed failure."""
+    """The result of a function for each row: a value or a packed failure."""
 
     values: pa.Array
     failures: pa.Array | None = None
@@ -45,11 +45,11 @@ class Function:
         raise NotImplementedError
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
-        """How many values the array of each row of a batch has at most; `given` is None where it is not known yet."""
+        """An upper bound of the array length of each row of a batch. `given` is None if it is not known yet."""
         raise NotImplementedError
 
     def widths(self, batch: SortedBatch, sizes: np.ndarray, offsets: Arguments | None) -> np.ndarray | None:
-        """How many bytes the result of each row of a batch takes at most; None where no value is there more than once.
+        """An upper bound of the bytes of each row's result; None if no value is repeated.
 
         Args:
             batch: what the results will be asked for next.
@@ -80,7 +80,7 @@ class FailingFrames:
     """The first failure of each row's frame."""
 
     def __init__(self) -> None:
-        #: That of the partition that goes on.
+        #: The failure carried over in the partition that continues.
         self._carried: str | None = None
 
     def of(self, batch: SortedBatch, given: Arguments) -> pa.Array | None:

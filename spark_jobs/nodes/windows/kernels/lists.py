@@ -25,7 +25,7 @@ class Collect(Function):
         self._carried: pa.Array | None = None
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
-        """As many as there are values so far."""
+        """The number of values so far."""
         if given is None:
             known = len(self._carried) if batch.head and self._carried is not None else 0
             return batch.running(np.ones(batch.count, dtype=np.int64), known)
@@ -43,7 +43,7 @@ class Collect(Function):
         taken = self.taken(batch, values, carried)
         everything = pa.concat_arrays([carried, values.filter(pa.array(taken))])
         counts = batch.running(taken.astype(np.int64), len(carried))
-        # How many values stand before those of each row's partition.
+        # The number of values before the partition of each row.
         before = np.concatenate([[0], np.cumsum(taken)])[batch.begins] + len(carried)
         before[: batch.head] = 0
         self._carried = everything.slice(int(before[-1]), int(counts[-1]))

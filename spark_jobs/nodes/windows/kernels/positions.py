@@ -42,7 +42,7 @@ class Rank(RowNumber):
         self._last = 0
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """That of the last row that began other values."""
+        """The number of the last row at which the values changed."""
         numbers = self.numbers(batch)
         found = np.maximum.accumulate(np.where(batch.peers[: batch.count], batch.places, -1))
         ranks = np.where(found >= 0, numbers[found], self._last)
@@ -78,7 +78,7 @@ class First(Function):
         return found
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """What the first row has, for all of its partition."""
+        """The value of the first row, for all rows of its partition."""
         failures = pa.nulls(len(given.values), pa.string()) if given.failures is None else given.failures
         columns = [given.values.slice(0, batch.count), failures.slice(0, batch.count)]
         rows = batch.begins

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class AnyRow(Function):
     """Whether the predicate is true for some row; the first such row decides, and later ones are not looked at."""
 
-    #: What a row's predicate has to be to decide, and what the result is then.
+    #: The value of a row's predicate that decides, and the result in that case.
     decider: ClassVar[bool] = True
     decided: ClassVar[bool] = True
 
@@ -44,7 +44,7 @@ class AnyRow(Function):
 
     @staticmethod
     def _looked_at(batch: SortedBatch, given: Arguments, before: np.ndarray) -> Arguments:
-        """What the rows give that are looked at: those that nothing was decided before."""
+        """The arguments of the undecided rows; failures of later rows are ignored."""
         if given.failures is None:
             return given
         failures = given.failures.slice(0, batch.count)

@@ -27,7 +27,7 @@ _DOUBLE = 1 << 53
 
 
 class Total(Function):
-    """What both have in common: how many numbers there are in the frame, and failures of computing them."""
+    """Counts the numbers in the frame, and keeps failures of computing them."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(call)

@@ -1,4 +1,4 @@
-"""What the job and the Airflow side must agree on: exit codes, the result record, the sentinel line.
+"""The contract between the job and the Airflow side: exit codes, the result record, the sentinel line.
 
 Standard library only: the provider imports this module, and so does everything that runs on Spark.
 """
@@ -46,7 +46,7 @@ LAUNCHER_VARIABLE, LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLe
 
 
 class ExitCode(IntEnum):
-    """How a run ended (docs/semantics/runs.md, "Exit codes")."""
+    """The exit code of a run (docs/semantics/runs.md, "Exit codes")."""
 
     SUCCESS = 0
     CONFIG = 1

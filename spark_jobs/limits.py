@@ -1,4 +1,4 @@
-"""What a pipeline and the files that it names may expand to, so that checking takes bounded time and memory.
+"""Limits on what a pipeline and the files that it names may expand to, so that checking takes bounded time and memory.
 
 A small file can stand for very much: aliases, variables, parameters, compositions and modules multiply. Each limit is
 far beyond what people write, and whatever exceeds one is reported with its place before it is built.

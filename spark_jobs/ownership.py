@@ -1,4 +1,4 @@
-"""What may be believed of a file that is found: whether this user alone has made it.
+"""Whether a file that is found can be trusted: only if this user alone can have made it.
 
 Some files do more than hold data: a journal tells a run what to rename, a cache is unpickled, an archive is mapped
 into a JVM. Whoever could write such a file could act as this user, so it counts only when the file and its folder are

@@ -29,7 +29,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Collected:
-    """What a collection found.
+    """The result of a collection.
 
     Args:
         documents: what it took (or would take).

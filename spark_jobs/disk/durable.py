@@ -29,7 +29,7 @@ _FEW_FILES, _THREADS, _PORTION = 16, 16, 4096
 
 
 def describe(error: OSError, place: str = "") -> str:
-    """What the system said, with the path it is about, or else `place`; of a rename both paths."""
+    """The message of a system error, with the path that it is about, or else `place`; of a rename both paths."""
     path = str(error.filename) if error.filename is not None else place
     if error.filename2 is not None:
         path = f"{path} -> {error.filename2}"
@@ -51,7 +51,7 @@ def about(path: str | Path) -> Iterator[None]:
 
 
 def of_file(error: OSError, path: str | Path) -> OSError:
-    """The same error, which names a file; in the system's words, where a library has put its own around them."""
+    """The same error with the name of a file, and with the system's message if a library has put its own around it."""
     said = error.strerror or str(error)
     if error.errno and _OF_ARROW in said:
         said = os.strerror(error.errno)

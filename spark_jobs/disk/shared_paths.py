@@ -47,7 +47,7 @@ class NotShared:
         return cls(os.path.abspath(found), platform.node(), volumes.reach(), is_new)
 
     def explained(self) -> str | None:
-        """What to say of it where this process sees what that one did not; None where it does not either."""
+        """A remedy if this process sees a path that the other one did not; None if it does not see it either."""
         if self.reach == volumes.reach():
             return None
         if os.path.exists(self.path):

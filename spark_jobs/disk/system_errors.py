@@ -1,4 +1,4 @@
-"""What the system refuses for reasons that lie in no file, and what to do about it."""
+"""Refusals of the system that no file causes, and remedies."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def _convert_some(column: pa.StringArray, static: Type, date_formats: tuple[str,
 
 
 def _usual_decimals(column: pa.StringArray, static: Type) -> pa.Array:
-    """A mask of texts that are Decimals in canonical form: all digits of the scale, no leading zeros, no negative zero."""
+    """A mask of texts that are Decimals in canonical form: all digits of the scale, no leading zeros, no minus zero."""
     if static.scale is None:
         digits = r"(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?"
     else:

@@ -1,4 +1,4 @@
-"""What a task may hold in memory, and what holds how much of it.
+"""The memory of a task: a pool of reservations.
 
 A task has an equal share of `memory.limit`. Records wait for a lookup, for their group, to be sorted, to be sent.
 Whatever holds records makes a `Reservation` in the task's `MemoryPool` and counts its bytes there. All reservations

@@ -1,4 +1,4 @@
-"""How an aggregate with session windows treats records: where a session ends is known when all records have met.
+"""The operators of aggregates with session windows. The end of a session is known only when all records have met.
 
 `Partial` makes pieces of its records (`sessions.py`). Some records have to stay alone: those that might be late when
 others of their piece are not, for a session that goes on elsewhere closes later; and all of them, where a function asks

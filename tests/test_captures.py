@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _SHOWN = captures.shown(captures.PAGE.read_text(encoding="utf-8"))
 _FORMS = {"80 columns", "200 columns", "a dumb terminal", "a pipe"}
-_ON_THE_WAY = re.compile(r"reading orders: [\d.]+ \w+ of [\d.]+ \w+ \(\d+%\)(, [\d.]+ \w+/s, \d+ s left)? \[\d+")
+_ON_THE_WAY = re.compile(
+    r"reading orders: [\d.]+ \w+ of [\d.]+ \w+ \(\d+%\)(, [\d.]+ \w+/s)?(, \d+ s left)? \[(\d+ min )?\d+ s\]"
+)
 
 
 def _said(folder: Path, scene: captures.Scene) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 LEAST = 0.35
 _LEAST_OF_ALL = 0.25
 _SHOWN_ROWS = 5
+#: The parts of numbers before and after a comma: groups of three digits, or a fraction of two.
+_WHOLE_PART, _REST = re.compile(r"[+-]?[0-9]{1,3}"), re.compile(r"[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?")
 #: Stands for a quote that nobody escaped, while the text is looked at.
 _TEXT_QUOTE = "\U0010fffc"
 
@@ -137,7 +140,7 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
         as_text: whether all columns are to be texts.
     """
     options = options_of(found, names, encoding, sample)
-    columns = columns_of(found.rows, names, as_text=as_text)
+    columns = columns_of(found.rows, names, as_text=as_text, delimiter=found.table.signs.delimiter)
     made = Guess("", [], "csv", options, columns)
     made.remarks += values.column_notes(columns)
     made.remarks += _remarks(found, names, sample)
@@ -149,6 +152,8 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
         if remark.is_doubt
     ]
     made.doubts += totals(found.table, names, "`skip_footer`")
+    made.doubts += _joined_lines(found)
+    made.doubts += _split_numbers(found)
     return made
 
 
@@ -162,6 +167,42 @@ def _cut(found: Found, sample: Sample) -> Iterator[str]:
     is_short = len(last.cells) == width and len(lengths) == 1 and 0 < len(last.cells[-1]) < min(lengths)
     if is_short or len(last.cells) < width:
         yield f"the file ends within a line: the last record may be cut, {values.shown(last.cells[-1])}"
+
+
+def _joined_lines(found: Found) -> Iterator[str]:
+    """Whether a quote that is text may have made one record of several lines, each of which looks like one."""
+    signs, width = found.table.signs, found.table.width
+    joined = [row for row in found.rows if row.after - row.first > 1 and _has_records(row, signs.delimiter, width)]
+    if joined and signs.quote and width > 1:
+        places = _places(found.table, joined, is_whole=True)
+        yield (
+            f"{lines(len(joined), 'record')}{places} with quoted cells of several lines, each of which looks like a "
+            "record: if the quotes are text, set `quote_char: ''`"
+        )
+
+
+def _split_numbers(found: Found) -> Iterator[str]:
+    """Whether all records have a cell more than the header because a number has the delimiter in it."""
+    if not found.table.has_row_names:
+        return
+    rows, width = found.rows[:5000], found.table.width
+    for place in range(1, width - 1):
+        pairs = [(row.cells[place].strip(), row.cells[place + 1].strip()) for row in rows if len(row.cells) == width]
+        if all(_WHOLE_PART.fullmatch(first) and _REST.fullmatch(second) for first, second in pairs):
+            number = found.table.signs.delimiter.join(pairs[0])
+            yield (
+                f"the header has one name too few: if {values.shown(number)} is one number, nothing quotes it, and its "
+                "parts are two columns: export the file with another delimiter"
+            )
+            return
+
+
+def _has_records(row: Row, delimiter: str, width: int) -> bool:
+    """Whether each line of a record has as many fields as a record has."""
+    if len(row.cells) != width:
+        return False
+    parts = delimiter.join(row.cells).splitlines()
+    return len(parts) > 1 and all(part.count(delimiter) == width - 1 for part in parts)
 
 
 def totals(one: Table, names: tuple[str, ...], remedy: str) -> Iterator[str]:
@@ -284,7 +325,7 @@ def _ragged(found: Found) -> str:
     return "both" if short and cuts else "pad" if short else "cut" if cuts else ""
 
 
-def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool) -> list[Column]:
+def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool, delimiter: str) -> list[Column]:
     """The columns of a table with their types."""
     cells: list[Counter[str]] = [Counter() for _ in names]
     width = len(names)
@@ -294,7 +335,8 @@ def columns_of(rows: list[Row], names: tuple[str, ...], *, as_text: bool) -> lis
         for counts, cell in zip(cells, row.cells, strict=False):
             if cell:
                 counts[cell] += 1
-    guessed = values.guess([(name, counts, len(rows)) for name, counts in zip(names, cells, strict=True)])
+    counted = [(name, counts, len(rows)) for name, counts in zip(names, cells, strict=True)]
+    guessed = values.guess(counted, has_semicolons=delimiter == ";")
     return [values.Column(column.name, is_unique=column.is_unique) for column in guessed] if as_text else guessed
 
 
@@ -318,6 +360,12 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         said.append(
             "the header does not fit the columns as it is: the names stand in `schema`, and its line is skipped"
         )
+    if one.names is not None and not one.is_header_likely and one.body:
+        shown = ", ".join(map(values.shown, one.names[:_SHOWN_ROWS])) + (", …" if len(one.names) > _SHOWN_ROWS else "")
+        said.append(f"the first line is taken for names: {shown}; if it is a record, set `has_header: false`")
+    if empty := [row for row in found.rows if not row.filled]:
+        are = "record has" if len(empty) == 1 else "records have"
+        said.append(f"{len(empty)} {are} nothing in any cell; `filter` in a transform leaves them out")
     if one.repeats_header:
         said.append("records that are the header again are left out (`skip_repeated_header`)")
     if found.repaired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,12 +24,29 @@ _VALUE = re.compile(
 )
 _NAME = re.compile(r"[^\W\d_][\w .\-/()%#&'°€$:+]{0,60}", re.UNICODE)
 _SUMMARY = re.compile(
-    r"\W*(?:grand |sub|zwischen|gesamt|end)?"
+    r"\W*(?:grand |sub|sous-|zwischen|gesamt|end)?"
     r"(?:totals?|sums?|summe|gesamt|count|records?|rows?|quelle|source|end of|eof|notes?|footnotes?"
-    r"|generated|\(c\)|©)\b",
+    r"|generated|\(c\)|©|total[ei]|totaal|suma|soma|razem|celkem|összesen|insgesamt|итого|všetko|averages?|mean"
+    r"|mittelwert|durchschnitt|moyenne|media|promedio|合計|总计)(?:\b|(?<=[^\x00-\x7f]))",
     re.IGNORECASE,
 )
+#: Words that a row of sums begins with, and nothing but these; other rows may also have them in a cell.
+_SUM_ALONE = re.compile(
+    r"\W*(?:(?:grand |sub-?|sous-|zwischen|gesamt|end)?"
+    r"(?:totals?|sums?|summen?|gesamt|total[ei]|totaal|suma|soma|razem|celkem|összesen|insgesamt|итого|合計|总计"
+    r"|averages?|mean|mittelwert|durchschnitt|moyenne|media|promedio)"
+    r"|(?:total|suma|totale) (?:général|general|generale))\W*",
+    re.IGNORECASE,
+)
+#: What spreadsheets call the sums of groups.
+_SUM_OF_GROUP = re.compile(r".{0,80}(?<=\W)(?:total|ergebnis|summe|totaal|totale)|\w*ergebnis", re.IGNORECASE)
+_YEAR = re.compile(r"(?:19|20)[0-9]{2}")
+_DAY_OR_MONTH = re.compile(r"[0-9]{1,4}[-./][0-9]{1,4}(?:[-./][0-9]{1,4})?")
+#: In so many records at most a word for sums begins rows of sums; in more it is an ordinary value.
+_MOST_SUMS = 0.2
 _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
+#: A line that programs draw below headers and around tables.
+_RULER = re.compile(r"\+?[-=]{2,}(?:[ +|]+[-=]{2,})*\+?")
 _COMMENTS = ("#", "//", "%", "--", "!")
 #: So many records decide what a header is.
 _BODY_RECORDS = 2000
@@ -53,6 +71,8 @@ class Table:
         repeats_header: whether records are the header again.
         is_header_skipped: whether the header is a line to skip, because it does not fit the columns as it is.
         has_row_names: whether that is because the first column has no name in it.
+        is_header_likely: whether columns have values of a kind that their names have not; with texts alone, the
+            header may be a record.
     """
 
     signs: Signs
@@ -68,6 +88,7 @@ class Table:
     repeats_header: bool = False
     is_header_skipped: bool = False
     has_row_names: bool = False
+    is_header_likely: bool = True
 
 
 def excels_delimiter(text: str) -> str | None:
@@ -107,9 +128,10 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         found = found[:-1]
     if not found:
         return None
-    comment = _comment(found) if text else ""
+    starts = list(io.StringIO(text, newline="")) if text and not signs.separator else []
+    comment = _comment(found, starts) if text else ""
     if comment:
-        found = [row for row in found if not _is_comment(row, comment)]
+        found = [row for row in found if not _begins(row, comment, starts)]
         if not found:
             return None
     width = _width(found)
@@ -132,6 +154,7 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         body=inside[header_rows:],
         titles=[" ".join(filter(None, row.cells)) for row in (*found[:first], *found[last:])],
         after=len(found) - last,
+        is_header_likely=header_rows != 1 or _is_other_than(header[0], inside[1:_BODY_RECORDS]),
     )
     _take_header_width(table)
     if table.names is not None and header_rows == 1:
@@ -139,20 +162,35 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
     return table
 
 
-def _comment(found: Sequence[Row]) -> str:
+def _comment(found: Sequence[Row], starts: Sequence[str]) -> str:
     """The sign that begins comment lines; empty if there are none."""
+    if ruled := _rulers(found, starts):
+        return ruled
     width = Counter(len(row.cells) for row in found).most_common(1)[0][0]
     for sign in _COMMENTS:
-        lines = [row for row in found if row.cells[0].startswith(sign)]
+        lines = [row for row in found if _begins(row, sign, starts)]
         odd = [row for row in lines if len(row.cells) != width]
-        begins = found[0].cells[0].startswith(sign) and (len(lines) > 1 or odd)
+        begins = _begins(found[0], sign, starts) and (len(lines) > 1 or odd)
         if lines and len(lines) < len(found) / 2 and len(odd) >= 0.5 * len(lines) and (begins or len(odd) > 1):
             return sign
     return ""
 
 
-def _is_comment(row: Row, sign: str) -> bool:
-    return row.cells[0].startswith(sign)
+def _rulers(found: Sequence[Row], starts: Sequence[str]) -> str:
+    """What begins the lines that are drawn below headers and around tables; empty where there are none."""
+    if not starts:
+        return ""
+    ruled = [starts[row.first] for row in found[:4] if _RULER.fullmatch(starts[row.first].rstrip("\r\n"))]
+    sign = ruled[0][:2] if ruled else ""
+    if not sign or sign[0] not in "+-=":
+        return ""  # a comment has no delimiter in it
+    begun = [starts[row.first].rstrip("\r\n") for row in found if _begins(row, sign, starts)]
+    return sign if 2 * len(begun) <= len(found) and all(map(_RULER.fullmatch, begun)) else ""
+
+
+def _begins(row: Row, sign: str, starts: Sequence[str]) -> bool:
+    """Whether the line that a record begins with does so with a sign."""
+    return (starts[row.first] if starts else row.cells[0]).startswith(sign)
 
 
 def _width(found: Sequence[Row]) -> int:
@@ -205,10 +243,37 @@ def _after_table(found: Sequence[Row], first: int, width: int) -> int:
         is_sum = bool(_SUMMARY.match(row.cells[0] or next(filter(None, row.cells), "")))
         is_text = row.filled == 1 and usual > 2 and len(row.cells[0].strip()) > 1
         is_like_others = bool(_VALUE.fullmatch(row.cells[0].strip())) and bool(_VALUE.fullmatch(other.strip()))
-        if is_like_others or not (is_narrow or is_empty or (is_sum and row.filled < usual) or is_text):
+        is_total = bool(_SUM_ALONE.fullmatch(_first_cell(row))) and _adds_up(row, found[first + 1 : last - 1])
+        if is_like_others or not (is_narrow or is_empty or (is_sum and row.filled < usual) or is_text or is_total):
             break
         last -= 1
     return last if len(found) - last <= max(10, len(found) // 10) else len(found)
+
+
+def _adds_up(row: Row, above: Sequence[Row]) -> bool:
+    """Whether a number of a record is the sum of those above it, and they are not all nothing."""
+    for place, cell in enumerate(row.cells):
+        for point in ".,":
+            wanted = _number(cell, point)
+            numbers = [_number(other.cells[place], point) for other in above if place < len(other.cells)]
+            known = [number for number in numbers if number is not None]
+            if wanted and len(known) > 1 and abs(sum(known) - wanted) <= 1e-9 * abs(wanted) + 0.011:
+                return True
+    return False
+
+
+def _number(text: str, point: str) -> float | None:
+    """The number in a text, whatever separates its groups of digits; None where it is none."""
+    digits = re.sub(r"[$€£¥%' \u00a0\u202f’" + (",]" if point == "." else ".]"), "", text).replace(point, ".")
+    return float(digits) if re.fullmatch(r"[+-]?[0-9]+(?:\.[0-9]+)?", digits) else None
+
+
+def _first_cell(row: Row) -> str:
+    return next((cell.strip() for cell in row.cells if cell.strip()), "")
+
+
+def _names_sum(cell: str) -> bool:
+    return bool(_SUMMARY.match(cell) or _SUM_OF_GROUP.fullmatch(cell.strip()))
 
 
 def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
@@ -219,10 +284,13 @@ def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
     if len(records) < 3:
         return [], False
     usual = sorted(row.filled for row in records)[len(records) // 2]
+    named = {number for number, row in enumerate(records, 1) if _SUM_ALONE.fullmatch(_first_cell(row))}
+    if len(named) > max(1, _MOST_SUMS * len(records)):
+        named = set()
     said = [
         number
         for number, row in enumerate(records, 1)
-        if row.filled < usual and any(_SUMMARY.match(cell) for cell in row.cells if cell)
+        if number in named or (row.filled < usual and any(map(_names_sum, filter(None, row.cells))))
     ]
     last = records[-1]
     others = sum(not row.cells[0].strip() for row in records[:-1])
@@ -254,11 +322,39 @@ def _is_header(row: Row, body: Sequence[Row]) -> bool:
     cells = row.cells
     if not body:
         return all(_NAME.fullmatch(cell.strip()) for cell in cells if cell) and any(cells)
+    periods = _periods(row, body)
     points = 0.0
     for place, cell in enumerate(cells):
         column = [other.cells[place] for other in body if place < len(other.cells) and other.cells[place].strip()]
-        points += _points(cell.strip(), column)
+        points += 1.0 if place in periods else _points(cell.strip(), column)
     return points > 0
+
+
+def _is_other_than(row: Row, body: Sequence[Row]) -> bool:
+    """Whether a header is surely none of the records below it, or there are none."""
+    usual = Counter(len(other.cells) for other in body).most_common(1)
+    if not usual or usual[0][0] != len(row.cells) or _periods(row, body) or not all(row.cells):
+        return True
+    for place, cell in enumerate(row.cells):
+        column = [other.cells[place].strip() for other in body if place < len(other.cells)]
+        below = sum(bool(_VALUE.fullmatch(text)) for text in column)
+        if not _VALUE.fullmatch(cell.strip()) and 2 * below > sum(map(bool, column)):
+            return True
+    return False
+
+
+def _periods(row: Row, body: Sequence[Row]) -> set[int]:
+    """The places of cells that are years, months or days, and names of columns: those below them are none of these."""
+    found: set[int] = set()
+    for form in (_YEAR, _DAY_OR_MONTH):
+        places = [place for place, cell in enumerate(row.cells) if form.fullmatch(cell.strip())]
+        texts = [row.cells[place].strip() for place in places]
+        below = [other.cells[place].strip() for place in places for other in body if place < len(other.cells)]
+        differ = sum(not form.fullmatch(text) for text in below)
+        if len(set(texts)) == len(texts) > 1 and differ > 0.5 * len(below):
+            is_row = form is not _YEAR or {abs(int(b) - int(a)) for a, b in itertools.pairwise(texts)} == {1}
+            found.update(places if is_row else ())
+    return found
 
 
 def _points(cell: str, column: list[str]) -> float:

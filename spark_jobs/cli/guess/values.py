@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.cli.guess import codes
 from spark_jobs.cxl import decimals, values
 from spark_jobs.cxl.dates import strftime
 from spark_jobs.cxl.types import Kind
@@ -29,15 +30,15 @@ _ODD_SHARE = 0.05
 #: So many distinct values are looked at.
 _MOST_DISTINCT = 50_000
 _ERRORS = frozenset(hints.SPREADSHEET_ERRORS)
-_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*"})
+_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*", "–", "—"})
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
-_WHOLE = re.compile(r"[+-]?[0-9]+")
 #: Blanks that look like the usual one.
 _BLANKS = re.compile("[\u00a0\u2009\u202f]")
-_CODE = re.compile(r"[0-9]+[eE][0-9]+")
-_LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
 _SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
+#: Negative numbers as bookkeepers write them: in brackets, or with a minus at their end.
+_NEGATIVE = re.compile(r"[^0-9()-]*\([^0-9()]*[0-9][0-9.,'’ ]*[^0-9()]*\)[^0-9()]*|[^0-9-]*[0-9][0-9.,'’ ]*-[^0-9]*")
+_NEGATED = '.regex_replace("^(.*?)(?:[(](.*)[)].*|-[^0-9]*)$", "-\\\\1\\\\2")'
 _SPELLINGS = (
     USUAL,
     Spelling(",", ""),
@@ -49,6 +50,9 @@ _SPELLINGS = (
     Spelling(",", "'"),
     Spelling(".", "_"),
 )
+#: Years of two digits that span so many may be of two centuries, and so may birthdays.
+_YEARS = 50
+_BIRTH = re.compile(r"birth|born|dob|geb|naiss|nacim|nascita", re.IGNORECASE)
 _DATE_NAME = re.compile(r"date|datum|day|tag|fecha|data|jour|_on$|_at$|^dt|_dt$", re.IGNORECASE)
 
 
@@ -88,25 +92,28 @@ class Evidence:
     Args:
         decimals: the separators of fractions that are certain.
         groups: those of groups of digits.
-        day_first: whether days come before months, where it is certain.
-        month_first: whether months come before days, where it is certain.
+        day_first: the marks between the parts of dates in which days come before months, where it is certain.
+        month_first: those in which months come before days.
+        has_semicolons: whether semicolons stand between fields, as where commas begin fractions.
     """
 
     decimals: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
-    day_first: bool = False
-    month_first: bool = False
+    day_first: set[str] = field(default_factory=set)
+    month_first: set[str] = field(default_factory=set)
+    has_semicolons: bool = False
 
 
-def guess(columns: Sequence[tuple[str, Counter[str], int]]) -> list[Column]:
+def guess(columns: Sequence[tuple[str, Counter[str], int]], *, has_semicolons: bool = False) -> list[Column]:
     """The types of columns.
 
     Args:
         columns: of each its name, its values with their counts (the empty ones left out), and how many records there
             are.
+        has_semicolons: whether semicolons stand between the fields of the file.
     """
     trimmed = [_most_common(found) for _, found, _ in columns]
-    evidence = Evidence()
+    evidence = Evidence(has_semicolons=has_semicolons)
     for found in trimmed:
         _collect(found, evidence)
     guessed = []
@@ -136,10 +143,9 @@ def _collect(found: Counter[str], evidence: Evidence) -> None:
         groups = {one.thousands_separator for one in fitting}
         if len(groups) == 1:
             evidence.groups |= groups
-    order = _order_of_days(core)
-    if order is not None:
-        evidence.day_first |= order
-        evidence.month_first |= not order
+    days, months = _marks_of_orders(core)
+    evidence.day_first |= days
+    evidence.month_first |= months
 
 
 def _without_nulls(found: Counter[str]) -> Counter[str]:
@@ -177,8 +183,12 @@ def _texts(name: str, found: Counter[str]) -> Column:
     numbers = sum(count for text, count in found.items() if _NUMBERISH.fullmatch(text))
     signed = next((text for text in found if _SIGNED.search(text) and any(map(str.isdigit, text))), None)
     with_sign = sum(count for text, count in found.items() if _SIGNED.search(text) and any(map(str.isdigit, text)))
+    negative = {text: count for text, count in found.items() if _NEGATIVE.fullmatch(text)}
     if signed is not None and with_sign > 0.9 * total:
         column.remarks.append(Remark(f"numbers with a sign, like {shown(signed)}: {_without_sign(found)}"))
+    elif negative and numbers + sum(negative.values()) > 0.9 * total:
+        said = f"text: negative numbers, like {shown(next(iter(negative)))}: {_without_sign(found)}"
+        column.remarks.append(Remark(said))
     elif numbers >= 0.5 * total and numbers < total:
         odd = next(text for text in found if not _NUMBERISH.fullmatch(text))
         share = f"{numbers} of {total}"
@@ -188,23 +198,25 @@ def _texts(name: str, found: Counter[str]) -> Column:
 
 def _without_sign(found: Iterable[str]) -> str:
     """The CXL that turns texts with signs into numbers; the first unambiguous text gives the decimal separator."""
-    alone = ""
-    for text in found:
+    alone, texts = "", list(found)
+    negated = _NEGATED if any(map(_NEGATIVE.fullmatch, texts)) else ""
+    for text in texts:
         marks = re.findall(r"[.,](?=[0-9])", text)
         digits = re.search(r"[.,]([0-9]+)[^0-9]*$", text)
         if digits is None:
             continue
         if len(digits[1]) != 3 or (len(set(marks)) == 2 and marks.count(marks[-1]) == 1):
-            return _to_float(marks[-1])
+            return _to_float(marks[-1], negated)
         alone = marks[-1]
     if not alone:
-        return _to_float("")
-    return f"{_to_float(alone)} if `{alone}` begins a fraction, {_to_float('')} if it separates groups of digits"
+        return _to_float("", negated)
+    either = _to_float(alone, negated), _to_float("", negated)
+    return f"{either[0]} if `{alone}` begins a fraction, {either[1]} if it separates groups of digits"
 
 
-def _to_float(decimal: str) -> str:
+def _to_float(decimal: str, negated: str) -> str:
     comma = '.replace(",", ".")' if decimal == "," else ""
-    return f'`.regex_replace("[^0-9{decimal}+-]", ""){comma}.to_float()`'
+    return f'`{negated}.regex_replace("[^0-9{decimal}+-]", ""){comma}.to_float()`'
 
 
 def shown(text: str) -> str:
@@ -230,11 +242,16 @@ def _is_odd(odd: int, total: int) -> bool:
 
 def _truths(name: str, core: Counter[str]) -> Column | None:
     words = {text.lower() if text.isascii() else text for text in core}
+    if words in ({"no"}, {"on"}):
+        return None  # Norway and Ontario
     if words <= _TRUTHS:
         return Column(name, "bool")
     for true, false in hints.TRUTHS:
         if words == {true, false} and false != "-":
             usual = {"true_values": [true], "false_values": [false]}
+            if words == {"s", "n"}:  # sí and no, or south and north
+                said = "text: if `s` means yes, `bool` with `true_values: [s]` and `false_values: [n]`"
+                return Column(name, remarks=[Remark(said, is_doubt=True)])
             return Column(name, "bool", {key: given for key, given in usual.items() if given[0] not in _TRUTHS})
     return None
 
@@ -254,7 +271,7 @@ def _fits(text: str, spelling: Spelling) -> bool:
 def _fitting_spellings(core: Counter[str], share: float) -> list[Spelling]:
     total = core.total()
     numbers = {text: count for text, count in core.items() if _NUMBERISH.fullmatch(text)}
-    if not numbers or sum(numbers.values()) < share * total or all(map(_WHOLE.fullmatch, numbers)):
+    if not numbers or sum(numbers.values()) < share * total or all(map(codes.WHOLE.fullmatch, numbers)):
         return []
     counts = {
         one: sum(count for text, count in numbers.items() if _fits(text, one))
@@ -276,12 +293,9 @@ def _value(text: str, spelling: Spelling) -> float | None:
 
 def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None:
     total = core.total()
-    whole = sum(count for text, count in core.items() if _WHOLE.fullmatch(text))
+    whole = sum(count for text, count in core.items() if codes.WHOLE.fullmatch(text))
     if not _is_odd(total - whole, total):
         return _with_groups(_whole(name, core), core, evidence)
-    if all(map(_CODE.fullmatch, core)):
-        said = f"text: {shown(next(iter(core)))} looks like a code rather than a number with an exponent"
-        return Column(name, remarks=[Remark(said)], notes=[said])
     share = max(0.0, 1 - max(1, _ODD_SHARE * total) / total)
     fitting = _fitting_spellings(core, share)
     if not fitting:
@@ -293,17 +307,34 @@ def _numbers(name: str, core: Counter[str], evidence: Evidence) -> Column | None
     if chosen is None:
         return Column(name, remarks=[Remark(doubt or "", is_doubt=True)])
     fits = [text for text in core if _fits(text, chosen)]
-    if any(_LEADING_ZERO.fullmatch(text) for text in fits):
-        return Column(name, remarks=[Remark("text: some numbers begin with a zero")])
+    if (no_number := _as_codes(name, fits, chosen)) is not None:
+        return no_number
     is_whole = all(chosen.decimal_separator not in text and "e" not in text.lower() for text in fits)
     column = Column(name, "int" if is_whole else "float", remarks=[Remark(doubt)] if doubt else [])
+    if doubt and "is taken for" in doubt:
+        column.notes.append(doubt)
     if chosen.decimal_separator != ".":
         column.keys["decimal_separator"] = chosen.decimal_separator
     if chosen.thousands_separator:
         column.keys["thousands_separator"] = chosen.thousands_separator
     if column.type == "float":
         _keep_digits(column, [chosen.usual(text, Kind.FLOAT) or "" for text in fits])
+        if (cut := codes.shortened(fits)) is not None:
+            column.notes.append(f"{shown(cut)} looks as if a spreadsheet had left out its last digits")
+        if (twin := codes.same(fits, chosen)) is not None:
+            said = f"{shown(twin[0])} and {shown(twin[1])} are the same number; declare `string` if they differ"
+            column.remarks.append(Remark(said))
     return column
+
+
+def _as_codes(name: str, numbers: Sequence[str], spelling: Spelling) -> Column | None:
+    """The column of texts if its numbers are none."""
+    found = codes.reason(name, numbers, spelling)
+    if found is None:
+        return None
+    reason, example, is_doubt = found
+    said = f"text: {shown(example)}: {reason}"
+    return Column(name, remarks=[Remark(said, is_doubt=is_doubt)], notes=[] if is_doubt else [said])
 
 
 def _keep_digits(column: Column, written: Sequence[str]) -> None:
@@ -333,8 +364,8 @@ def _keep_digits(column: Column, written: Sequence[str]) -> None:
 
 
 def _whole(name: str, core: Counter[str]) -> Column:
-    numbers = [text for text in core if _WHOLE.fullmatch(text)]
-    if any(map(_LEADING_ZERO.fullmatch, numbers)):
+    numbers = [text for text in core if codes.WHOLE.fullmatch(text)]
+    if any(map(codes.LEADING_ZERO.fullmatch, numbers)):
         return Column(name, remarks=[Remark("text: some numbers begin with a zero")])
     if any(not values.MIN_INT <= int(text) <= values.MAX_INT for text in numbers if len(text) > 18):
         return Column(name, remarks=[Remark("text: some numbers are beyond 64 bits")])
@@ -347,7 +378,7 @@ def _whole(name: str, core: Counter[str]) -> Column:
 
 def _with_groups(column: Column, core: Counter[str], evidence: Evidence) -> Column:
     """A column of whole numbers, some of whose others have groups of digits as other columns of the file have them."""
-    others = [text for text in core if _NUMBERISH.fullmatch(text) and not _WHOLE.fullmatch(text)]
+    others = [text for text in core if _NUMBERISH.fullmatch(text) and not codes.WHOLE.fullmatch(text)]
     if column.type != "int" or len(evidence.decimals) != 1 or not others:
         return column
     (decimal,) = evidence.decimals
@@ -398,7 +429,8 @@ def _chosen(core: Counter[str], fitting: list[Spelling], evidence: Evidence) -> 
         # A point before three digits is a fraction, unless something else in the file has a decimal comma.
         if not all(re.fullmatch(r"[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+", text) for text in core):
             return USUAL, None
-        return USUAL, f"{shown(example)} is taken for a fraction; else `thousands_separator: '.'`"
+        if not evidence.has_semicolons:
+            return USUAL, f"{shown(example)} is taken for a fraction; else `thousands_separator: '.'`"
     said = " or ".join(f"`{_value(example, one):.10g}`" for one in candidates[:2])
     return None, (
         f"text: {shown(example)} may be {said}, and nothing in the file tells: say `decimal_separator` or "
@@ -478,18 +510,18 @@ def _reads(text: str, form: str) -> bool:
     return _day(text, form) is not None
 
 
-def _order_of_days(core: Counter[str]) -> bool | None:
-    """Whether days stand before months in dates of digits; None where nothing tells, or both."""
-    first = second = False
+def _marks_of_orders(core: Counter[str]) -> tuple[set[str], set[str]]:
+    """The marks of dates in which days stand before months, and of those in which months do, where values tell."""
+    first, second = set(), set()
     for text in core:
         numeric = _NUMERIC_DAY.fullmatch(text)
         if numeric is None or len(numeric[1]) > 2:
             continue
-        first |= 12 < int(numeric[1]) <= 31 and int(numeric[3]) <= 12
-        second |= 12 < int(numeric[3]) <= 31 and int(numeric[1]) <= 12
-        if numeric[2] == "." and len(numeric[1]) <= 2 and not second:
-            first = first or int(numeric[1]) <= 31
-    return None if first == second else first
+        if 12 < int(numeric[1]) <= 31 and int(numeric[3]) <= 12:
+            first.add(numeric[2])
+        if 12 < int(numeric[3]) <= 31 and int(numeric[1]) <= 12:
+            second.add(numeric[2])
+    return first - second, second - first
 
 
 def _dates(name: str, core: Counter[str], evidence: Evidence) -> Column | None:
@@ -516,10 +548,12 @@ def _dated(name: str, core: Counter[str], of_text: dict[str, list[str]], evidenc
     is_timed = timed > whole - timed
     if _is_odd(core.total() - timed, core.total()) if is_timed else _is_odd(timed, whole):
         return Column(name, remarks=[Remark("text: dates with and without a time of day")])
-    day_first = _is_day_first(core, texts, evidence)
+    day_first = _is_day_first(texts, evidence)
     if isinstance(day_first, Column):
         day_first.name = name
         return day_first
+    if (year_first := _perhaps_year_first(texts)) is not None:
+        return Column(name, remarks=[year_first])
     chosen = _covering(
         {text: forms for text, forms in texts.items() if _has_time(forms[0]) == is_timed}, core, day_first=day_first
     )
@@ -537,7 +571,44 @@ def _dated(name: str, core: Counter[str], of_text: dict[str, list[str]], evidenc
         column.keys["format"] = written[0]
     elif written:
         column.keys["format"] = written
-    return column
+    if (example := _by_evidence(core, texts)) is not None:
+        column.remarks.append(Remark(f"{shown(example)} is read as other columns are written"))
+    return _with_short_years(column, texts, chosen)
+
+
+def _by_evidence(core: Counter[str], texts: dict[str, list[str]]) -> str | None:
+    """A text whose day and month only other columns tell; None where the column itself does."""
+    told = set().union(*_marks_of_orders(core))
+    return next((text for text in _of_either_order(texts) if _mark(text) not in told), None)
+
+
+def _perhaps_year_first(texts: dict[str, list[str]]) -> Remark | None:
+    """A doubt where dates such as `23-04-12` may begin with their year."""
+    if not all(any(form.startswith("%y") for form in forms) and "." not in text for text, forms in texts.items()):
+        return None
+    parts = [re.split(r"[-/]", text[:8]) for text in texts]
+    if len({part[0] for part in parts}) > len({part[2] for part in parts}):
+        return None
+    text = next(iter(texts))
+    said = " or ".join(f"`format: '{form}'`" for form in texts[text])
+    return Remark(f"text: {shown(text)} may be {said}, and nothing in the file tells", is_doubt=True)
+
+
+def _with_short_years(column: Column, texts: dict[str, list[str]], chosen: Sequence[str]) -> Column:
+    """The column with what is to know about years of two digits; text where they may be of another century."""
+    short = [form for form in chosen if "%y" in form]
+    days = {text: _day(text, form) for form in short for text in texts if form in texts[text]}
+    if not days:
+        return column
+    first, last = min(days, key=days.__getitem__), max(days, key=days.__getitem__)
+    if days[last].year - days[first].year < _YEARS and not _BIRTH.search(column.name):
+        column.remarks.append(Remark(f"{shown(last)} is in {days[last].year}"))
+        return column
+    said = (
+        f"text: as `{column.type}` with `format: '{short[0]}'`, {shown(first)} is in {days[first].year} "
+        f"and {shown(last)} in {days[last].year}"
+    )
+    return Column(column.name, remarks=[Remark(said, is_doubt=True)])
 
 
 def _usual_moments() -> tuple[str, ...]:
@@ -552,10 +623,11 @@ def _usual_zoned() -> tuple[str, ...]:
 
 def _covering(texts: dict[str, list[str]], core: Counter[str], *, day_first: bool) -> list[str]:
     """The fewest forms that read all texts, the most frequent first, with one order of days and months."""
-    allowed = {
-        text: [form for form in forms if form[:2] != ("%m" if day_first else "%d") or len(forms) == 1] or forms
-        for text, forms in texts.items()
-    }
+    has_months_first = any(_mark(text) == "." and all(map(_is_month_first, forms)) for text, forms in texts.items())
+    allowed = {}
+    for text, forms in texts.items():
+        is_first = not has_months_first if _mark(text) == "." else day_first
+        allowed[text] = [form for form in forms if form[:2] != ("%m" if is_first else "%d")] or forms
     chosen: list[str] = []
     while allowed:
         counts: Counter[str] = Counter()
@@ -567,31 +639,58 @@ def _covering(texts: dict[str, list[str]], core: Counter[str], *, day_first: boo
     return chosen
 
 
+def _is_month_first(form: str) -> bool:
+    return form.startswith("%m")
+
+
 def _has_time(form: str) -> bool:
     return "%H" in form or "%I" in form
 
 
-def _is_day_first(core: Counter[str], texts: dict[str, list[str]], evidence: Evidence) -> bool | Column:
+def _is_day_first(texts: dict[str, list[str]], evidence: Evidence) -> bool | Column:
     """Whether days stand before months; a text column where that cannot be decided."""
-    either = [text for text, forms in texts.items() if any(f.startswith("%d") for f in forms)
-              and any(f.startswith("%m") for f in forms)]  # fmt: skip
     days = any(forms[0].startswith("%d") and not any(f.startswith("%m") for f in forms) and forms[0][2] in "-./"
                for forms in texts.values())  # fmt: skip
     months = any(all(f.startswith("%m") for f in forms) for forms in texts.values())
     months = months and any(_NUMERIC_DAY.fullmatch(text) for text, forms in texts.items() if forms[0][:2] == "%m")
     if days and months:
         return Column("", remarks=[Remark("text: days stand first in some dates, months in others", is_doubt=True)])
-    if days or months:
-        return days
-    unequal = [text for text in either if len({_day(text, form) for form in texts[text]}) > 1]
-    if not unequal or unequal[0][1:3].find(".") >= 0:
-        return True
-    if evidence.day_first != evidence.month_first:
-        return evidence.day_first
-    forms = texts[unequal[0]]
-    said = " or ".join(f"`format: '{form}'`" for form in forms[:2])
-    doubt = f"text: {shown(unequal[0])} may be {said}, and nothing in the file tells"
-    return Column("", remarks=[Remark(doubt, is_doubt=True)])
+    order = days if days or months else None
+    for text in _of_either_order(texts):
+        known = _order_elsewhere(_mark(text), evidence)
+        if known is None or order not in (None, known):
+            said = " or ".join(f"`format: '{form}'`" for form in texts[text][:2])
+            doubt = f"text: {shown(text)} may be {said}, and nothing in the file tells"
+            return Column("", remarks=[Remark(doubt, is_doubt=True)])
+        order = known
+    return order is not False
+
+
+def _of_either_order(texts: dict[str, list[str]]) -> Iterator[str]:
+    """The dates that are other days where months stand first; between points days do."""
+    for text, forms in texts.items():
+        days = {_day(text, form) for form in forms if form.startswith(("%d", "%m"))}
+        if len(days) > 1 and _mark(text) != ".":
+            yield text
+
+
+def _mark(text: str) -> str:
+    numeric = _NUMERIC_DAY.fullmatch(text)
+    return numeric[2] if numeric is not None else ""
+
+
+def _order_elsewhere(mark: str, evidence: Evidence) -> bool | None:
+    """Whether days stand first in dates with a mark, as other dates of the file have it; None where none tells.
+
+    Dates with points do not tell: their days stand first everywhere.
+    """
+    for marks in ({mark}, {"-", "/"}):
+        days, months = bool(evidence.day_first & marks), bool(evidence.month_first & marks)
+        if days != months:
+            return days
+        if days:
+            return None
+    return None
 
 
 def _day(text: str, form: str) -> Any:

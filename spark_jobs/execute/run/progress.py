@@ -33,6 +33,8 @@ _PAUSE_S = 0.4
 _FIRST_LINE_S, _LINE_EVERY_S = 15.0, 30.0
 #: The rate is shown after so many seconds of work.
 _LEAST_S = 1.0
+#: What a terminal's line begins with.
+_NAME = "[clinker] "
 #: The names of phases; jobs name themselves.
 _WORDS = {
     "": "starting",
@@ -96,36 +98,45 @@ class Progress:
             if folder:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def text(self) -> str:
-        """The line that says what the run does now."""
-        job, elapsed = self._job, self._now() - self._began
-        if job is None:
-            words = _WORDS.get(self._clock.current, "finishing")
-            return f"{words} [{_seconds(elapsed)}]"
-        return f"{self._of_job(job)} [{_seconds(elapsed)}]"
+    def text(self, room: int = sys.maxsize) -> str:
+        """The line that says what the run does now: the fullest one that fits.
 
-    def _of_job(self, job: _Job) -> str:
+        Args:
+            room: how many characters it may have; the end of a line is cut only where the shortest one does not fit.
+        """
+        job, elapsed = self._job, self._now() - self._began
+        forms = [_WORDS.get(self._clock.current, "finishing")] if job is None else self._of_job(job)
+        lines = [f"{form} [{_seconds(elapsed)}]" for form in forms]
+        return next((line for line in lines if len(line) <= room), lines[-1][:room])
+
+    def _of_job(self, job: _Job) -> list[str]:
+        """What a job does now, in ever fewer words."""
         done = meter.read(job.folder) if job.folder else meter.Reading(0, (0,) * (1 + meter.MOST_STAGES))
         if done.tasks[0] >= job.loads:
             for (name, tasks), finished in zip(job.stages, done.tasks[1:], strict=False):
                 if finished < tasks:
-                    return f"{name}: {finished} of {tasks} partitions ({_percent(finished, tasks)})"
-            return "finishing"
+                    return _counted(name, f"{finished} of {tasks} partitions", _percent(finished, tasks))
+            return ["finishing"]
+        percent = _percent(done.tasks[0], job.loads)
         if not job.bytes:
-            return f"{job.reads}: {done.tasks[0]} of {job.loads} tasks ({_percent(done.tasks[0], job.loads)})"
-        whole = _sizes(min(done.bytes, job.bytes), job.bytes)
-        return f"{job.reads}: {whole} ({_percent(done.bytes, job.bytes)}){self._pace(job, done.bytes)}"
+            return _counted(job.reads, f"{done.tasks[0]} of {job.loads} tasks", percent)
+        percent = _percent(done.bytes, job.bytes)
+        whole, *shorter = _counted(job.reads, _sizes(min(done.bytes, job.bytes), job.bytes), percent)
+        rate, left = self._pace(job, done.bytes)
+        if not rate:
+            return [whole, *shorter]
+        return [f"{whole}, {rate}, {left}", f"{whole}, {left}", f"{job.reads}: {percent}, {left}", *shorter]
 
-    def _pace(self, job: _Job, done: int) -> str:
-        """The speed of the run, and the time that the rest takes at this speed."""
+    def _pace(self, job: _Job, done: int) -> tuple[str, str]:
+        """The speed of the run, and the time that the rest takes at this speed; empty before they are known."""
         if self._first is None and done:
             self._first = self._now(), done
         began, before = self._first or (self._now(), 0)
         seconds = self._now() - began
         if seconds < _LEAST_S or done <= before:
-            return ""
+            return "", ""
         rate = (done - before) / seconds
-        return f", {_size(rate)}/s, {_seconds(max(job.bytes - done, 0) / rate)} left"
+        return f"{_size(rate)}/s", f"{_seconds(max(job.bytes - done, 0) / rate)} left"
 
 
 def _job(folder: str, wanted: JobSpec) -> _Job:
@@ -144,6 +155,11 @@ def _job(folder: str, wanted: JobSpec) -> _Job:
         steps = {op.step.name: op.step.kind for op in job.ops.values() if op.id in consumers}
         stages.append((_named([f"{kind} {name}" for name, kind in steps.items()]), job.slots(stage)))
     return _Job(folder, reads, sum(sizes), len(wanted.loads), tuple(stages))
+
+
+def _counted(name: str, count: str, percent: str) -> list[str]:
+    """How far something is, in ever fewer words."""
+    return [f"{name}: {count} ({percent})", f"{name}: {percent}", percent]
 
 
 def _named(names: list[str]) -> str:
@@ -184,8 +200,8 @@ def shown(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> It
     stream = stream or sys.stderr
     over = threading.Event()
     is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
-    with _line(stream) if is_terminal else _lines() as (show, pause):
-        watcher = threading.Thread(target=_watch, args=(progress, show, pause, over), daemon=True, name="progress")
+    with _line(stream) if is_terminal else _lines() as shows:
+        watcher = threading.Thread(target=_watch, args=(progress, shows, over), daemon=True, name="progress")
         watcher.start()
         try:
             yield progress
@@ -194,27 +210,42 @@ def shown(clock: Stopwatch, *, wanted: bool, stream: TextIO | None = None) -> It
             watcher.join(timeout=2 * _PAUSE_S)
 
 
-def _watch(progress: Progress, show: Callable[[str], None], pause: Callable[[], float], over: threading.Event) -> None:
-    while not over.wait(pause()):
-        show(progress.text())
+@dataclass(frozen=True)
+class _Shows:
+    """Shows progress.
+
+    Args:
+        show: show a text.
+        pause: gives the seconds until the next one.
+        room: gives the most characters that a text may have.
+    """
+
+    show: Callable[[str], None]
+    pause: Callable[[], float]
+    room: Callable[[], int]
+
+
+def _watch(progress: Progress, shows: _Shows, over: threading.Event) -> None:
+    while not over.wait(shows.pause()):
+        shows.show(progress.text(shows.room()))
 
 
 @contextmanager
-def _lines() -> Iterator[tuple[Callable[[str], None], Callable[[], float]]]:
+def _lines() -> Iterator[_Shows]:
     """Progress as lines of the log."""
     pauses = iter([_FIRST_LINE_S])
-    yield lambda text: logs.LOG.info("%s", text), lambda: next(pauses, _LINE_EVERY_S)
+    yield _Shows(lambda text: logs.LOG.info("%s", text), lambda: next(pauses, _LINE_EVERY_S), lambda: sys.maxsize)
 
 
 @contextmanager
-def _line(stream: TextIO) -> Iterator[tuple[Callable[[str], None], Callable[[], float]]]:
+def _line(stream: TextIO) -> Iterator[_Shows]:
     """Progress as one line of a terminal; it makes room for lines of the log, and is gone in the end."""
     line = _Line(stream)
     handlers = list(logging.getLogger("clinker").handlers)
     for handler in handlers:
         handler.addFilter(line.make_room)
     try:
-        yield line.show, lambda: _PAUSE_S
+        yield _Shows(line.show, lambda: _PAUSE_S, line.room)
     finally:
         line.close()
         for handler in handlers:
@@ -228,10 +259,14 @@ class _Line:
         self._lock = threading.Lock()
         self._is_open = True
 
+    def room(self) -> int:
+        """How many characters fit beside the name of the program."""
+        return max(shutil.get_terminal_size().columns - 1 - len(_NAME), 1)
+
     def show(self, text: str) -> None:
         """Replace the line."""
         columns = shutil.get_terminal_size().columns
-        text = f"[clinker] {text}"[: max(columns - 1, 1)]
+        text = f"{_NAME}{text}"[: max(columns - 1, 1)]
         with self._lock:
             if self._is_open:
                 self._stream.write("\r" + text.ljust(min(self._width, columns - 1)))

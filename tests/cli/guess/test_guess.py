@@ -169,6 +169,16 @@ def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
         ("a,b,c\n1,2,3\n2,3\n5,6,7\n", {"ragged": "pad"}, ["a", "b", "c"]),
         ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
         ("name\nAda\nBob Smith\n", {}, ["name"]),
+        (
+            " id | name \n----+------\n  1 | a\n  2 | b\n(2 rows)\n",
+            {"delimiter": "|", "trim": True, "comment": "--", "skip_footer": 1},
+            ["id", "name"],
+        ),
+        (
+            "+----+------+\n| id | name |\n+----+------+\n|  1 | a    |\n|  2 | b    |\n+----+------+\n",
+            {"delimiter": "|", "trim": True, "comment": "+-", "columns": ["col_0", "id", "name", "col_3"]},
+            ["col_0", "id", "name", "col_3"],
+        ),
     ],
 )
 def test_signs_and_headers_are_found(text: str, options: dict[str, Any], names: list[str], tmp_path: Path) -> None:
@@ -429,6 +439,83 @@ def test_records_that_are_sums_of_others_are_asked_about(tmp_path: Path, end: st
     path = tmp_path / "in.csv"
     path.write_text(HEAD + end)
     assert command.look(path, path.name, set()).guess.doubts == doubts
+
+
+@pytest.mark.parametrize(
+    ("text", "footer"),
+    [
+        ("region,amount\nNorth,100\nSouth,50\nEast,70\nTotal,220\n", 1),
+        ("Region;Menge;Umsatz\nNord;3;1.100,50\nSued;4;50,25\nOst;2;70,00\nGesamt;9;1.220,75\n", 1),
+        ("Région;Qté;Montant\nNord;3;1 100,50\nSud;4;50,25\nEst;2;70,00\nTotal général;9;1 220,75\n", 1),
+        ("Region;Kwota\nN;100,50\nS;50,25\nO;70,00\nRazem;220,75\n", 1),
+        ("date,amount\n2026-01-01,100\n2026-01-02,50\n2026-01-03,70\nTOTAL:,220\n", 1),
+        ("region,amount\nNorth,100\nSouth,50\nEast,70\nTotal,999\n", 0),
+        ("name,score\nAnn,1.5\nBob,2.5\nCy,3.5\nAverage,2.5\n", 0),
+    ],
+)
+def test_sums_with_all_their_cells_are_no_records_in_silence(tmp_path: Path, text: str, footer: int) -> None:
+    answer = look(tmp_path, text)
+    assert config(answer).get("options", {}).get("skip_footer", 0) == footer
+    said = [line for line in command.notes(answer) if "looks like a sum" in line or "skip_footer" in line]
+    assert len(said) == 1
+
+
+def test_a_value_that_is_a_word_for_sums_is_a_value(tmp_path: Path) -> None:
+    rows = "".join(f"{kind},{n}\n" for n in range(5) for kind in ("Total", "Male", "Female"))
+    answer = look(tmp_path, "sex,n\n" + rows)
+    assert command.notes(answer) == []
+    assert answer.read is not None
+    assert answer.read.records == 15
+
+
+def test_sums_of_groups_are_asked_about(tmp_path: Path) -> None:
+    text = "region,shop,amount\nN,a,100\nN,b,50\nN Total,,150\nS,c,70\nS,d,1\nS Total,,71\nT,e,2\n"
+    assert look(tmp_path, text).guess.doubts == [
+        "rows 3, 6 look like sums of others; a `filter` in a transform leaves such rows out"
+    ]
+
+
+@pytest.mark.parametrize(
+    "header", ["country,2021,2022,2023", "account,01/2026,02/2026,03/2026", "name,2026-01-01,2026-01-02,2026-01-03"]
+)
+def test_years_months_and_days_may_be_names_of_columns(header: str, tmp_path: Path) -> None:
+    answer = look(tmp_path, f"{header}\nDE,5,6,7\nFR,7,8,9\nIT,1,2,3\n")
+    assert list(columns(answer)) == header.split(",")
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+
+
+def test_years_in_the_first_record_are_values_where_the_others_have_years_too(tmp_path: Path) -> None:
+    answer = look(tmp_path, "DE,2021,2022\nFR,2022,2023\nIT,2020,2021\n")
+    assert list(columns(answer)) == ["col_0", "col_1", "col_2"]
+
+
+def test_a_header_that_may_be_a_record_is_told(tmp_path: Path) -> None:
+    answer = look(tmp_path, "Smith,Berlin\nJones,Paris\nBrown,Rome\n")
+    assert command.notes(answer) == [
+        "the first line is taken for names: `Smith`, `Berlin`; if it is a record, set `has_header: false`"
+    ]
+    assert command.notes(look(tmp_path, "name,n\nJones,5\nBrown,6\n")) == []
+
+
+def test_lines_that_quotes_join_are_asked_about(tmp_path: Path) -> None:
+    answer = look(tmp_path, 'id\tname\tn\n1\t"abc\t5\n2\tdef"\t6\n3\tghi\t7\n')
+    assert any("if the quotes are text, set `quote_char: ''`" in line for line in answer.guess.doubts)
+    other = look(tmp_path, 'id,note,n\n1,"one\ntwo, with more",5\n2,"x",6\n')
+    assert other.guess.doubts == []
+
+
+@pytest.mark.parametrize("amounts", [("12,50", "5,25", "2,50"), ("1,234.50", "5,678.00", "2,500.00")])
+def test_numbers_that_the_delimiter_splits_are_asked_about(amounts: tuple[str, ...], tmp_path: Path) -> None:
+    rows = "".join(f"{number},{amount},Berlin\n" for number, amount in enumerate(amounts, 1))
+    (doubt,) = look(tmp_path, "id,amount,city\n" + rows).guess.doubts
+    assert f"if `{amounts[0]}` is one number" in doubt
+    assert look(tmp_path, "a,b\nr1,1,2\nr2,3,4\n").guess.doubts == []
+
+
+def test_records_without_values_are_told(tmp_path: Path) -> None:
+    answer = look(tmp_path, "id,name\n1,Ann\n,\n2,Bob\n3,Cy\n")
+    assert "1 record has nothing in any cell; `filter` in a transform leaves them out" in command.notes(answer)
 
 
 def test_quotes_that_nobody_escaped_are_told(tmp_path: Path) -> None:

@@ -75,6 +75,130 @@ def test_a_column_is_what_its_values_are(column: list[str], kind: str, keys: dic
     assert (found.type, found.keys) == (kind, keys)
 
 
+@pytest.mark.parametrize(
+    ("name", "column", "said"),
+    [
+        ("phone", ["030 123 456", "089 456 789", "040 222 333"], "begin with a zero"),
+        ("phone", ["+49 301 234 567", "+49 894 567 890"], "begin with a plus"),
+        ("day", ["01.02", "02.10"], "begin with a zero"),
+        ("siren", ["732 829 320", "404 833 048", "552 100 554"], "all have 9 digits"),
+        ("art", ["10.010.100", "10.010.200", "20.010.100"], "all have 8 digits"),
+        ("code", ["12E4", "3345", "1298", "45E2"], "looks like a code"),
+        ("code", ["12E3", "13E4", "14e5"], "looks like a code"),
+        ("app_version", ["1.9", "1.10", "1.1"], "`1.1` and `1.10` would be the same number"),
+    ],
+)
+def test_codes_are_no_numbers(name: str, column: list[str], said: str) -> None:
+    (found,) = values.guess([(name, Counter(column), len(column))])
+    assert (found.type, found.keys) == ("string", {})
+    assert said in found.remarks[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "kind"),
+    [
+        ("amount", ["00012.50", "00112.50", "00002.50"], "float"),
+        ("people", ["1 234 567", "83 000 000", "9 000 000"], "int"),
+        ("people", ["1,234,567", "8,300,000", "9,000,000"], "int"),
+        ("size", ["1E5", "2.5", "3"], "float"),
+        ("price", ["1.10", "1.1"], "float"),
+        ("version", ["1.9", "2.5"], "float"),
+        ("n", ["0", "0.5", "-0.25"], "float"),
+    ],
+)
+def test_numbers_that_look_a_little_like_codes_are_numbers(name: str, column: list[str], kind: str) -> None:
+    (found,) = values.guess([(name, Counter(column), len(column))])
+    assert found.type == kind
+
+
+def test_numbers_that_a_spreadsheet_shortened_are_told() -> None:
+    (found,) = guess(["4.00638E+12", "4.00639E+12"])
+    assert found.notes == ["`4.00638E+12` looks as if a spreadsheet had left out its last digits"]
+    (found,) = guess(["4.0E+3", "4.5", "1.23456789012345E+12"])
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("word", ["NO", "ON"])
+def test_a_country_alone_is_no_truth_value(word: str) -> None:
+    (found,) = guess([word, word])
+    assert found.type == "string"
+    (found,) = guess([word, "yes", "off"])
+    assert found.type == "bool"
+
+
+def test_directions_may_look_like_truth_values() -> None:
+    (found,) = guess(["S", "N", "N"])
+    assert (found.type, found.remarks[0].is_doubt) == ("string", True)
+    assert "true_values: [s]" in found.remarks[0].text
+
+
+@pytest.mark.parametrize(
+    ("column", "name", "said"),
+    [
+        (["12.05.45", "24.12.88"], "d", "`24.12.88` is in 1988 and `12.05.45` in 2045"),
+        (["12.05.45", "24.12.46"], "date_of_birth", "`12.05.45` is in 2045 and `24.12.46` in 2046"),
+        (["23-04-12", "24-06-15", "25-08-17"], "d", "may be `format: '%d-%m-%y'` or `format: '%y-%m-%d'`"),
+    ],
+)
+def test_years_of_two_digits_may_be_of_another_century(column: list[str], name: str, said: str) -> None:
+    (found,) = values.guess([(name, Counter(column), len(column))])
+    assert (found.type, found.remarks[0].is_doubt) == ("string", True)
+    assert said in found.remarks[0].text
+
+
+@pytest.mark.parametrize(
+    ("column", "form"),
+    [
+        (["12.05.25", "24.12.26"], "%d.%m.%y"),
+        (["31/01/25", "14/02/25", "03/03/26"], "%d/%m/%y"),
+        (["01/31/25", "02/14/25", "03/03/26"], "%m/%d/%y"),
+    ],
+)
+def test_years_of_two_digits_of_one_century_are_dates(column: list[str], form: str) -> None:
+    (found,) = guess(column)
+    assert (found.type, found.keys) == ("date", {"format": form})
+    assert found.remarks[0].text.endswith("is in 2026")
+
+
+def test_days_that_other_columns_decide_are_told() -> None:
+    first, other, third = guess(["25/06/2026"], ["03/04/2026"], ["2026-05-01"])
+    assert [remark.text for remark in other.remarks] == ["`03/04/2026` is read as other columns are written"]
+    assert first.remarks == third.remarks == []
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (["05.06.2026", "31.12.2025", "07/08/2026"],),
+        (["12-Jan-2026", "13-Feb-2026", "07/08/2026"],),
+        (["2026-05-13", "2026-05-14", "07/08/2026"],),
+        (["07/08/2026", "08/08/2026"], ["31.12.2025", "30.12.2025"]),
+        (["07/08/2026", "08/08/2026"], ["31/12/2025"], ["12/31/2025"]),
+        (["07/08/2026", "08/08/2026"], ["31-12-2025"], ["12-31-2025"]),
+    ],
+)
+def test_dates_of_other_programs_do_not_tell_the_order_of_days(columns: tuple[list[str], ...]) -> None:
+    found = guess(*columns)[0]
+    assert (found.type, [remark.is_doubt for remark in found.remarks]) == ("string", [True])
+
+
+@pytest.mark.parametrize(
+    ("columns", "form"),
+    [
+        ((["05/06/2026", "07/08/2026", "31/12/2025"],), "%d/%m/%Y"),
+        ((["05/06/2026", "07/08/2026"], ["12-31-2025"]), "%m/%d/%Y"),
+        ((["07/08/2026", "08/08/2026"], ["31/12/2025"], ["31.12.2025"]), "%d/%m/%Y"),
+        ((["05.06.2026", "06.06.2026"], ["12/31/2025"]), "%d.%m.%Y"),
+        ((["05.06.2026", "12/31/2025", "05.06.2025"],), ["%d.%m.%Y", "%m/%d/%Y"]),
+        ((["05.06.2026", "12.31.2025"],), "%m.%d.%Y"),
+    ],
+)
+def test_dates_of_the_same_program_tell_the_order_of_days(
+    columns: tuple[list[str], ...], form: str | list[str]
+) -> None:
+    assert guess(*columns)[0].keys == {"format": form}
+
+
 def test_days_as_digits_need_a_name_that_says_so() -> None:
     days = Counter(["20260131", "20260201"])
     assert [one.type for one in values.guess([("id", days, 2), ("order_date", days, 2)])] == ["int", "date"]
@@ -124,6 +248,13 @@ def test_groups_among_plain_numbers_are_read_as_other_columns_have_them() -> Non
         (["$1,234.50"], '`$1,234.50`: `.regex_replace("[^0-9.+-]", "").to_float()`'),
         (["12\u00a0%"], '`12<U+00A0>%`: `.regex_replace("[^0-9+-]", "").to_float()`'),
         (["$1,234"], " if it separates groups of digits"),
+        (
+            ["$12.00", "($5.25)"],
+            '`.regex_replace("^(.*?)(?:[(](.*)[)].*|-[^0-9]*)$", "-\\\\1\\\\2")'
+            '.regex_replace("[^0-9.+-]", "").to_float()`',
+        ),
+        (["1.234,50", "5,25-", "7,00-"], "text: negative numbers, like `5,25-`: `.regex_replace("),
+        (["12.00", "(5.25)", "(7)"], "text: negative numbers, like `(5.25)`: `.regex_replace("),
     ],
 )
 def test_numbers_with_signs_are_told_with_what_reads_them(column: list[str], said: str) -> None:

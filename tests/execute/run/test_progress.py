@@ -84,6 +84,37 @@ def test_rate_and_rest_count_from_the_first_bytes(tmp_path: Path) -> None:
     assert told.text() == ("reading orders, lines: 200.0 MiB of 400.0 MiB (50%), 10.0 MiB/s, 20 s left [1 min 10 s]")
 
 
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (200, "reading orders, lines: 200.0 MiB of 400.0 MiB (50%), 10.0 MiB/s, 20 s left [1 min 10 s]"),
+        (90, "reading orders, lines: 200.0 MiB of 400.0 MiB (50%), 20 s left [1 min 10 s]"),
+        (80, "reading orders, lines: 50%, 20 s left [1 min 10 s]"),
+        (50, "reading orders, lines: 50% [1 min 10 s]"),
+        (40, "50% [1 min 10 s]"),
+        (20, "50% [1 mi"),
+        (2, "["),
+    ],
+)
+def test_a_narrow_terminal_gets_fewer_words_and_no_cut_ones(
+    columns: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress.shutil, "get_terminal_size", lambda *_, **__: progress.os.terminal_size((columns, 5)))
+    now = [100.0]
+    told = progress.Progress(stopwatch.Stopwatch(), now=lambda: now[0])
+    told._job, counted = _job(tmp_path, size=400 << 20), meter.Meter(str(tmp_path))
+    now[0] = 160.0
+    counted.add(100 << 20)
+    told.text()
+    now[0] = 170.0
+    counted.add(100 << 20)
+    stream = _Terminal()
+    line = progress._Line(stream)
+    line.show(told.text(line.room()))
+    assert stream.getvalue().removeprefix("\r").removeprefix("[clinker] ") == shown
+    assert len(stream.getvalue()) <= columns
+
+
 def test_later_levels_tell_their_partitions(tmp_path: Path) -> None:
     told, counted = progress.Progress(stopwatch.Stopwatch(), now=lambda: 0.0), meter.Meter(str(tmp_path))
     told._job = _job(tmp_path, size=400)
@@ -131,8 +162,8 @@ def test_a_line_of_the_log_gets_room_at_a_terminal(monkeypatch: pytest.MonkeyPat
     logger = logging.getLogger("clinker")
     logger.addHandler(handler)
     try:
-        with progress._line(stream) as (show, _):
-            show("reading a file with a long name: 1 of 2")
+        with progress._line(stream) as shows:
+            shows.show("reading a file with a long name: 1 of 2")
             logger.warning("a warning")
     finally:
         logger.removeHandler(handler)
@@ -144,10 +175,10 @@ def test_where_there_is_no_terminal_the_log_has_a_line_every_so_often(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = stopwatch.Stopwatch()
-    with progress._lines() as (show, pause):
-        assert [pause(), pause(), pause()] == [15.0, 30.0, 30.0]
+    with progress._lines() as shows:
+        assert [shows.pause(), shows.pause(), shows.pause()] == [15.0, 30.0, 30.0]
         with caplog.at_level(logging.INFO, "clinker.run"):
-            show(progress.Progress(clock, now=lambda: 0.0).text())
+            shows.show(progress.Progress(clock, now=lambda: 0.0).text())
     assert caplog.messages == ["starting [0 s]"]
 
 

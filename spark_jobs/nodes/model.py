@@ -91,6 +91,8 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return str(getattr(value, "text", value))
+    if value is None:
+        raise unfit("expected a text, found nothing: YAML reads `null` and `~` so; put the word in quotes")
     raise unfit(f"expected a text, found {kind_of(value)}")
 
 
@@ -189,9 +191,13 @@ def choice(options: type[E], among: tuple[str, ...] | None = None, /, **aliases:
 
 #: Words that other tools use for column types and strategies.
 _WORDS_ELSEWHERE = {
-    **dict.fromkeys(("integr", "whole"), "int"),
-    **dict.fromkeys(("number", "money", "currency"), "float"),
-    **dict.fromkeys(("varchar", "char", "text", "object"), "string"),
+    **dict.fromkeys(("integr", "whole", "bigint", "smallint", "tinyint", "long", "int32", "int64", "serial"), "int"),
+    **dict.fromkeys(("number", "money", "currency", "double", "real", "float32", "float64"), "float"),
+    **dict.fromkeys(("varchar", "nvarchar", "char", "text", "object", "uuid"), "string"),
+    **dict.fromkeys(("datetime64", "datetime2", "timestamptz", "timestamp_ntz"), "date_time"),
+    **dict.fromkeys(("bit", "logical"), "bool"),
+    **dict.fromkeys(("list", "struct_array"), "array"),
+    **dict.fromkeys(("struct", "record", "json", "variant"), "map"),
     **dict.fromkeys(("abort", "stop", "fail"), "fail_fast"),
     **dict.fromkeys(("skip", "dlq", "ignore"), "continue"),
 }
@@ -339,9 +345,15 @@ class SortFieldConfig(Config):
         return SortField(self.field, type, self.order is Order.DESC, self.null_order)
 
 
+_SQL_ORDER = re.compile(r"(\S+)\s+(asc|desc)", re.IGNORECASE)
+
+
 def _sort_fields(value: Any) -> Any:
     if not isinstance(value, list):
         value = [value]
+    for item in value:
+        if isinstance(item, str) and (found := _SQL_ORDER.fullmatch(item)) is not None:
+            raise unfit(f"`{item}`: write `{{ field: {found[1]}, order: {found[2].lower()} }}`")
     return [{"field": item} if isinstance(item, str) else item for item in value]
 
 

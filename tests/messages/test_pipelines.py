@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 #: What is no mistake to the planner, and stands there for what comes of it.
 _VALID = {
     "column type timestamp", "format on a text", "decimal comma without quotes", "count(*)", "group_by missing",
-    "template of Jinja", "curly quotes in YAML",
+    "null compared", "template of Jinja", "curly quotes in YAML",
 }  # fmt: skip
 
 

@@ -274,6 +274,11 @@ _HINTS = {
     ("STAR", "STAR"): "there is no power operator; multiply instead",
     ("SLASH", "SLASH"): "a comment starts with `#`",
     ("TRACE", "TRACE"): "the levels are debug, info, warn and error; trace is the default and is not written",
+    ("EMIT", "STAR"): "records keep their columns, and `emit` adds some; `columns:` of an output chooses",
+    **dict.fromkeys(
+        (("PERCENT", "_NL"), ("PERCENT", "$END"), ("PERCENT", "RPAR")),
+        "`%` is the remainder of a division; for 20 per cent write `0.2`",
+    ),
     ("IF", "_THEN"): "the condition is missing",
     ("", "RBRACE"): _BRACES,
     ("", "RSQB"): _BRACES,
@@ -306,6 +311,7 @@ _HABITS = (
         "`distinct by` takes one field; for several, emit them and write `distinct`",
     ),
     (r"\d$", ("_COMMA",), "a number's fraction follows a dot; statements need no comma"),
+    (r"(?:^|\n)\s*emit\s[^\n]*$", ("_COMMA",), "statements need no comma: write an `emit` for each field"),
     (r"", ("_COMMA",), "statements need no comma"),
     (
         r"\b(let|emit)\s+\w+$",

@@ -31,6 +31,20 @@ _KINDS = {
 }
 
 
+_COLUMNS = "write each column as `{ name: id, type: int }`, or all of them as `schema: { id: int, day: date }`"
+#: How to write what people write in another form, by the key and what is expected there, or found.
+_FORMS = {
+    ("path", "a list"): "write `paths:` for several files, or `glob:` for a pattern",
+    ("schema", "a mapping"): _COLUMNS,
+    ("schema", "a list"): _COLUMNS,
+    ("dlq", "a mapping"): "write `dlq: { path: rejected.csv }`",
+    ("vars", "a mapping"): "write `vars: { name: value }`",
+    ("memory", "a mapping"): "write `memory: { limit: 2G }`",
+    ("options", "a mapping"): "write `options: { delimiter: ';' }`",
+    ("error_handling", "a mapping"): "write `error_handling: { strategy: continue, dlq: { path: rejected.csv } }`",
+}
+
+
 def data(node: Node) -> Any:
     """The plain values of a tree; `_notes` are left out."""
     match node:
@@ -120,10 +134,12 @@ def _diagnostic(model: type[BaseModel], node: Node, problem: Any, key: str, plac
         case "extra_forbidden":
             return unknown_key(node, path, allowed_keys(_model_at(model, path[:-1])))
         case _ if kind in codes.by_id():
-            return codes.by_id()[kind].at(value_span(node, path), _named(node, path, key, problem["msg"]))
+            help = _FORMS.get((_written(node, path), kind_of(problem["input"])))
+            return codes.by_id()[kind].at(value_span(node, path), _named(node, path, key, problem["msg"]), help=help)
         case _ if kind in _KINDS:
             message = f"expected {_KINDS[kind]}, found {kind_of(problem['input'])}"
-            return codes.E007.at(value_span(node, path), _named(node, path, key, message))
+            help = _FORMS.get((_written(node, path) or key, _KINDS[kind]))
+            return codes.E007.at(value_span(node, path), _named(node, path, key, message), help=help)
         case "too_short":
             return codes.E007.at(value_span(node, path), _named(node, path, key, "must not be empty"))
         case _:
@@ -132,9 +148,14 @@ def _diagnostic(model: type[BaseModel], node: Node, problem: Any, key: str, plac
 
 def _named(node: Node, path: Path, key: str, message: str) -> str:
     """The message with the key that the value stands under, as it is written."""
-    written = path[: locate(node, path)[2]]
-    name = next((part for part in reversed(written) if isinstance(part, str)), key)
+    name = _written(node, path) or key
     return f"`{name}`: {message}" if name else message
+
+
+def _written(node: Node, path: Path) -> str:
+    """The key that a value stands under, as it is written; empty where none does."""
+    written = path[: locate(node, path)[2]]
+    return next((part for part in reversed(written) if isinstance(part, str)), "")
 
 
 def missing_key(node: Node, path: Path, code: Code = codes.E006, place: Span | None = None) -> Diagnostic:
@@ -169,9 +190,40 @@ _KEYS_ELSEWHERE = {
     **dict.fromkeys(("groupby", "by", "keys"), "group_by"),
     **dict.fromkeys(("order_by", "sort_by", "sort", "orderby"), "sort_order"),
     **dict.fromkeys(("inputs", "from", "upstream"), "input"),
+    **dict.fromkeys(("column", "column_name", "field"), "name"),
     **dict.fromkeys(("fields", "dtypes"), "schema"),
     **dict.fromkeys(("on", "join_on", "condition"), "where"),
     "format": "type",
+}
+
+
+#: What to do about keys that other tools have and pipelines do not.
+_INSTEAD = {
+    **dict.fromkeys(("having", "filter", "where"), "put a transform with `filter …` upstream or downstream"),
+    **dict.fromkeys(
+        ("limit", "top", "head"),
+        "number the records with `analytic_window` and `$window.row_number()` in a transform, and `filter` them",
+    ),
+    **dict.fromkeys(
+        ("overwrite", "if_exists", "write_mode", "mode"),
+        "files are written anew as a whole; `clinker run --force` replaces those that exist",
+    ),
+    **dict.fromkeys(
+        ("order_by", "sort_by", "orderby", "sort"), "an output sorts what it writes: `sort_order: [column]` there"
+    ),
+    **dict.fromkeys(("nullable", "not_null", "notnull"), "`required: true` refuses records without a value"),
+    **dict.fromkeys(
+        ("primary_key", "unique", "unique_key"),
+        "a rule on all records says so: `validations: [{ unique: column }]` beside `schema:`",
+    ),
+    **dict.fromkeys(
+        ("default", "fillna", "default_value"), "a transform gives a value where there is none: `emit name = name ?? 0`"
+    ),
+    **dict.fromkeys(
+        ("max_errors", "max_dlq_rate", "max_bad_records", "error_threshold", "max_error_rate"),
+        "`type_error_threshold: 0.05` fails the run if a larger share of records does",
+    ),
+    **dict.fromkeys(("memory_limit", "max_memory", "driver_memory"), "write `memory: { limit: 2G }`"),
 }
 
 
@@ -194,7 +246,7 @@ def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = N
     known = _KEYS_ELSEWHERE.get(name.lower())
     proposal = f"did you mean `{known}`?" if known in allowed else nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
-    if proposal is None and (other := elsewhere(name)) is not None:
+    if proposal is None and (other := elsewhere(name) or _INSTEAD.get(name.lower())) is not None:
         listed = other
     return codes.E005.at(place, f"unknown key `{name}`" + (f"; {proposal}" if proposal else ""), help=listed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -146,7 +147,8 @@ def _refuse_others(sample: Sample) -> None:
     """
     for magic, known in _TYPED.items():
         if sample.head.startswith(magic):
-            raise NotGuessed(f"it is a {known} file, which says itself what it has: `type: {known.lower()}`")
+            article = "a" if known == "Parquet" else "an"
+            raise NotGuessed(f"it is {article} {known} file, which declares its own columns: `type: {known.lower()}`")
     problem = misread.of_bytes(sample.head[:8192])
     if problem is not None:
         raise NotGuessed(problem)
@@ -155,7 +157,7 @@ def _refuse_others(sample: Sample) -> None:
         raise NotGuessed("it looks like an X12 interchange: `type: x12`")
     if start.startswith((b"UNA", b"UNB+")):
         raise NotGuessed("it looks like an EDIFACT interchange: `type: edifact`")
-    if sample.head[:4096].count(b"\0") and charset.guess(sample.head[:4096]).name in ("utf-8", "cp1252"):
+    if sample.head[:4096].count(b"\0") and not charset.guess(sample.head[:4096]).name.startswith(("utf-16", "utf-32")):
         raise NotGuessed("it has zero bytes: it is no text")
 
 
@@ -165,14 +167,20 @@ def _guess(text: str, sample: Sample, encoding: Charset, *, as_text: bool) -> tu
             others = [charset.decoded(data, encoding.name) for _, data in sample.pieces]
             return records.guess(text, others, is_whole=sample.is_whole)
         except records.NoRecords as error:
-            if text.lstrip("\ufeff \t\r\n").startswith("{"):
+            if records.is_json(text):
                 raise NotGuessed(str(error)) from None
     found = delimited.find(text, sample, encoding)
     is_doubtful = found is None or found.score <= delimited.LEAST or found.table.signs.delimiter == " "
     if is_doubtful and (places := fixed.guess(text, as_text=as_text)) is not None:
         return places
     if found is None:
-        raise NotGuessed("no table was found: a quote is never closed, or it has no records")
+        most = f"a cell has more than {csv.field_size_limit():,} characters"
+        raise NotGuessed(f"no table was found: a quote is never closed, {most}, or it has no records")
+    if delimited.is_aligned(found):
+        raise NotGuessed(
+            "its fields stand at positions, with blanks between them, and its lines are not equally long: "
+            "`type: fixed_width` reads lines of one length, without titles, rulers and sums"
+        )
     names, _ = delimited.names_of(found.table)
     return delimited.guess(found, names, encoding, sample, as_text=as_text), len(found.rows)
 

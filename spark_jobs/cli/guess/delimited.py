@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LEAST = 0.35
 _LEAST_OF_ALL = 0.25
 _SHOWN_ROWS = 5
+#: With fewer columns empty cells between blanks are cells without a value.
+_FEWEST_ALIGNED = 4
 #: The parts of numbers before and after a comma: groups of three digits, or a fraction of two.
 _WHOLE_PART, _REST = re.compile(r"[+-]?[0-9]{1,3}"), re.compile(r"[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?")
 #: Stands for a quote that nobody escaped, while the text is looked at.
@@ -74,6 +76,13 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
     for _, data in sample.pieces:
         rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
     return Found(found, rows, score, repaired)
+
+
+def is_aligned(found: Found) -> bool:
+    """Whether blanks align fields in columns, rather than stand between them."""
+    cells = [cell for row in found.rows[:1000] for cell in row.cells]
+    is_blank = found.table.signs.delimiter == " " and found.table.width > _FEWEST_ALIGNED
+    return is_blank and 2 * cells.count("") > len(cells)
 
 
 def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> tuple[Table | None, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MOST_RECORDS = 100_000
+
+
+_PAGE = re.compile(rb"<(?:!DOCTYPE\s+html|html)\b", re.IGNORECASE)
+_OLD_WORKBOOK = b"urn:schemas-microsoft-com:office:spreadsheet"
 
 
 class NoElements(Exception):
@@ -49,6 +54,10 @@ def guess(path: Path, name: str, head: bytes, *, is_whole: bool, as_text: bool) 
         FormatError: the file is broken.
         NoElements: nothing in it is a record.
     """
+    if _PAGE.search(head[:4096]):
+        raise NoElements("it is a page of HTML, as some programs export tables: save it as `.xlsx` or CSV")
+    if _OLD_WORKBOOK in head[:4096]:
+        raise NoElements("it is a workbook of Excel 2003 in XML: save it as `.xlsx`")
     where = _records(head, is_whole=is_whole)
     texts, count = _texts(path, name, XmlRead(record_path=where))
     if not count:

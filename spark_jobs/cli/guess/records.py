@@ -21,6 +21,20 @@ _MOST_RECORDS = 200_000
 #: A text that is a number whose leading zeros say nothing.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
+#: How arrays begin that have objects, arrays or nothing in them, and those of other values.
+_ARRAY, _VALUES = re.compile(r"\[\s*[\[{\]]"), re.compile(r'\[\s*(?:["0-9-]|true|false|null)')
+#: What the decoder's messages mean.
+_BROKEN = {
+    "Extra data": "something follows the value: write one array, or each value on a line of its own",
+    "Expecting value": "a value is missing, perhaps after a comma",
+    "Expecting property name enclosed in double quotes": "a name in double quotes is missing, perhaps after a comma",
+    "Expecting ',' delimiter": "a comma is missing",
+    "Expecting ':' delimiter": "a colon is missing",
+    "Invalid control character at": "a text has a line end or another control character",
+    "Invalid \\escape": "a backslash begins no escape",
+    "Unterminated string starting at": "a text is never closed",
+}
+
 #: A number that surely fits an Int.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
@@ -49,6 +63,12 @@ def seems_json(text: str) -> bool:
     return text.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") and bool(text.strip())
 
 
+def is_json(text: str) -> bool:
+    """Whether a text that begins as JSON does is JSON, though it may be broken."""
+    start = text.lstrip("\ufeff \t\r\n")
+    return start.startswith("{") or bool(_ARRAY.match(start) or (_VALUES.match(start) and start.rstrip()[-1] == "]"))
+
+
 def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, int]:
     """The source that reads a text, and how many records were looked at.
 
@@ -68,6 +88,10 @@ def guess(text: str, pieces: Iterable[str], *, is_whole: bool) -> tuple[Guess, i
         _note(record, members, "", 1)
     if not count:
         raise NoRecords("it has no records")
+    if not members:
+        raise NoRecords("its objects have no members with names")
+    if any(not key.strip() for record in records[:_MOST_RECORDS] for key in record):
+        remarks = [*remarks, "members without a name are left out"]
     # An object that is null in some records has its members as columns, and none of its own.
     objects = {name.rpartition(".")[0] for name in members if "." in name}
     columns = [
@@ -97,8 +121,13 @@ def _records(text: str, pieces: list[str], *, is_whole: bool) -> tuple[dict[str,
         return _of_large_array(start)
     try:
         value = json.loads(start)
-    except ValueError as error:
-        raise NoRecords(f"it is no JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        said = _BROKEN.get(error.msg, error.msg)
+        raise NoRecords(f"it is broken JSON, line {error.lineno}, column {error.colno}: {said}") from None
+    except RecursionError:
+        raise NoRecords("its values are nested too deeply") from None
+    except ValueError as error:  # a number of very many digits
+        raise NoRecords(f"it is broken JSON: {error}") from None
     if isinstance(value, list):
         return {"format": "array"}, _objects(value), []
     path = _path(value)
@@ -129,7 +158,7 @@ def _of_lines(texts: Iterable[str], *, is_whole: bool) -> Iterator[tuple[int, di
                 continue
             try:
                 value = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 if number == 1 and not line.startswith("{"):
                     continue
                 value = None
@@ -148,7 +177,7 @@ def _of_large_array(start: str) -> tuple[dict[str, Any], list[dict[str, Any]], l
             at += 1
         try:
             value, at = decoder.raw_decode(start, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
         if isinstance(value, dict):
             records.append(value)
@@ -176,6 +205,8 @@ def _path(value: Any, before: tuple[str, ...] = ()) -> tuple[str, ...] | None:
 
 def _note(record: dict[str, Any], members: dict[str, _Member], before: str, level: int) -> None:
     for key, value in record.items():
+        if not key.strip():
+            continue  # no column is called so
         name = before + key
         if isinstance(value, dict) and value and level < _MOST_LEVELS and "." not in key:
             _note(value, members, name + ".", level + 1)

@@ -111,8 +111,9 @@ def _value(kind: str, value: Any) -> Any:
         return _Number(value)
     if kind == "any":
         decoded = cxl_values.decode(value)
-        is_number = isinstance(decoded, (int, float)) and not isinstance(decoded, bool)
-        return _Number(f"{decoded:.15g}") if is_number else decoded
+        if isinstance(decoded, int) and not isinstance(decoded, bool):
+            return _Number(str(decoded))
+        return _Number(f"{decoded:.15g}") if isinstance(decoded, float) else decoded
     return _Number(str(value)) if kind == "int" else value
 
 
@@ -151,9 +152,15 @@ def _column(name: str, cells: list[Any], records: int) -> values.Column:
         is_code = column.type == "int"
         return values.Column(name, is_unique=is_unique) if is_code else column
     if others:
-        return values.Column(name, is_unique=is_unique, remarks=[values.Remark("text: values of several kinds")])
+        return values.Column(name, is_unique=is_unique, remarks=[_several(kinds)])
     (column,) = values.guess([(name, texts, records)])
     return column
+
+
+def _several(kinds: Counter[type]) -> values.Remark:
+    """What is said of a column that has values of several kinds."""
+    named = sorted({_TYPES.get(kind, "text or number") for kind in kinds})
+    return values.Remark(f"text: values of several kinds: {', '.join(named)}", is_doubt=True)
 
 
 def _options(

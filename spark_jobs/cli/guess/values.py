@@ -37,7 +37,8 @@ _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ 
 _BLANKS = re.compile("[\u00a0\u2009\u202f]")
 _SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
 #: Negative numbers as bookkeepers write them: in brackets, or with a minus at their end.
-_NEGATIVE = re.compile(r"[^0-9()-]*\([^0-9()]*[0-9][0-9.,'’ ]*[^0-9()]*\)[^0-9()]*|[^0-9-]*[0-9][0-9.,'’ ]*-[^0-9]*")
+_UNIT = r"[^0-9()'\";,.-]{0,5}"
+_NEGATIVE = re.compile(rf"{_UNIT}\({_UNIT}[0-9][0-9.,'’ ]*{_UNIT}\){_UNIT}|{_UNIT}[0-9][0-9.,'’ ]*-{_UNIT}")
 _NEGATED = '.regex_replace("^(.*?)(?:[(](.*)[)].*|-[^0-9]*)$", "-\\\\1\\\\2")'
 _SPELLINGS = (
     USUAL,

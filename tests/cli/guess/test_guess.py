@@ -354,7 +354,7 @@ def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
         (b"PK\x03\x04" + bytes(30) + b"xl/workbook.xml", "broken"),
         (b"PAR1abc", "`type: parquet`"),
         (b"<?xml version='1.0'?><a/>", "no element has anything in it"),
-        (b'{"a": 1', "it is no JSON"),
+        (b'{"a": 1', "it is broken JSON"),
         (b"\x00\x01\x02\x03" * 20, "it is no text"),
     ],
 )
@@ -511,6 +511,58 @@ def test_numbers_that_the_delimiter_splits_are_asked_about(amounts: tuple[str, .
     (doubt,) = look(tmp_path, "id,amount,city\n" + rows).guess.doubts
     assert f"if `{amounts[0]}` is one number" in doubt
     assert look(tmp_path, "a,b\nr1,1,2\nr2,3,4\n").guess.doubts == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[{"a": 1}]\n[{"a": 2}]\n', "line 2, column 1: something follows the value"),
+        ('[{"a": 1}, {"a": 2},]', "a value is missing, perhaps after a comma"),
+        ('{"a": 1}{"a": 2}', "something follows the value"),
+        ('[{"a": 1} {"a": 2}]', "a comma is missing"),
+        ("[]", "its array has no objects"),
+        ("[1, 2]", "its array has no objects"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
+        ('{"a":' * 5000 + "1" + "}" * 5000, "nested too deeply"),
+        ('[{"": 1}]', "no members with names"),
+        ("<html><body><table><tr><td>1</td></tr></table></body></html>", "it is a page of HTML"),
+        ('<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet"><a/></Workbook>', "Excel 2003"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(50), "it is no text"),
+        (
+            "ID NAME              AMOUNT\n1 Smith              12.50\n2 Jones           1,234.50\n",
+            "`type: fixed_width`",
+        ),
+        ("a,b\n1," + "x" * 200_000 + "\n", "a cell has more than 131,072 characters"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_table_is_never_read_as_one(text: str | bytes, said: str, tmp_path: Path) -> None:
+    with pytest.raises(NotGuessed) as raised:
+        look(tmp_path, text)
+    assert said in str(raised.value)
+
+
+def test_lines_that_begin_with_a_bracket_are_fields(tmp_path: Path) -> None:
+    assert list(columns(look(tmp_path, "[id],[n]\n1,2\n3,4\n"))) == ["[id]", "[n]"]
+
+
+def test_long_whole_numbers_of_a_workbook_keep_their_digits(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["id", "n"], [1, 1234567890123456], [2, 4006381333931]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    answer = command.look(tmp_path / "a.xlsx", "a.xlsx", set())
+    assert columns(answer)["n"] == {"type": "int"}
+
+
+def test_days_and_texts_in_a_column_of_a_workbook_are_asked_about(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["id", "d"], [1, "05.01.2026"], [2, datetime.date(2026, 1, 6)], [3, datetime.date(2026, 1, 7)]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    assert command.look(tmp_path / "a.xlsx", "a.xlsx", set()).guess.doubts == [
+        "column `d`: text: values of several kinds: date, text or number"
+    ]
 
 
 def test_records_without_values_are_told(tmp_path: Path) -> None:

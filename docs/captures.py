@@ -223,7 +223,14 @@ def _played(folder: Path, scene: Scene, form: str) -> dict[str, str]:
         on_the_way, text = terminal.play(scene)
     finally:
         terminal.close()
-    return ({f"{form}, on the way": on_the_way + "\n"} if on_the_way else {}) | {form: text}
+    return ({f"{form}, on the way": _begun(on_the_way)} if on_the_way else {}) | {form: text}
+
+
+def _begun(text: str) -> str:
+    """A text up to its last line of progress: where lines stay, the end of the run may stand below it."""
+    lines = text.splitlines()
+    last = max(number for number, line in enumerate(lines) if _PERCENT.search(line))
+    return "\n".join(lines[: last + 1]) + "\n"
 
 
 def _blocks(folder: Path, scene: Scene) -> dict[str, str]:

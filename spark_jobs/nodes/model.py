@@ -197,7 +197,7 @@ _WORDS_ELSEWHERE = {
     **dict.fromkeys(("datetime64", "datetime2", "timestamptz", "timestamp_ntz"), "date_time"),
     **dict.fromkeys(("bit", "logical"), "bool"),
     **dict.fromkeys(("list", "struct_array"), "array"),
-    **dict.fromkeys(("struct", "record", "json", "variant"), "map"),
+    **dict.fromkeys(("struct", "record", "jsonb", "variant"), "map"),
     **dict.fromkeys(("abort", "stop", "fail"), "fail_fast"),
     **dict.fromkeys(("skip", "dlq", "ignore"), "continue"),
 }

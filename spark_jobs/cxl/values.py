@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 MIN_INT = -(2**63)
 MAX_INT = 2**63 - 1
-#: Characters of the smallest int.
-_LONGEST_INT = 20
 #: Exact for all digits that a Decimal has.
 _DIGITS = Context(prec=38)
 
@@ -126,16 +124,6 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     date: date.isoformat,
     datetime: datetime_text,
 }
-
-
-def number_of(text: str) -> int | float | str:
-    """The number that a JSON number is: an int of 64 bits or a double, and where neither can hold it, its text."""
-    if text.lstrip("-").isdecimal():
-        number = int(text) if len(text) <= _LONGEST_INT else None
-        return number if number is not None and MIN_INT <= number <= MAX_INT else str(text)
-    found = float(text)
-    is_held = math.isfinite(found) and (found != 0 or not text.lower().partition("e")[0].strip("-.0"))
-    return found if is_held else str(text)
 
 
 # ---- the same, less, and keys --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.cxl import decimal_columns, decimals, values
+from spark_jobs.cxl import decimal_columns, decimals, values, written_numbers
 from spark_jobs.cxl import hints as hinting
 from spark_jobs.cxl.dates import zones
 from spark_jobs.cxl.failure import Category, Failure
@@ -446,7 +446,7 @@ def _to_bool(text: str, _: tuple[str, ...]) -> bool:
 def _to_json(text: str, _: tuple[str, ...], kind: type) -> Any:
     """A container in a text cell is plain JSON, as our own writers put it there."""
     try:
-        number = values.number_of
+        number = written_numbers.number_of
         value = json.loads(text, parse_constant=_refuse_constant, parse_int=number, parse_float=number)
     except RecursionError:
         raise ValueError(text) from None

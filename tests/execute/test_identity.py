@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import values
+from spark_jobs.cxl.written_numbers import number_of
 from tests.execute import pipelines, without_spark
 from tests.few import VERY_FEW
 
@@ -32,6 +33,7 @@ class Raw(str):
 _NUMBERS = """
     0 -0.0 1.0 1e16 1e-7 0.1 -1.7976931348623157e308 5e-324 9223372036854775807 -9223372036854775808
     9223372036854775808 -9223372036854775809 12345678901234567890 1e999 -1E400 1e-400
+    9999999999999999.9999 -0.10000000000000001 12345678901234567890.50 0.30000000000000004 1.5e25 9007199254740993.0
 """
 NUMBERS = [Raw(text) for text in (*_NUMBERS.split(), "1" + "0" * 400)]
 TEXTS = [
@@ -79,7 +81,7 @@ def held(value: Any) -> Any:
     """A value as columns hold it."""
     match value:
         case Raw():
-            return values.number_of(value)
+            return number_of(value)
         case list():
             return [held(item) for item in value]
         case dict():
@@ -150,9 +152,8 @@ def prove(folder: Path, records: list[dict[str, Any]], formats: dict[str, dict[s
     assert len(last) == len(formats) ** 2
     for way in last:
         steps = [formats[name]["type"] for name in way.split("-")[1:-1]]
-        found = {
-            row["k"]: row for row in map(json.loads, (folder / f"{way}.data").read_text().rstrip("\n").split("\n"))
-        }
+        rows = (folder / f"{way}.data").read_text().rstrip("\n").split("\n")
+        found = {row["k"]: row for row in (json.loads(row, parse_int=number_of, parse_float=number_of) for row in rows)}
         for line in lines:
             flat = {leaf: item for name, value in line.items() for leaf, item in leaves(name, value).items()}
             row = found.get(line["k"])

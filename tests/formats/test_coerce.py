@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,8 @@ ACCEPTED = [
     (types.ANY, "12", "12"),
     (types.ARRAY, '["a",1,null]', ["a", 1, None]),
     (types.MAP, '{"k":1.0}', {"k": 1.0}),
-    (types.ARRAY, "[9223372036854775808,1e400,-0]", ["9223372036854775808", "1e400", 0]),
+    (types.ARRAY, "[9223372036854775808,1e400,-0]", [Decimal("9223372036854775808"), "1e400", 0]),
+    (types.ARRAY, "[9999999999999999.9999,0.1,12.50]", [Decimal("9999999999999999.9999"), 0.1, 12.5]),
 ]
 REFUSED = [
     (types.INT, ["0x1F", " 5", "5 ", "--1", "-", "3.0", "1_000", "9223372036854775808", "१", "1e3", "5x", "\n5"]),

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import types, values
+from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
     Found,
@@ -33,7 +34,6 @@ from spark_jobs.formats.database.tables import (
     boundless,
     without_value,
 )
-from spark_jobs.formats.typed import numbers
 from spark_jobs.scan import bookmarks
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -478,9 +478,9 @@ def _moment(text: str, *, is_date: bool) -> Any:
 
 
 def _parsed(text: Any) -> Any:
-    """A value of JSON; numbers that no int or float holds stay texts, and so does what MariaDB kept unchecked."""
+    """A value of JSON, whose numbers keep their digits; what MariaDB kept unchecked stays a text."""
     try:
-        return json.loads(text, parse_int=numbers.of_int, parse_float=numbers.of_float)
+        return json.loads(text, parse_int=number_of, parse_float=number_of)
     except json.JSONDecodeError:
         return text
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.cxl import types, values
+from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats.database.tables import (
     Column,
     Found,
@@ -31,7 +32,7 @@ from spark_jobs.formats.database.tables import (
     quoted,
     without_value,
 )
-from spark_jobs.formats.typed import natural, numbers
+from spark_jobs.formats.typed import natural
 from spark_jobs.scan import bookmarks
 
 if TYPE_CHECKING:
@@ -416,8 +417,8 @@ def _found(array: pa.Array, column: Column) -> FoundArray:
 
 
 def _parsed(text: str) -> Any:
-    """A value of JSON; numbers that no int or float holds stay texts."""
-    return json.loads(text, parse_int=numbers.of_int, parse_float=numbers.of_float)
+    """A value of JSON, whose numbers keep their digits."""
+    return json.loads(text, parse_int=number_of, parse_float=number_of)
 
 
 def count(wanted: Slice) -> int:

@@ -88,7 +88,14 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore", tuning: Tuning = DEFAULT) -> pa.Table:
+def read(
+    text: bytes,
+    count: int,
+    schema: pa.Schema,
+    unexpected: str = "ignore",
+    tuning: Tuning = DEFAULT,
+    written: uniform.Written | None = None,
+) -> pa.Table:
     """The values of some objects.
 
     Args:
@@ -97,13 +104,14 @@ def read(text: bytes, count: int, schema: pa.Schema, unexpected: str = "ignore",
         schema: the columns to read.
         unexpected: what becomes of members that the schema lacks: `ignore`, `infer` or `error`.
         tuning: how many objects are read as arrays of bytes.
+        written: is told how doubles are written, where that is seen.
 
     Raises:
         Refused: at least one object needs the exact way.
         NoInt: the same because of its number.
     """
     if unexpected == "ignore":
-        found = uniform.read(text, count, schema, tuning.json_uniform_objects)
+        found = uniform.read(text, count, schema, tuning.json_uniform_objects, written=written)
         if found is not None:
             return found
     try:

@@ -66,7 +66,14 @@ class NameDiscovery:
                 if kind is not None and ".".join(path) in self._usual:
                     self._others[path] = kind
 
-    def read(self, text: bytes, count: int, kinds: Mapping[Path, pa.DataType], schema: pa.Schema) -> pa.Table:
+    def read(
+        self,
+        text: bytes,
+        count: int,
+        kinds: Mapping[Path, pa.DataType],
+        schema: pa.Schema,
+        written: uniform.Written | None = None,
+    ) -> pa.Table:
         """The values of some objects, by `schema`, which has the members of `kinds`; see `arrow.read`.
 
         Raises:
@@ -75,16 +82,16 @@ class NameDiscovery:
         """
         whole = self._whole(kinds) if self._refusals < _REFUSALS else None
         if whole is not None:
-            found = uniform.read(text, count, schema, self._tuning.json_uniform_objects, _scalars(whole))
+            found = uniform.read(text, count, schema, self._tuning.json_uniform_objects, _scalars(whole), written)
             if found is not None:
                 return found
             try:
                 return arrow.read(text, count, whole, "error")
             except (arrow.Refused, arrow.NoInt):
-                found = arrow.read(text, count, schema, tuning=self._tuning)
+                found = arrow.read(text, count, schema, tuning=self._tuning, written=written)
                 self._refusals += 1
         else:
-            found = arrow.read(text, count, schema, tuning=self._tuning)
+            found = arrow.read(text, count, schema, tuning=self._tuning, written=written)
         try:
             self._names.add(portions.Lines(text))
         except undeclared.TooMany:

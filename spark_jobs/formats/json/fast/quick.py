@@ -8,6 +8,7 @@ convert, numbers out of range, absent required members, names with a literal dot
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from spark_jobs.cxl import decimal_columns, values
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce
 from spark_jobs.formats.json.exact import objects
-from spark_jobs.formats.json.fast import arrow, columnar_explode, nested_columns
+from spark_jobs.formats.json.fast import arrow, columnar_explode, long_numbers, nested_columns, uniform
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.formats.typed import spelling
@@ -66,12 +67,14 @@ _NOTHING = pa.schema([pa.field("\0", pa.null())])
 #: Of so many columns each must have so many members in a portion, on the average, or records are read one by one.
 _MANY_COLUMNS = 256
 _LEAST_MEMBERS = 64
-#: Numbers that doubles have as zero, though they are not: so small, or written with so many zeros.
+#: Numbers below the least of which a double has all digits: so small, or written with so many zeros.
 _TINY = rb"-?(?:[0-9.]+[eE]-[0-9]{3}|0\.0{300})"
 #: What numbers that Arrow takes may have, and Decimals have not: many zeros, or many digits after the point.
 _ZEROS, _FAR = b"0" * 39, re.compile(rb"[eE]-(?:39|[4-9][0-9]|[0-9]{3})")
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
+#: Doubles below have fewer digits than others.
+_LEAST_NORMAL = sys.float_info.min
 
 
 @dataclass(frozen=True)
@@ -174,16 +177,20 @@ class QuickRecords:
             NoInt: the same because of its number.
         """
         kinds = self._kinds()
+        written = uniform.Written()
         if self._schema is None:
             fields = kinds if self._spreading is None else self._spreading.fields(kinds)
             self._schema = pa.schema(list(columnar_explode.structure(fields))) if fields else _NOTHING
         if self._noticing is None:
-            table = arrow.read(text, count, self._schema, tuning=self._tuning)
+            table = arrow.read(text, count, self._schema, tuning=self._tuning, written=written)
         else:
-            table = self._noticing.read(text, count, kinds, self._schema)
+            table = self._noticing.read(text, count, kinds, self._schema, written)
         if self._spreading is not None:
             return self._read_spread(self._spreading, table, text, kinds)
         odd = np.zeros(count, dtype=np.bool_)
+        exact = [leaf for leaf in self._leaves if _keeps_digits(leaf, self._types[leaf.name])]
+        if exact and not written.is_known:
+            odd[long_numbers.rows(text)] = True
         arrays: dict[str, pa.Array] = {}
         objects: nested_columns.NestedColumns | None = None
         for leaf in self._leaves:
@@ -193,6 +200,10 @@ class QuickRecords:
                 arrays[leaf.name] = self._required(leaf, array, odd)
             else:
                 arrays[leaf.name] = self._converted(leaf, _member(table, leaf.path), text, odd)
+        if written.texts:
+            for leaf in exact:
+                if len(leaf.path) == 1 and leaf.path[0] in written.texts:
+                    odd |= long_numbers.differing(arrays[leaf.name], written.texts[leaf.path[0]])
         batch = self._batch(arrays, count)
         if odd.any():
             batch = batch.filter(pa.array(~odd))
@@ -212,10 +223,10 @@ class QuickRecords:
         )
         made = spread.of(rows, kinds, text, odd)
         odd_rows = np.zeros(len(made.rows), dtype=np.bool_)
-        arrays = {
-            leaf.name: self._converted(leaf, columnar_explode.at(made.rows, leaf.path), text, odd_rows)
-            for leaf in self._leaves
-        }
+        found = {leaf.name: columnar_explode.at(made.rows, leaf.path) for leaf in self._leaves}
+        if any(_keeps_digits(leaf, found[leaf.name].type) for leaf in self._leaves):
+            odd[long_numbers.rows(text)] = True
+        arrays = {leaf.name: self._converted(leaf, found[leaf.name], text, odd_rows) for leaf in self._leaves}
         odd[made.parents[odd_rows]] = True
         batch = self._batch(arrays, len(made.rows))
         counts = np.bincount(made.parents, minlength=len(odd))
@@ -337,6 +348,13 @@ def _declared_arrow(column: SourceColumn) -> pa.DataType | None:
     return _ARROW.get(column.type.kind)
 
 
+def _keeps_digits(leaf: _Leaf, kind: pa.DataType | None) -> bool:
+    """Whether doubles are read where a value has all digits that are written; a Numeric is the nearest double."""
+    if kind is None or not pa.types.is_floating(kind):
+        return False
+    return leaf.column is None or leaf.column.type.kind in (Kind.ANY, Kind.INT)
+
+
 def _can_fail(column: SourceColumn) -> bool:
     return column.type.kind not in (Kind.STRING, Kind.ANY)
 
@@ -349,7 +367,7 @@ def _dotted_keys(path: tuple[str, ...]) -> Iterator[bytes]:
 
 
 class _Beyond:
-    """Stands for the class of numbers that are their text where nothing is declared."""
+    """Stands for the class of numbers that neither an int nor a double keeps."""
 
 
 def _class_of(value: Any) -> type:
@@ -403,10 +421,10 @@ def _tagged(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: 
 
 
 def _note_tiny(leaf: _Leaf, array: pa.Array, text: bytes, odd: Mask, *, is_listed: bool) -> None:
-    """Notes the zeros of a column of doubles in whose text a number may be so small that no double holds it."""
-    zero = pc.equal(array, 0.0)
-    if pc.any(zero).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
-        _note(odd, zero)
+    """Notes the least of a column of doubles, in whose text a number may be so small that no double keeps it."""
+    least = pc.less(pc.abs(array), _LEAST_NORMAL)
+    if pc.any(least).as_py() and (is_listed or arrow.may_have(leaf.path[-1], _TINY, text)):
+        _note(odd, least)
 
 
 def _note_decimals(static: Type, array: pa.Array, text: bytes, odd: Mask) -> None:

@@ -8,7 +8,7 @@ bytes at a time, and values are cut out where they stand. Everything else is lef
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,21 @@ _MEMBER = re.compile(rb'( *"([^"\\]*)" *: *)(?:"([^"\\]*)"|([^\s"{}\[\],]+))')
 _NEXT, _LAST = re.compile(rb" *,"), re.compile(rb" *\} *$")
 _WORD = 8
 _TYPES = (pa.int64(), pa.float64(), pa.bool_())
+#: With no more characters, a point and no exponent, a double has all digits that are written.
+_SHORT = 16
+
+
+@dataclass
+class Written:
+    """How the doubles of some objects are written, as far as their reader has seen that.
+
+    Args:
+        is_known: whether it has.
+        texts: by column, where some of them are longer than ordinary numbers.
+    """
+
+    is_known: bool = False
+    texts: dict[str, pa.StringArray] = field(default_factory=dict)
 
 
 class _Irregular(Exception):
@@ -69,7 +84,12 @@ class _Shape:
 
 
 def read(
-    text: bytes, count: int, schema: pa.Schema, fewest: int, known: Collection[str] | None = None
+    text: bytes,
+    count: int,
+    schema: pa.Schema,
+    fewest: int,
+    known: Collection[str] | None = None,
+    written: Written | None = None,
 ) -> pa.Table | None:
     """The values of some objects, as Arrow's reader gives them; None where that has to read them.
 
@@ -80,6 +100,7 @@ def read(
         fewest: with fewer objects for each member than these, Arrow's reader is as fast: a member takes 30
             microseconds however few objects have it.
         known: the members that objects may have; None: any.
+        written: is told how doubles are written.
     """
     if len(text) >= 1 << 31 or b"\\" in text:
         return None
@@ -95,9 +116,13 @@ def read(
     if np.count_nonzero(np.less(found, ord(" "), out=is_one)) != count - (not text.endswith(b"\n")):
         return None  # control characters, which texts must not have
     try:
-        return _Objects(text, found, np.ascontiguousarray(quotes.T)).table(shape, schema)
+        objects = _Objects(text, found, np.ascontiguousarray(quotes.T))
+        table = objects.table(shape, schema)
     except _Irregular:
         return None
+    if written is not None:
+        written.is_known, written.texts = True, objects.long_doubles
+    return table
 
 
 def _shape(line: bytes) -> _Shape | None:
@@ -134,6 +159,8 @@ class _Objects:
         self._words = np.ndarray(len(text) + 1, dtype="<u8", buffer=self._padded, strides=(1,))
         self._size = len(text) - text.endswith(b"\n")
         self._evens = pa.array(np.arange(0, 2 * quotes.shape[1], 2, dtype=np.int32))
+        #: The texts of columns of doubles of which some are long.
+        self.long_doubles: dict[str, pa.StringArray] = {}
 
     def table(self, shape: _Shape, schema: pa.Schema) -> pa.Table:
         """The columns.
@@ -158,7 +185,7 @@ class _Objects:
                     arrays[member.name] = self._cut(begin, end)
             else:
                 _demand(bool((end > begin).all()))
-                arrays[member.name] = self._scalars(begin, end, kind)
+                arrays[member.name] = self._scalars(begin, end, kind, member.name)
         count = self._quotes.shape[1]
         columns = [arrays[field.name] if field.name in arrays else pa.nulls(count, field.type) for field in schema]
         return pa.table(columns, schema=schema)
@@ -192,8 +219,9 @@ class _Objects:
         between = pa.StringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(self._padded))
         return between.take(self._evens if nulls is None else pa.array(self._evens.to_numpy(), mask=nulls))
 
-    def _scalars(self, begin: Places, end: Places, kind: pa.DataType | None) -> pa.Array:
+    def _scalars(self, begin: Places, end: Places, kind: pa.DataType | None, name: str) -> pa.Array:
         """Numbers, bools and nulls; of any kind where no column has them."""
+        is_wanted = kind == pa.float64()
         first = self._found[begin]
         nulls = None
         if (first == ord("n")).any():
@@ -210,7 +238,7 @@ class _Objects:
         texts = self._cut(begin, end, nulls)
         if nulls is not None:
             begin, end = begin[~nulls], end[~nulls]
-        self._demand_numbers(begin, end, texts)
+        has_exponents = self._demand_numbers(begin, end, texts)
         if pa.types.is_decimal(kind):
             numbers = decimal_columns.of_texts(texts, None, kind.scale)
             if numbers is None:
@@ -222,10 +250,15 @@ class _Objects:
             raise _Irregular from None
         if kind == pa.float64():
             _demand(pc.all(pc.is_finite(array)).as_py())
+        if is_wanted and (has_exponents or (len(begin) and (end - begin).max() > _SHORT)):
+            self.long_doubles[name] = texts
         return array
 
-    def _demand_numbers(self, begin: Places, end: Places, texts: pa.StringArray) -> None:
-        """The values are spelled as JSON has numbers: what else Arrow converts is told by how it begins and ends."""
+    def _demand_numbers(self, begin: Places, end: Places, texts: pa.StringArray) -> bool:
+        """The values are spelled as JSON has numbers: what else Arrow converts is told by how it begins and ends.
+
+        Gives whether some may have an exponent.
+        """
         begin = begin + (self._found[begin] == ord("-"))
         first, last = self._found[begin], self._found[end - 1]
         _demand(bool(np.all(_are_digits(first) & _are_digits(last))))
@@ -234,8 +267,10 @@ class _Objects:
             follows = self._found[begin[leading_zeros] + 1]
             _demand(bool(np.all((follows == ord(".")) | (follows | 0x20 == ord("e")))))
         data = cell_text.characters(texts)
-        if data.find(b"e") >= 0 or data.find(b"E") >= 0:
+        has_exponents = data.find(b"e") >= 0 or data.find(b"E") >= 0
+        if has_exponents:
             _demand(not pc.any(pc.match_substring(texts, ".e", ignore_case=True)).as_py())
+        return has_exponents
 
 
 def _are_digits(found: Bytes) -> Mask:

@@ -12,7 +12,7 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any, AnyStr
 
-from spark_jobs.cxl import values
+from spark_jobs.cxl import values, written_numbers
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import coerce
 
@@ -28,12 +28,12 @@ class Number(str):
 
     @property
     def is_beyond(self) -> bool:
-        """Whether neither 64 bits nor a double hold it."""
-        return isinstance(self.plain(), str)
+        """Whether neither 64 bits nor a double keep its value."""
+        return not isinstance(self.plain(), (int, float))
 
-    def plain(self) -> int | float | str:
-        """The number: an int of 64 bits or a double, and where neither can hold it, its text."""
-        return values.number_of(self)
+    def plain(self) -> int | float | Decimal | str:
+        """The number: an int of 64 bits or a double, and where neither keeps its value, a Decimal or its text."""
+        return written_numbers.number_of(self)
 
 
 #: Values nested deeper are refused. A limit of our own: Python's depends on who calls the parser, and a record must not
@@ -187,18 +187,19 @@ def _refuse_surrogates(value: Any, text: str) -> None:
 def _rounded(value: Number | int) -> int | float:
     """A number as Numeric has it: an int of 64 bits, or the nearest double; infinite beyond the largest one."""
     found = plain(value)
-    return float(found) if isinstance(found, str) else found
+    return found if isinstance(found, (int, float)) else float(found)
 
 
 def plain(value: Any) -> Any:
-    """A value with ordinary numbers, however deep they are; one that is beyond 64 bits and doubles is its text."""
+    """A value with the numbers that keep what is written (`written_numbers.py`), however deep they are."""
     match value:
         case Number():
             return value.plain()
         case bool() | str():
             return value
         case int():
-            return value if values.MIN_INT <= value <= values.MAX_INT else str(value)
+            in_range = values.MIN_INT <= value <= values.MAX_INT
+            return value if in_range else written_numbers.number_of(str(value))
         case list():
             return [plain(item) for item in value]
         case dict():
@@ -249,7 +250,7 @@ def _to_int(value: Any, formats: tuple[str, ...]) -> int:
     match value:
         case Number():
             number = value.plain()
-            if isinstance(number, str) or not float(number).is_integer():
+            if isinstance(number, str) or int(number) != number:
                 raise ValueError(value)
             return _checked(int(number))
         case str():

@@ -78,6 +78,7 @@ from tests.object_store import (  # noqa: E402
     gcs_server,
     hdfs,
     hdfs_server,
+    lake_bucket,
     s3,
     s3_server,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "gcs_server",
     "hdfs",
     "hdfs_server",
+    "lake_bucket",
     "mariadb",
     "mariadb_server",
     "postgres",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from tests.object_store import AnyBucket
+
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
@@ -40,6 +42,13 @@ def deletion_vector(rows: Sequence[int]) -> dict[str, Any]:
             digits, number = _LETTERS[number % 85] + digits, number // 85
         text += digits
     return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(body), "cardinality": len(rows)}
+
+
+def copy(folder: Path, bucket: AnyBucket, name: str) -> None:
+    """Put the files of a local table into a bucket."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            bucket.put(f"{name}/{path.relative_to(folder)}", path.read_bytes())
 
 
 @dataclass

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,8 @@ _VARIABLES = (
     "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT",
     "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN",
 )  # fmt: skip
+#: The scope of tokens.
+_SCOPE = "https://storage.azure.com/.default"
 _EXPIRED = "signature not valid in the specified time frame"
 
 
@@ -286,6 +288,61 @@ def _refused(error: Any, location: Location) -> StoreError:
     return StoreError(Kind.FAILED, f"the store fails: {code or status} {says}"[:500], uri)
 
 
+@dataclass(frozen=True)
+class Access:
+    """How this machine reaches a container: for clients to hand over, and never to keep or show.
+
+    Args:
+        endpoint: the URL of the account's service for blobs.
+        container: the container.
+        account: the account.
+        key: the account's key; None where this machine has none.
+        sas: a signature, without a question mark; None where this machine has none.
+        identity: the identity of this machine, where it has neither and requests are signed; None elsewhere.
+    """
+
+    endpoint: str
+    container: str
+    account: str
+    key: str | None = field(default=None, repr=False)
+    sas: str | None = field(default=None, repr=False)
+    identity: Any = field(default=None, repr=False)
+
+    def token(self) -> str:
+        """A token of the machine's identity, which lasts for some minutes at least.
+
+        Raises:
+            StoreError: it gets none.
+        """
+        from azure.core import exceptions
+
+        try:
+            return str(self.identity.get_token(_SCOPE).token)
+        except exceptions.AzureError as error:
+            text = f"the credentials of this machine give no token: {' '.join(str(error.message).split())}"
+            raise StoreError(Kind.FORBIDDEN, text, f"abfss://{self.container}@{self.account}") from error
+
+
+def access(settings: AzureSettings, bucket: str) -> Access:
+    """How this machine reaches a container.
+
+    Args:
+        settings: resolved ones.
+        bucket: see `Location.bucket`.
+
+    Raises:
+        StoreError: this machine has no credentials for it.
+    """
+    name, account, host = container(bucket)
+    connection = _connection_string()
+    is_named = connection.get("accountname") == account
+    endpoint = settings.endpoint or (connection.get("blobendpoint") if is_named else None) or f"https://{host}"
+    if settings.anonymous:
+        return Access(endpoint, name, account)
+    key, sas = _secrets(account, connection)
+    return Access(endpoint, name, account, key, sas, None if key or sas else _identity(account, bucket))
+
+
 @lru_cache(maxsize=64)
 def _container(settings: AzureSettings, bucket: str, process: int, known: int) -> Any:
     try:
@@ -294,17 +351,14 @@ def _container(settings: AzureSettings, bucket: str, process: int, known: int) -
         from azure.storage.blob import ContainerClient, ExponentialRetry
     except ModuleNotFoundError as error:
         raise missing_package("azure-storage-blob", "azure", f"abfss://{bucket}") from error
-    name, account, host = container(bucket)
+    found = access(settings, bucket)
     session = requests.Session()
     session.mount("https://", requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
     session.mount("http://", requests.adapters.HTTPAdapter(pool_maxsize=_CONNECTIONS))
-    connection = _connection_string()
-    is_named = connection.get("accountname") == account
-    endpoint = settings.endpoint or (connection.get("blobendpoint") if is_named else None)
     return ContainerClient(
-        endpoint or f"https://{host}",
-        name,
-        credential=_credential(settings, account, connection, bucket),
+        found.endpoint,
+        found.container,
+        credential=_credential(found),
         transport=RequestsTransport(session=session),
         retry_policy=ExponentialRetry(initial_backoff=PAUSE_S, increment_base=2, retry_total=RETRIES),
         connection_timeout=_CONNECT_S,
@@ -326,29 +380,34 @@ def _connection_string() -> dict[str, str]:
     return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
-def _credential(settings: AzureSettings, account: str, connection: dict[str, str], bucket: str) -> Any:
-    """The credential that signs requests to an account. Keys and signatures only go to the account that they belong to.
-
-    Raises:
-        StoreError: this machine has nothing for it.
-    """
-    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
-
-    if settings.anonymous:
-        return None
+def _secrets(account: str, connection: dict[str, str]) -> tuple[str | None, str | None]:
+    """The key and the signature of an account: they only go to the one that they belong to."""
     find = os.environ.get
-    named = find("AZURE_STORAGE_ACCOUNT_NAME") or find("AZURE_STORAGE_ACCOUNT")
     if connection.get("accountname") == account:
         key, sas = connection.get("accountkey"), connection.get("sharedaccesssignature")
-    elif named == account:
+    elif (find("AZURE_STORAGE_ACCOUNT_NAME") or find("AZURE_STORAGE_ACCOUNT")) == account:
         key = find("AZURE_STORAGE_ACCOUNT_KEY") or find("AZURE_STORAGE_KEY")
         sas = find("AZURE_STORAGE_SAS_TOKEN")
     else:
         key = sas = None
-    if key:
-        return AzureNamedKeyCredential(account, key)
-    if sas:
-        return AzureSasCredential(sas.removeprefix("?"))
+    return key, sas.removeprefix("?") if sas else None
+
+
+def _credential(found: Access) -> Any:
+    """The credential that signs requests to an account; None where none does."""
+    from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+
+    if found.key:
+        return AzureNamedKeyCredential(found.account, found.key)
+    return AzureSasCredential(found.sas) if found.sas else found.identity
+
+
+def _identity(account: str, bucket: str) -> Any:
+    """The identity of this machine, which gives tokens.
+
+    Raises:
+        StoreError: this machine has nothing for it.
+    """
     try:
         from azure.identity import DefaultAzureCredential
     except ModuleNotFoundError as error:

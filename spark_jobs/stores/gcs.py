@@ -40,7 +40,8 @@ COMPOSED = 32
 _THREADS = 16
 #: Objects of any length are composed as they are; cutting one would mean that a task reads and sends it.
 _LIMITS = Limits(least_sent=0, least_copied=1 << 20, most_copied=5 << 40, most_parts=30_000)
-_GOOGLE = "https://storage.googleapis.com"
+#: The store itself.
+GOOGLE = "https://storage.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 _FIELDS = "name,size,updated,generation,metadata"
 #: The message of the store for a missing bucket. Messages about objects repeat their names, which may be any words.
@@ -241,7 +242,7 @@ class Gcs:
         from urllib3.exceptions import HTTPError
 
         connections = _connections(os.getpid())
-        url = f"{self.settings.endpoint or _GOOGLE}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
+        url = f"{self.settings.endpoint or GOOGLE}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
         failures, is_renewed = 0, False
         while True:
             try:
@@ -327,17 +328,32 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
     """The headers that say who asks."""
     if settings.anonymous:
         return {}
-    try:
-        import google.auth.transport.urllib3 as transport
-        from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
-    except ModuleNotFoundError as error:
-        raise missing_package("google-auth", "gcs", str(location)) from error
+    found = credentials(location)
+    import google.auth.transport.urllib3 as transport
+    from google.auth.exceptions import GoogleAuthError
+
     headers: dict[str, str] = {}
     try:
         asked: Any = transport
-        _credentials(os.getpid(), _identity()).before_request(
-            asked.Request(_connections(os.getpid())), method, url, headers
-        )
+        found.before_request(asked.Request(_connections(os.getpid())), method, url, headers)
+    except GoogleAuthError as error:
+        raise _no_token(error, location) from error
+    return headers
+
+
+def credentials(location: Location) -> Any:
+    """The credentials of this machine, as Google's own library finds them.
+
+    Raises:
+        StoreError: it has none that are valid.
+    """
+    try:
+        import google.auth.transport.urllib3  # noqa: F401  # it needs what may be missing, too
+        from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
+    except ModuleNotFoundError as error:
+        raise missing_package("google-auth", "gcs", str(location)) from error
+    try:
+        return _credentials(os.getpid(), _identity())
     except DefaultCredentialsError as error:
         text = (
             "no valid credentials are found on this machine: set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a "
@@ -345,12 +361,13 @@ def _signed(settings: GcsSettings, method: str, url: str, location: Location) ->
         )
         raise StoreError(Kind.FORBIDDEN, text, str(location)) from error
     except GoogleAuthError as error:
-        says = " ".join(str(error.args[0] if error.args else error).split())
-        text = (
-            f"the credentials of this machine give no token ({says[:200]}): check them, and the clock of this machine"
-        )
-        raise StoreError(Kind.FORBIDDEN, text, str(location)) from error
-    return headers
+        raise _no_token(error, location) from error
+
+
+def _no_token(error: Exception, location: Location) -> StoreError:
+    says = " ".join(str(error.args[0] if error.args else error).split())
+    text = f"the credentials of this machine give no token ({says[:200]}): check them, and the clock of this machine"
+    return StoreError(Kind.FORBIDDEN, text, str(location))
 
 
 def _identity() -> tuple[str | None, ...]:

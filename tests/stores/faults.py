@@ -51,10 +51,14 @@ class Fault:
 
 @dataclass
 class Proxy:
-    """The server; `rule` says what happens to a request, and the store sees no `hidden` headers."""
+    """The server; `rule` says what happens to a request, `edit` what becomes of what the store answers.
+
+    The store sees no `hidden` headers.
+    """
 
     endpoint: str
     rule: Callable[[Request], Fault | None] = lambda request: None
+    edit: Callable[[Request, bytes], bytes] = lambda request, data: data
     hidden: frozenset[str] = frozenset()
     requests: list[Request] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -103,7 +107,7 @@ def between(store: str) -> Iterator[Proxy]:
                 | {"Host": self.headers["Host"]},
             )
             answer = connection.getresponse()
-            data = answer.read()
+            data = proxy.edit(request, answer.read())
             if fault.after_cut:
                 self.close_connection = True
                 return

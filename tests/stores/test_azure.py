@@ -114,5 +114,6 @@ def test_a_key_goes_to_no_other_account(azure: AzureBucket, monkeypatch: pytest.
     for name, value in (("ACCOUNT_NAME", ACCOUNT), ("ACCOUNT_KEY", ACCOUNT_KEY), ("SAS_TOKEN", "sig=secret")):
         monkeypatch.setenv(f"AZURE_STORAGE_{name}", value)
     other = "container@other.dfs.core.windows.net"
-    assert azure_store._credential(AzureSettings(), "other", azure_store._connection_string(), other) is None
+    found = azure_store.access(AzureSettings(), other)
+    assert (found.key, found.sas, azure_store._credential(found)) == (None, None, None)
     assert used == ["identity"]

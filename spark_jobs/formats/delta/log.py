@@ -8,17 +8,21 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from spark_jobs.formats.delta import storage
 from spark_jobs.formats.parquet.footer import Chunk
 from spark_jobs.formats.tables import physical
 from spark_jobs.formats.tables.files import FAILED, DataFile, Snapshot, numbers, packed
 from spark_jobs.scan.files import FormatError, InputFile, RealPaths
 from spark_jobs.stores import location as locations
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.delta.options import DeltaRead
     from spark_jobs.formats.reader import Place
-    from spark_jobs.stores.settings import S3Settings, StoreSettings
+    from spark_jobs.stores.settings import StoreSettings
 
 #: What a table may ask of its readers, and gets.
 _FEATURES = frozenset(
@@ -44,6 +48,8 @@ _FEATURES = frozenset(
 )
 #: Tables whose readers need no list of features: from version 2 on, columns may have other names in the files.
 _PLAIN_READER = 2
+#: Colours and arrows in the words of the library.
+_DRAWN = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 #: Statistics cut moments to milliseconds.
 _MORE_MICROSECONDS = 999
 
@@ -99,8 +105,8 @@ def root_of(place: Place) -> str:
         found = locations.parse(place.path)
     except locations.BadLocation as error:
         raise FormatError(f"{error.message}; {error.remedy}", place.path, FAILED) from error
-    if found.scheme != "s3":
-        raise FormatError("Delta tables are read from local folders and from S3", place.path, FAILED)
+    if (problem := storage.problem(place.path)) is not None:
+        raise FormatError(problem, place.path, FAILED)
     return str(found).rstrip("/")
 
 
@@ -126,45 +132,41 @@ def found(root: str, name: str, stores: StoreSettings) -> DeltaTable | None:
         stores: resolved settings.
 
     Raises:
-        FormatError: it cannot be read (E912).
+        FormatError: it cannot be read (E912), or its store refuses (E910).
     """
     if importlib.util.find_spec("deltalake") is None:
         raise FormatError("Delta tables need a package: pip install 'clinker-spark[delta]'", name, FAILED)
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    with _translated_errors(name):
-        try:
-            return DeltaTable(root, storage_options=store_options(stores.s3) if locations.is_uri(root) else None)
-        except TableNotFoundError:
-            return None
+    try:
+        options = storage.options(root, stores)
+    except StoreError as error:
+        raise FormatError(error.message, name, error.code) from error
+    try:
+        with _translated_errors(name), suppress(TableNotFoundError):
+            return DeltaTable(storage.address(root), storage_options=options)
+    except FormatError:
+        _ask(root, name, stores)
+        raise
+    _ask(root, name, stores)
+    return None
 
 
-def store_options(settings: S3Settings) -> dict[str, str]:
-    """What `deltalake` has to know of a store, credentials included: to hand over and never to keep or show.
+def _ask(root: str, name: str, stores: StoreSettings) -> None:
+    """Have the store itself say what is wrong with it, where there is no table or none that can be read.
 
-    Args:
-        settings: resolved ones.
+    Raises:
+        FormatError: it refuses, or cannot be reached (E910).
     """
-    from botocore import session
+    if not locations.is_uri(root):
+        return
+    from spark_jobs.stores import opening
 
-    found = {"AWS_S3_ALLOW_UNSAFE_RENAME": "false"}
-    if settings.endpoint:
-        found["AWS_ENDPOINT_URL"] = settings.endpoint
-        found["AWS_ALLOW_HTTP"] = str(settings.endpoint.startswith("http:")).lower()
-    if settings.region:
-        found["AWS_REGION"] = settings.region
-    is_in_path = settings.path_style if settings.path_style is not None else bool(settings.endpoint)
-    found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = str(not is_in_path).lower()
-    if settings.anonymous:
-        return {**found, "AWS_SKIP_SIGNATURE": "true"}
-    credentials = session.get_session().get_credentials()
-    if credentials is not None:
-        frozen = credentials.get_frozen_credentials()
-        found["AWS_ACCESS_KEY_ID"], found["AWS_SECRET_ACCESS_KEY"] = frozen.access_key, frozen.secret_key
-        if frozen.token:
-            found["AWS_SESSION_TOKEN"] = frozen.token
-    return found
+    try:
+        next(iter(opening.writable(stores).pages(locations.parse(f"{root}/_delta_log/"), deep=False, most=1)), None)
+    except StoreError as error:
+        raise FormatError(error.message, name, error.code) from error
 
 
 class _translated_errors:
@@ -184,7 +186,7 @@ class _translated_errors:
         from deltalake.exceptions import DeltaError
 
         if isinstance(error, (DeltaError, OSError, ValueError, pa.ArrowException)):
-            text = " ".join(str(error).split())
+            text = " ".join(_DRAWN.sub(" ", str(error)).split())
             raise FormatError(f"the table cannot be read: {text}", self._name, FAILED) from error
 
 

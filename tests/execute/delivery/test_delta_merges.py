@@ -30,7 +30,7 @@ from tests.execute import pipelines, without_spark
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket
 
 PIPELINE = """
 pipeline: {{ name: p }}
@@ -370,14 +370,14 @@ def test_a_table_that_somebody_makes_meanwhile_is_seen(lake: Lake, monkeypatch: 
     assert lake.left() == []
 
 
-def test_a_table_in_a_store_is_merged_into(lake: Lake, s3: Bucket) -> None:
+def test_a_table_in_a_store_is_merged_into(lake: Lake, lake_bucket: AnyBucket) -> None:
     chosen = {"allow_absolute_paths": True}
     for rows in ([row(1, "a"), row(2, "b")], [row(2, "B"), row(3, "c")]):
-        done(lake.merge(*rows, path=s3.uri("lake/sales"), chosen=chosen))
+        done(lake.merge(*rows, path=lake_bucket.uri("lake/sales"), chosen=chosen))
     from spark_jobs.formats.delta import log
     from spark_jobs.stores.settings import StoreSettings
 
-    table = log.opened(s3.uri("lake/sales"), "t", StoreSettings().resolved())
+    table = log.opened(lake_bucket.uri("lake/sales"), "t", StoreSettings().resolved())
     assert sorted(tuple(each.values()) for each in table.to_pyarrow_table().to_pylist()) == [
         (1, "a"),
         (2, "B"),

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
@@ -23,14 +24,18 @@ from spark_jobs.cli import clinker
 from spark_jobs.cli import recover as command
 from spark_jobs.execute.delivery import joint
 from spark_jobs.execute.delivery.delta import commit as delta_commit
+from spark_jobs.execute.delivery.delta.output import TableOutput
 from spark_jobs.execute.delivery.local import files
 from spark_jobs.execute.delivery.local.draft_folder import DraftFolder
 from spark_jobs.execute.run import executor
+from spark_jobs.execute.verdict import RunFailed
+from spark_jobs.formats.delta import log, storage
+from spark_jobs.formats.delta.options import DeltaWrite
 from spark_jobs.stores.settings import StoreSettings
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket
 
 PIPELINE = """
 pipeline: {{ name: p }}
@@ -504,15 +509,61 @@ def test_keys_of_files_are_refused(more: str, text: str, lake: Lake, capsys: pyt
     assert text in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_table_in_a_store_is_written(lake: Lake, s3: Bucket) -> None:
-    chosen: dict[str, Any] = {"path": s3.uri("lake/sales"), "allow_absolute_paths": True}
+def stored(uri: str) -> DeltaTable:
+    """A table in a store, as the library sees it."""
+    return log.opened(uri, "t", StoreSettings().resolved())
+
+
+def test_a_table_in_a_store_is_written(lake: Lake, lake_bucket: AnyBucket) -> None:
+    uri = lake_bucket.uri("lake/a b ü#/sales")
+    chosen: dict[str, Any] = {"path": uri, "allow_absolute_paths": True}
     done(lake.write(row(1, "2026-01-01"), row(2), options="partition_by: day", **chosen))
     done(lake.write(row(3), **chosen))
     done(lake.write(row(4, "2026-01-01"), options="mode: overwrite_partitions", **chosen, nodes=BESIDE))
-    from spark_jobs.formats.delta import log
-    from spark_jobs.stores.settings import StoreSettings
-
-    table = log.opened(s3.uri("lake/sales"), "t", StoreSettings().resolved())
-    found = table.to_pyarrow_table().to_pylist()
+    found = stored(uri).to_pyarrow_table().to_pylist()
     assert sorted(each["id"] for each in found) == [2, 3, 4]
-    assert not [key for key in s3.keys() if ".clinker" in key]  # noqa: SIM118
+    done(lake.write(row(5), options="mode: overwrite", **chosen))
+    assert stored(uri).to_pyarrow_table().column("id").to_pylist() == [5]
+    keys = lake_bucket.keys()
+    assert not [key for key in keys if ".clinker" in key]
+    assert all(key.startswith("lake/a b ü#/sales/") for key in keys)
+
+
+def test_the_store_decides_between_two_writers(
+    lake: Lake, lake_bucket: AnyBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen the same version, and both write the next one."""
+    uri = lake_bucket.uri("lake/sales")
+    chosen: dict[str, Any] = {"path": uri, "allow_absolute_paths": True}
+    done(lake.write(row(1), **chosen))
+    real = delta_commit._refuse_changed
+
+    def faster(place: Any, commit: Any, table: Any) -> None:
+        real(place, commit, table)
+        if seen:
+            options = storage.options(uri, StoreSettings().resolved())
+            rows = pa.table({"id": [9]})
+            write_deltalake(storage.address(uri), rows, mode="append", schema_mode="merge", storage_options=options)
+        seen.append(1)
+
+    for mode, left in (("overwrite", [1, 9]), ("append", [1, 2, 9, 9])):
+        seen: list[int] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(delta_commit, "_refuse_changed", faster)
+            result = lake.write(row(2), options=f"mode: {mode}", **chosen)
+        if mode == "overwrite":
+            assert (result.error.code, result.exit_code) == ("E912", 4)
+            assert "somebody else was faster" in result.error.message
+        assert sorted(stored(uri).to_pyarrow_table().column("id").to_pylist()) == left
+
+
+def test_a_store_that_refuses_is_told_from_a_table_that_is_not_there(lake: Lake, lake_bucket: AnyBucket) -> None:
+    result = lake.write(row(1), path=f"{lake_bucket.missing()}lake/sales", allow_absolute_paths=True)
+    assert result.exit_code == 4
+    assert "is named `no-such-bucket`" in result.error.message
+
+
+def test_no_table_is_written_to_hdfs() -> None:
+    uri, reach = "hdfs://cluster/lake/sales", SimpleNamespace(stores=StoreSettings())
+    with pytest.raises(RunFailed, match="on S3, on Google Cloud Storage and on Azure"):
+        TableOutput.look("table", DeltaWrite(), uri, uri, cast("Any", reach))

@@ -27,7 +27,7 @@ from tests.execute import pipelines, without_spark
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.object_store import Bucket
+    from tests.object_store import AnyBucket
 
 PIPELINE = """
 pipeline: {{ name: p }}
@@ -377,23 +377,45 @@ def test_the_package_that_is_missing_is_named(lake: Lake, monkeypatch: pytest.Mo
     assert "pip install 'clinker-spark[delta]'" in lake.refusal().error.message
 
 
-def test_a_table_in_a_store_is_read(lake: Lake, s3: Bucket) -> None:
+def test_a_table_in_a_store_is_read(lake: Lake, lake_bucket: AnyBucket) -> None:
     days = pa.array(["a b", None, "ü/"])
     write_deltalake(lake.path, ids(1, 2, 3, day=days), partition_by=["day"])
-    for path in sorted(lake.path.rglob("*")):
-        if path.is_file():
-            s3.put(f"lake/sales/{path.relative_to(lake.path)}", path.read_bytes())
+    delta_tables.copy(lake.path, lake_bucket, "lake/sales")
     here = lake.records("id: int, day: string")
-    for written in (s3.uri("lake/sales"), s3.uri("lake/sales/").replace("s3:", "s3a:")):
+    uri = lake_bucket.uri("lake/sales")
+    others = {"s3": "s3a", "gs": "gs", "abfss": "abfs"}
+    for written in (uri, f"{uri}/".replace(f"{lake_bucket.scheme}:", f"{others[lake_bucket.scheme]}:")):
         there = lake.records("id: int, day: string", path=written, allow_absolute_paths=True)
         assert there == here
-    gone = next(key for key in [*s3.keys()] if key.endswith(".parquet"))
-    s3.client.delete_object(Bucket=s3.name, Key=gone)
-    result = lake.refusal("id: int, day: string", path=s3.uri("lake/sales"), allow_absolute_paths=True)
+    gone = next(key for key in lake_bucket.keys() if key.endswith(".parquet"))  # noqa: SIM118
+    lake_bucket.delete(gone)
+    result = lake.refusal("id: int, day: string", path=uri, allow_absolute_paths=True)
     assert (result.error.code, result.exit_code) == ("E912", 4)
     assert "the table was vacuumed" in result.error.message
-    nothing = lake.refusal("id: int", path=s3.uri("lake/none"), allow_absolute_paths=True)
+    nothing = lake.refusal("id: int", path=lake_bucket.uri("lake/none"), allow_absolute_paths=True)
     assert "no Delta table is there" in nothing.error.message
+    nothing = lake.refusal("id: int", path=f"{lake_bucket.missing()}lake/sales", allow_absolute_paths=True)
+    assert (nothing.error.code, nothing.exit_code) == ("E910", 4)
+    assert "is named `no-such-bucket`" in nothing.error.message
+
+
+def test_a_key_means_what_it_says(lake: Lake, lake_bucket: AnyBucket) -> None:
+    """What follows a `#` in an address would be left out by the library, and it takes `%20` for a blank."""
+    lake.append(ids(1, 2))
+    lake.append(ids(3))
+    name = "lake/a bü#1?+=&/sales"
+    delta_tables.copy(lake.path, lake_bucket, name)
+    found = lake.records("id: int", path=lake_bucket.uri(name), allow_absolute_paths=True)
+    assert found == [{"id": 1}, {"id": 2}, {"id": 3}]
+    error = lake.refusal(path=lake_bucket.uri("lake/a%20b"), allow_absolute_paths=True).error
+    assert error.code == "E912"
+    assert "whose address has a `%`" in error.message
+
+
+def test_there_are_no_tables_on_hdfs(lake: Lake) -> None:
+    error = lake.refusal("id: int", path="hdfs://cluster/lake/sales", allow_absolute_paths=True).error
+    assert error.code == "E912"
+    assert "on S3, on Google Cloud Storage and on Azure" in error.message
 
 
 def test_a_case_gives_rows_in_place_of_a_table(lake: Lake) -> None:

@@ -325,11 +325,11 @@ def test_plans_say_how_a_table_grows(growing: Any, capsys: pytest.CaptureFixture
 
 
 def test_a_table_in_a_store_grows(delta: Delta, s3: Bucket) -> None:
-    from spark_jobs.formats.delta import log
+    from spark_jobs.formats.delta import storage
     from spark_jobs.stores.settings import StoreSettings
 
-    options = log.store_options(StoreSettings().resolved().s3)
     where, uri = f"path: {s3.uri('lake/t')}", s3.uri("lake/t")
+    options = storage.options(uri, StoreSettings().resolved())
     for at in (1, 2):
         write_deltalake(uri, pa.table({"id": [at]}), mode="append", storage_options=options)
         assert delta.run(what=where, allow_absolute_paths=True) == [at]

@@ -20,13 +20,12 @@ from spark_jobs.execute.delivery.participant import Address
 from spark_jobs.execute.delivery.tables import commit as tables
 from spark_jobs.execute.delivery.tables.folder import TableFolder
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats.delta import log
+from spark_jobs.formats.delta import log, storage
 from spark_jobs.formats.delta.write import Added
 from spark_jobs.formats.tables.files import FAILED
 from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.tables.write import text_of
 from spark_jobs.scan.files import FormatError
-from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -239,13 +238,12 @@ def _commit(place: Place, commit: Commit) -> None:
     )
     try:
         if table is None:
-            options = log.store_options(place.stores.s3) if location.is_uri(place.root) else None
             create_table_with_add_actions(
-                place.root,
+                storage.address(place.root),
                 schema,
                 actions,
                 partition_by=[*commit.partition_by],
-                storage_options=options,
+                storage_options=storage.options(place.root, place.stores),
                 commit_properties=properties,
             )
             return

@@ -17,7 +17,7 @@ from spark_jobs.execute.delivery.tables import output as tables
 from spark_jobs.execute.delivery.tables.output import Target
 from spark_jobs.execute.verdict import RunFailed
 from spark_jobs.formats import reader
-from spark_jobs.formats.delta import log
+from spark_jobs.formats.delta import log, storage
 from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.delta.read import DeltaReader
 from spark_jobs.formats.tables import partitions
@@ -73,9 +73,8 @@ class TableOutput(Target):
         place = Place(str(path).rstrip("/"), written, reach.stores.resolved())
         if not location.is_uri(place.root):
             place.root = os.path.abspath(place.root)
-        elif location.scheme_of(place.root) != "s3":
-            text = f"{written}: Delta tables are written to local folders and to S3; write the table there"
-            raise RunFailed(ExitCode.IO, FAILED, text)
+        elif (problem := storage.problem(place.root)) is not None:
+            raise RunFailed(ExitCode.IO, FAILED, f"{written}: {problem}")
         commits.recover(place, reach)
         try:
             table = log.found(place.root, written, place.stores)

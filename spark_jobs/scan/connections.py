@@ -98,6 +98,8 @@ class Connection:
     @property
     def shown(self) -> str:
         """The address of the database without secrets."""
+        if self.uri.startswith(f"{_SQLITE}:"):
+            return self.uri  # the name of a file, in which nothing has a meaning
         parts = urlsplit(self.uri)
         port = f":{parts.port}" if parts.port else ""
         return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
@@ -175,6 +177,7 @@ def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
         raise FormatError(f"the URI of connection '{name}' {why}", name, FAILED)
     if uri.startswith(f"{_SQLITE}:"):
         path = re.sub(r"^sqlite:(//)?", "", uri).removeprefix("/") or "."
+        path = re.sub("^/+", "/", path)  # two slashes at the beginning are a host for SQLite
         return Connection(name, f"{_SQLITE}:///{(base / path).absolute()}")
     found = Connection(name, f"{_OF_ENVIRONMENT}{variable(name)}" if of_environment else uri)
     if importlib.util.find_spec(found.engine.driver) is None:

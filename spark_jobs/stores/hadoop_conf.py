@@ -25,6 +25,8 @@ _KINDS = {"HDFS_DELEGATION_TOKEN", "WEBHDFS delegation", "SWEBHDFS delegation"}
 _LOGICAL = re.compile(r"(?:ha-)?(?:hdfs|webhdfs|swebhdfs):(?://)?")
 _VARIABLE = re.compile(r"\$\{([\w.-]+)\}")
 _RPC = ":8020"
+#: The port of a namenode's web address, where nothing says another one, without and with TLS.
+PORT, TLS_PORT = 9870, 9871
 #: So deep may values name one another.
 _DEPTH = 20
 
@@ -97,11 +99,10 @@ def _address(values: Mapping[str, str], suffix: str) -> str:
     """The web address of a namenode; empty where nothing says it."""
     is_tls = _value(values, "dfs.http.policy").upper() == "HTTPS_ONLY"
     scheme, key = ("https", "dfs.namenode.https-address") if is_tls else ("http", "dfs.namenode.http-address")
-    where = _value(values, key + suffix)
-    host, _, port = where.rpartition(":")
+    host, _, port = _value(values, key + suffix).rpartition(":")
     if not host or host == "0.0.0.0":
         host = _value(values, f"dfs.namenode.rpc-address{suffix}").rpartition(":")[0]
-    return f"{scheme}://{host}:{port}" if host and port else ""
+    return f"{scheme}://{host}:{port or (TLS_PORT if is_tls else PORT)}" if host else ""
 
 
 @dataclass(frozen=True)

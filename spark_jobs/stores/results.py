@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from spark_jobs import contract, result
@@ -56,12 +57,12 @@ def remove(work_dir: Location, execution_id: str, settings: StoreSettings) -> No
 
 
 def try_writing(work_dir: Location, execution_id: str, settings: StoreSettings) -> None:
-    """Write an empty object beside the record's place, and remove it again.
+    """Write an empty object where records are left, and remove it again, with the folder that a store may have for it.
 
     Raises:
         StoreError: the store would not take the record.
     """
     store = opening.writable(settings.resolved())
-    place = location_of(work_dir, execution_id).with_name(".tried")
+    place = work_dir / f".clinker-tried-{execution_id}" / uuid.uuid4().hex
     store.put(place, b"")
     store.delete(place)

@@ -1,8 +1,9 @@
 """WebHDFS, the HTTP interface of HDFS: requests to whichever namenode is active, and from there to a datanode.
 
 It needs neither Hadoop's native library nor a JVM. What fails for the moment is tried again: a namenode that is on
-standby or not there sends the request to the next one, safe mode and broken connections are waited for. A request may
-so be carried out twice, which callers know of.
+standby or not there sends the request to the next one, safe mode and broken connections are waited for. A namenode
+takes a datanode for alive ten minutes after its death, so it is asked for another one where one does not answer. A
+request may so be carried out twice, which callers know of.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import logging
 import os
 import re
+import socket
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
-#: The port of a namenode's web address, where nothing says another one, and for `webhdfs` and `swebhdfs` without one.
-_PORT, _TLS_PORT = 9870, 9871
 #: What Hadoop calls a namenode that is not the active one, and what it asks to be patient with.
 _STANDBY = {"StandbyException", "ObserverRetryOnActiveException"}
 _LATER = {"RetriableException", "SafeModeException", "NotYetReplicatedException"}
@@ -39,6 +39,8 @@ _LATER = {"RetriableException", "SafeModeException", "NotYetReplicatedException"
 _MISSING = {"FileNotFoundException", "PathNotFoundException", "NoSuchFileException"}
 _FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException", "AuthenticationException"}
 _TAKEN = {"FileAlreadyExistsException"}
+#: What it calls all else, such as that no datanode is left.
+_OTHER = "IOException"
 _UNKNOWN = {"UnsupportedOperationException", "UnsupportedActionException"}
 _INVALID_TOKEN = {"InvalidToken", "SecretManager$InvalidToken"}
 _QUOTA = {"NSQuotaExceededException", "DSQuotaExceededException", "QuotaByStorageTypeExceededException"}
@@ -64,13 +66,15 @@ class _Unanswered:
 
     Args:
         error: what is said if none is.
-        is_silent: whether nothing answered at all.
+        is_silent: whether no namenode answered.
         is_final: whether asking again is of no use, as for a host that nobody knows.
+        datanode: the address of a datanode that did not answer; empty where it was a namenode.
     """
 
     error: StoreError
     is_silent: bool = False
     is_final: bool = False
+    datanode: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,20 +107,30 @@ class WebHdfs:
         """
         addresses = self._addresses(location)
         failures = 0
+        #: Datanodes that did not answer, each with what is said of it.
+        silent: dict[str, StoreError] = {}
         while True:
             problems: list[_Unanswered] = []
             for address in _active_first(addresses):
-                found = self._tried(method, operation, location, address, path, wanted, body)
+                more = {**(wanted or {}), **({"excludedatanodes": ",".join(silent)} if silent else {})}
+                found = self._tried(method, operation, location, address, path, more, body)
                 if isinstance(found, Answer) and found.status < 300:
                     _ACTIVE[addresses] = address
                     return found
-                if isinstance(found, Answer):
+                if isinstance(found, Answer) and silent and _exception(found)[0] == _OTHER:
+                    # No other one has the block, or is there at all: the same one may answer again.
+                    datanode, error = silent.popitem()
+                    found = _Unanswered(error, datanode=datanode)
+                    silent.clear()
+                elif isinstance(found, Answer):
                     found = self._judged(found, operation, location)
+                elif found.datanode:
+                    silent[found.datanode] = found.error
                 problems.append(found)
             failures += 1
             if failures == ATTEMPTS or all(each.is_final for each in problems):
-                # What cannot be reached says less than a namenode that answers.
-                raise min(problems, key=lambda each: each.is_silent).error
+                # What cannot be reached says less than a namenode that answers, and standby less than a datanode.
+                raise min(problems, key=lambda each: (each.is_silent, not each.datanode)).error
             pause(failures)
 
     def _judged(self, answer: Answer, operation: str, location: Location) -> _Unanswered:
@@ -151,7 +165,7 @@ class WebHdfs:
         query = urlencode({"op": operation, **(wanted or {}), **who}, quote_via=quote)
         url = f"{address}/webhdfs/v1{quote(path, safe='/')}?{query}"
         headers: dict[str, str] = {}
-        where = "no namenode of"
+        where, target = "no namenode of", None
         try:
             answer = pool.request(method, url, headers=headers, redirect=False, retries=False)
             if answer.status in (301, 302, 303, 307, 308):
@@ -163,9 +177,12 @@ class WebHdfs:
             return Answer(answer.status, next(iter(answer.headers.getlist("Date")), ""), answer.data)
         except HTTPError as error:
             name = location.bucket or "the default file system"
-            text = f"{where} `{name}` can be reached ({urlsplit(address).netloc}: {type(error).__name__})"
+            host = urlsplit(address if target is None else target).netloc
+            text = f"{where} `{name}` can be reached ({host}: {type(error).__name__})"
             unreached = StoreError(Kind.FAILED, f"{text}: {_REMEDY}", str(location))
-            return _Unanswered(unreached, is_silent=True, is_final=isinstance(error, NameResolutionError))
+            datanode = "" if target is None else _address(urlsplit(target).hostname or "")
+            is_final = isinstance(error, NameResolutionError)
+            return _Unanswered(unreached, is_silent=target is None, is_final=is_final, datanode=datanode)
 
     def _who(self, location: Location, address: str) -> dict[str, str]:
         """The parameters that say who asks: a token, or else a name that the cluster believes."""
@@ -179,7 +196,8 @@ class WebHdfs:
         """The web addresses of the namenodes that may answer."""
         name = location.bucket
         if location.scheme != "hdfs":
-            scheme, port = ("https", _TLS_PORT) if location.scheme == "swebhdfs" else ("http", _PORT)
+            is_tls = location.scheme == "swebhdfs"
+            scheme, port = ("https", hadoop_conf.TLS_PORT) if is_tls else ("http", hadoop_conf.PORT)
             known = dict(self.settings.endpoints).get(name)
             return known or (f"{scheme}://{name if _has_port(name) else f'{name}:{port}'}",)
         if not name:
@@ -194,17 +212,25 @@ class WebHdfs:
         if known:
             return known
         host = name.rpartition(":")[0] if _has_port(name) else name
-        return (f"http://{host}:{_PORT}",)
+        return (f"http://{host}:{hadoop_conf.PORT}",)
 
 
 _TOKEN = re.compile(r"(delegation=)[^&\s\"']+")
 _TOKENS = "HADOOP_TOKEN_FILE_LOCATION"
 _REMEDY = (
     "check the name and the network; the web addresses of namenodes are those of HADOOP_CONF_DIR, of "
-    f"storage.hdfs.endpoints in clinker.toml, or else port {_PORT} of the host"
+    f"storage.hdfs.endpoints in clinker.toml, or else port {hadoop_conf.PORT} of the host"
 )
 #: The address that has answered last, of several.
 _ACTIVE: dict[tuple[str, ...], str] = {}
+
+
+def _address(host: str) -> str:
+    """The address by which a namenode knows a datanode; empty where nobody knows it here."""
+    try:
+        return str(socket.gethostbyname(host))
+    except OSError:
+        return ""
 
 
 def _active_first(addresses: tuple[str, ...]) -> list[str]:

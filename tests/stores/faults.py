@@ -38,6 +38,7 @@ class Fault:
         before: something that is done before the store is asked.
         wait_s: how long the answer takes.
         after_cut: whether the connection is closed without an answer, once the store has done what it was asked.
+        headers: of an answer without the store, beside the usual ones.
     """
 
     status: int = 0
@@ -47,6 +48,7 @@ class Fault:
     before: Callable[[], None] | None = None
     wait_s: float = 0
     after_cut: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -94,7 +96,7 @@ def between(store: str) -> Iterator[Proxy]:
                     fault.body.encode()
                     or f"<Error><Code>{fault.code}</Code><Message>for a test</Message></Error>".encode()
                 )
-                self.send(fault.status, {"Content-Type": "application/xml"}, text)
+                self.send(fault.status, {"Content-Type": "application/xml", **dict(fault.headers)}, text)
                 return
             connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=60)
             # Whoever takes this for the proxy of a network names the server that it wants.

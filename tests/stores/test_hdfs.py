@@ -30,12 +30,15 @@ SITE = """<?xml version="1.0"?>
 <configuration>
   <property><name>fs.defaultFS</name><value>hdfs://${cluster}</value></property>
   <property><name>cluster</name><value>Warehouse</value></property>
-  <property><name>dfs.nameservices</name><value>Warehouse, other</value></property>
+  <property><name>dfs.nameservices</name><value>Warehouse, other, plain</value></property>
   <property><name>dfs.ha.namenodes.Warehouse</name><value>a,b</value></property>
   <property><name>dfs.namenode.http-address.Warehouse.a</name><value>a.acme:9870</value></property>
   <property><name>dfs.namenode.http-address.Warehouse.b</name><value>0.0.0.0:50070</value></property>
   <property><name>dfs.namenode.rpc-address.Warehouse.b</name><value>b.acme:8020</value></property>
   <property><name>dfs.namenode.http-address.other</name><value>c.acme:9870</value></property>
+  <property><name>dfs.ha.namenodes.plain</name><value>a,b</value></property>
+  <property><name>dfs.namenode.rpc-address.plain.a</name><value>d.acme:8020</value></property>
+  <property><name>dfs.namenode.rpc-address.plain.b</name><value>e.acme:8020</value></property>
 </configuration>
 """
 ALONE = """<configuration>
@@ -64,6 +67,7 @@ def test_nameservices_are_those_of_hadoops_configuration(tmp_path: Path) -> None
     assert dict(found.namenodes) == {
         "warehouse": ("http://a.acme:9870", "http://b.acme:50070"),
         "other": ("http://c.acme:9870",),
+        "plain": ("http://d.acme:9870", "http://e.acme:9870"),
     }
 
 
@@ -119,6 +123,32 @@ def test_the_active_namenode_is_found_and_remembered(hdfs: HdfsBucket) -> None:
             assert there.get(location.parse("hdfs://warehouse/a.csv")) == b"text"
     assert len(first.requests) == 1
     assert len(second.requests) >= 4
+
+
+def test_another_datanode_is_asked_for_where_one_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namenode names a dead datanode for ten minutes, and always the nearest one."""
+    monkeypatch.setattr(webhdfs, "ATTEMPTS", 4)
+    monkeypatch.setattr(webhdfs, "pause", lambda failures: None)
+    none_left = json.dumps({"RemoteException": {"exception": "IOException", "message": "No active nodes"}})
+    standby = json.dumps({"RemoteException": {"exception": "StandbyException", "message": "READ is not supported"}})
+    with between("http://127.0.0.1:9") as namenode, between("http://127.0.0.1:9") as second:
+        dead = Fault(307, headers=(("Location", "http://localhost:9/webhdfs/v1/a.csv?op=OPEN"),))
+        namenode.rule = lambda request: (
+            dead
+            if "excludedatanodes" not in request.path
+            else Fault(200, body="text" if "op=OPEN" in request.path else "")
+        )
+        second.rule = lambda request: Fault(403, body=standby)
+        addresses = (namenode.endpoint, second.endpoint)
+        there = webhdfs.WebHdfs(HdfsSettings(endpoints=(("nn", addresses),), user="etl"))
+        place = location.parse("hdfs://nn/a.csv")
+        assert there.ask("GET", "OPEN", place, "/a.csv", {"offset": "0"}).data == b"text"
+        assert "excludedatanodes=127.0.0.1&" in namenode.requests[-1].path
+        # Where no other one has the block, the same one is asked for again, and in the end it is to blame.
+        namenode.rule = lambda request: Fault(403, body=none_left) if "excludedatanodes" in request.path else dead
+        with pytest.raises(StoreError, match=r"a datanode of `nn` can be reached \(localhost:9: "):
+            there.ask("GET", "OPEN", place, "/a.csv")
+    assert ["excludedatanodes" in each.path for each in namenode.requests[2:]] == [False, True, False, True]
 
 
 def test_clusters_that_cannot_be_reached_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

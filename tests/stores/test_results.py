@@ -13,7 +13,7 @@ from spark_jobs.stores import location, results
 from spark_jobs.stores.settings import S3Settings, StoreSettings
 
 if TYPE_CHECKING:
-    from tests.object_store import Bucket
+    from tests.object_store import Bucket, HdfsBucket
 
 RECORD = result.RunResult("run-1", 2, "orders", records_total=3, dlq_count=1)
 
@@ -50,3 +50,10 @@ def test_a_store_that_takes_no_record_says_so(s3: Bucket) -> None:
     assert s3.keys() == []
     with pytest.raises(OSError, match="no bucket is named `no-such-bucket-1`"):
         results.try_writing(location.parse("s3://no-such-bucket-1/work"), "run-1", StoreSettings())
+
+
+@pytest.mark.spark
+def test_what_was_tried_leaves_no_folder(hdfs: HdfsBucket) -> None:
+    results.write(location.parse(hdfs.uri("work")), RECORD, StoreSettings())
+    results.try_writing(location.parse(hdfs.uri("work")), "run", StoreSettings())
+    assert hdfs._names("work/") == ["run-1/"]

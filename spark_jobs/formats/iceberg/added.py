@@ -40,16 +40,21 @@ def news(
     with catalogs.translated_errors(options.table, table.catalog.properties):
         line = _line(table)
         numbers = [each.snapshot_id for each in line]
+        # The oldest snapshot that is kept says which one it follows: that may have expired.
+        known = [line[0].parent_snapshot_id, *numbers] if line else []
         through = growth.known(wanted, own)
-        if through is not None and through not in numbers:
+        if through is not None and through not in known:
             if wanted.since is None:
-                why = "which is not among those before the newest one: it has expired, or the table was rolled back"
+                why = (
+                    "and neither it nor the one after it is among those before the newest one: they have expired, or "
+                    "the table was rolled back"
+                )
                 raise wanted.unfit(f"is at snapshot {through}, {why}")
             through = None
         since, until = (
             _place(line, bound, wanted, option) for bound, option in ((wanted.since, "since"), (wanted.until, "until"))
         )
-        before = None if through is None else numbers.index(through)
+        before = None if through is None else known.index(through) - 1
         span = growth.span(wanted, before, since, until, len(line))
         mark = growth.mark(own, numbers[span.end - 1]) if span.is_noted else None
         if span.is_empty:

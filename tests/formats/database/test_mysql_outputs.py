@@ -118,6 +118,8 @@ REFUSED = [
     ("int", "bit(2)", 3, [4, -1]),
     ("float", "float", 1.5, [1e39, -1e39]),
     ("float", "decimal(3,1)", 99.94, [99.95, 1e300]),
+    ("float", "float(7,2)", 99999.99, [99999.999, -99999.996, 100000.0]),
+    ("float", "double(2,2)", 0.994, [0.995, 1.0]),
     ("float", "double unsigned", 0.5, [-0.5]),
     ("string", "varchar(2)", "ä🎈", ["abc", "ab "]),
     ("string", "char(3)", "ab", ["abcd", "a "]),

@@ -150,6 +150,20 @@ def test_constraints_are_asked_before_the_verdict(warehouse: SqliteWarehouse) ->
     assert warehouse.database.run("SELECT count(*) FROM t") == [(2,)]
 
 
+def test_values_are_compared_as_the_columns_of_the_tables_compare_them(warehouse: SqliteWarehouse) -> None:
+    """A column of any type has `7` and `007`, and a foreign key is read as the column that it refers to."""
+    warehouse.database.run(
+        "CREATE TABLE t (id INT, a ANY UNIQUE) STRICT;\nINSERT INTO t VALUES (1, '7');\n"
+        "CREATE TABLE p (k TEXT PRIMARY KEY);\nINSERT INTO p VALUES ('007'), ('8');\n"
+        "CREATE TABLE u (id INT, k INT REFERENCES p, n NUMERIC UNIQUE);\nINSERT INTO u VALUES (1, NULL, 5)"
+    )
+    warehouse.write([{"id": 2, "a": "007"}, {"id": 3, "a": "7"}, {"id": 4, "a": "7.0"}], "id: int, a: string", code=2)
+    assert warehouse.database.run("SELECT id FROM t") == [(1,), (2,), (4,)]
+    rows = [{"id": 2, "k": 7}, {"id": 3, "k": 8}, {"id": 4, "n": "5.0"}, {"id": 5, "n": "05.10"}]
+    warehouse.write(rows, "id: int, k: int, n: string", code=2, table="u")
+    assert warehouse.database.run("SELECT id FROM u") == [(1,), (3,), (5,)]
+
+
 def test_strict_tables_and_tables_without_row_ids(warehouse: SqliteWarehouse) -> None:
     warehouse.database.run(
         "CREATE TABLE t (k TEXT PRIMARY KEY, n REAL, b BLOB, a ANY) STRICT, WITHOUT ROWID;\n"
@@ -184,8 +198,11 @@ def test_what_does_not_fit_is_told_before_anything_is_read(made: str, said: str,
 def test_a_file_that_is_not_there_is_not_made(warehouse: SqliteWarehouse) -> None:
     warehouse.database.path.unlink()
     warehouse.write([{"id": 1}], "id: int", code=4)
-    assert "there is no file" in warehouse.error.message
+    assert f"there is no file {warehouse.database.path}; correct the URI: with three slashes" in warehouse.error.message
     assert os.listdir(warehouse.database.path.parent) == []
+    warehouse.database.path.mkdir()
+    warehouse.write([{"id": 1}], "id: int", code=4)
+    assert f"{warehouse.database.path} is a folder" in warehouse.error.message
 
 
 def test_the_journal_stays_as_it_is_and_readers_see_old_rows(

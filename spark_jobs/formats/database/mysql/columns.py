@@ -51,6 +51,8 @@ _FLOAT4 = 3.4028234663852886e38
 #: The first and the last moment of `timestamp` for sure; newer servers may know later ones.
 _LAST_YEAR = 2106
 _FIRST, _LAST = datetime(1970, 1, 1, 0, 0, 1), datetime(2038, 1, 19, 3, 14, 7, 999_999)
+#: How Floats are rounded: the largest have some 310 digits before the point.
+_MANY_DIGITS = decimal.Context(prec=800, rounding=decimal.ROUND_HALF_UP)
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,9})?\s*", re.IGNORECASE)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -219,12 +221,11 @@ def _float(value: Any, column: TargetColumn) -> str:
         raise Unkept(f"{value} is beyond {column.type}: there are only finite numbers")
     if column.is_unsigned and number < 0:
         raise Unkept(f"{value} is beyond {column.type}")
-    if (
-        column.precision is not None
-        and column.scale is not None
-        and abs(number) >= 10.0 ** (column.precision - column.scale)
-    ):
-        raise Unkept(f"{value} is beyond {column.type}")
+    if column.precision is not None and column.scale is not None:
+        # The server rounds to the digits of the column, and refuses what has one digit more then.
+        rounded = decimal.Decimal(repr(number)).quantize(decimal.Decimal(1).scaleb(-column.scale), context=_MANY_DIGITS)
+        if rounded.adjusted() >= column.precision - column.scale and rounded:
+            raise Unkept(f"{value} is beyond {column.type}")
     return repr(number)
 
 
@@ -232,8 +233,7 @@ def _rounded(value: float, column: TargetColumn) -> str:
     """A Float, which has no digits of its own: the column's nearest number."""
     if not math.isfinite(value):
         raise Unkept(f"{value} is beyond {column.type}: there are only finite numbers")
-    with decimal.localcontext(decimal.Context(prec=800, rounding=decimal.ROUND_HALF_UP)):
-        found = decimal.Decimal(repr(value)).quantize(decimal.Decimal(1).scaleb(-(column.scale or 0)))
+    found = decimal.Decimal(repr(value)).quantize(decimal.Decimal(1).scaleb(-(column.scale or 0)), context=_MANY_DIGITS)
     return _decimal(str(found), column)
 
 

@@ -110,8 +110,13 @@ class Asking:
         given = zip(range(len(values[asked[0]])), *(values[name] for name in asked), strict=True)
         session.executemany(f"INSERT INTO {table} VALUES ({marks})", given)
         refusing = constraint.refusing(self._target.relation, self._key)
+        # Values without an affinity of their own are compared as the column of the table has them, or the one that a
+        # foreign key refers to: `007` is no `7` in a column of texts.
+        bare = ", ".join(f"+{quoted(name)} AS {quoted(name)}" for name in asked)
         try:
-            found = session.execute(f"SELECT r.{_ROW} FROM {table} r WHERE {refusing} ORDER BY 1").fetchall()
+            found = session.execute(
+                f"SELECT r.{_ROW} FROM (SELECT {_ROW}, {bare} FROM {table}) r WHERE {refusing} ORDER BY 1"
+            ).fetchall()
         except sqlite3.OperationalError as problem:
             if "no such" in str(problem):
                 return []  # a table, a function or a collation that is not here
@@ -122,7 +127,7 @@ class Asking:
         known = self._tables.get(asked)
         if known is None:
             known = self._tables[asked] = f"temp.clinker_ask_{len(self._tables)}"
-            definitions = ", ".join(f"{quoted(name)} {self._columns[name].type}" for name in asked)
+            definitions = ", ".join(map(quoted, asked))
             self._session().execute(f"CREATE TABLE {known} ({_ROW} INTEGER PRIMARY KEY, {definitions})")
         return known
 

@@ -64,6 +64,19 @@ def path_of(connection: Connection) -> str:
     return connection.uri.removeprefix("sqlite:///")
 
 
+def refuse_missing(path: str) -> None:
+    """Say where a database was looked for that is not there: SQLite only says that it cannot open it.
+
+    Raises:
+        sqlite3.OperationalError: there is no file, or a folder.
+    """
+    if os.path.isdir(path):
+        raise sqlite3.OperationalError(f"{path} is a folder: name the file of the database")
+    if not os.path.exists(path):
+        text = "with three slashes (sqlite:///shop.db) its path starts at the base folder, with four it is absolute"
+        raise sqlite3.OperationalError(f"there is no file {path}; correct the URI: {text} (sqlite:////data/shop.db)")
+
+
 def _state(path: str) -> str:
     """What differs once somebody has written: of the file, and of the log of what is not in it yet."""
     found = []
@@ -87,6 +100,7 @@ def _opened(connection: Connection, part: Part | None = None) -> Iterator[sqlite
     path = path_of(connection)
     name = path if part is None else part.name
     try:
+        refuse_missing(path)
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as opened:
             opened.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
             _check(path, part)

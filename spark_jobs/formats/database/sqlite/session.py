@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from spark_jobs.formats.database.sqlite.reading import refuse_missing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -32,8 +34,7 @@ def writing(path: str) -> sqlite3.Connection:
 
 
 def _opened(path: str, mode: str) -> sqlite3.Connection:
-    if not os.path.exists(path):
-        raise sqlite3.OperationalError(f"there is no file {path}")
+    refuse_missing(path)
     address = f"file:{quote(path)}?mode={mode}"
     # Batches of a task may come in several threads, one after the other.
     return sqlite3.connect(address, uri=True, timeout=LOCK_S, isolation_level=None, check_same_thread=False)

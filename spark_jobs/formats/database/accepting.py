@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import nearest
+from spark_jobs.formats import format
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
@@ -210,3 +211,21 @@ def problems(target: Target, written: pa.Schema, takes: Callable[[TargetColumn, 
     missing = [key for key in target.keys if key not in names]
     found += [f"`key` names '{key}', which is not among the columns to write" for key in missing]
     return found
+
+
+def refuse_following(table: str, following: Sequence[tuple[str, str]]) -> None:
+    """Refuse to replace the rows of a table where rows of other tables would go, or change, with them.
+
+    Args:
+        table: what messages call it.
+        following: the other tables, each with what its foreign key does then, such as `CASCADE`.
+
+    Raises:
+        Unfit: there are some.
+    """
+    if following:
+        shown = ", ".join(f"{other} (ON DELETE {rule})" for other, rule in following)
+        raise format.Unfit(
+            f"`mode: replace` removes all rows of table {table}, and with them rows of other tables would go or lose "
+            f"what they refer to: {shown}; use `mode: upsert`, or a foreign key without this action"
+        )

@@ -109,6 +109,36 @@ def test_replacing_leaves_only_the_new_rows(warehouse: MariaWarehouse) -> None:
     assert (warehouse.folder / "out/rows.csv").read_text() == "id\n2\n3\n"
 
 
+def test_tables_are_not_replaced_where_rows_of_others_would_go_with_theirs(warehouse: MariaWarehouse) -> None:
+    warehouse.database.run(
+        "CREATE TABLE t (id int PRIMARY KEY, up int, FOREIGN KEY (up) REFERENCES t (id) ON DELETE CASCADE);\n"
+        "CREATE TABLE kid (id int, FOREIGN KEY (id) REFERENCES t (id) ON DELETE SET NULL);\n"
+        "INSERT INTO t VALUES (1, NULL);\nINSERT INTO kid VALUES (1)"
+    )
+    warehouse.write([{"id": 1}], "id: int", code=4, options="mode: replace")
+    assert warehouse.error.code == "E915"
+    assert "`kid` (ON DELETE SET NULL)" in warehouse.error.message
+    assert warehouse.read("SELECT id FROM kid") == [(1,)]
+    warehouse.database.run("DROP TABLE kid")
+    warehouse.write([{"id": 2}], "id: int", options="mode: replace")
+    assert warehouse.read("SELECT id FROM t") == [(2,)]
+
+
+def test_servers_and_databases_may_be_odd(warehouse: MariaWarehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Per cent signs in names, a server that wants primary keys, defaults of old tables that are no dates."""
+    name = warehouse.database.uri.rpartition("/")[2]
+    warehouse.database.run(
+        f"SET SESSION sql_mode = '';\nCREATE DATABASE `{name}%s`;\nCREATE TABLE `{name}%s`.t (id int PRIMARY KEY, "
+        "d datetime NOT NULL DEFAULT '0000-00-00 00:00:00');\nSET GLOBAL innodb_force_primary_key = ON"
+    )
+    try:
+        monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", f"{warehouse.database.uri}%25s")
+        warehouse.write([{"id": 1}], "id: int", options="mode: upsert, key: id", files=FILES)
+        assert warehouse.read(f"SELECT id, cast(d AS char) FROM `{name}%s`.t") == [(1, "0000-00-00 00:00:00")]
+    finally:
+        warehouse.database.run(f"SET GLOBAL innodb_force_primary_key = OFF;\nDROP DATABASE `{name}%s`")
+
+
 #: A type, a value that it keeps, and values that it refuses or would change.
 REFUSED = [
     ("int", "tinyint", 127, [128, -129]),
@@ -131,6 +161,8 @@ REFUSED = [
     ("string", "varbinary(2)", "ä", ["äb"]),
     ("string", "enum('a','b','3')", "3", ["A", "1", "", "c", "a "]),
     ("string", "set('a','b')", "b,a", ["A", "a,a", "c", "1", "a,"]),
+    ("string", r"enum('a\\b','n\n','it''s')", "a\\b", ["a\\\\b", "n\\n", "nn"]),
+    ("string", r"set('a\\b','n\n','(x)')", "n\n,a\\b,(x)", ["a\\\\b", "n"]),
     ("string", "bigint unsigned", "18446744073709551615", ["18446744073709551616", "-1", "1.5", "", "1e3", "0x10"]),
     ("string", "decimal(4,2)", "12.340", ["12.345", "123", "x", "nan", "1e999999999", "1e-999999999"]),
     ("string", "double", "1e308", ["1e309", "inf", "nan", "1_0", ""]),

@@ -150,6 +150,20 @@ def test_constraints_are_asked_before_the_verdict(warehouse: SqliteWarehouse) ->
     assert warehouse.database.run("SELECT count(*) FROM t") == [(2,)]
 
 
+def test_tables_are_not_replaced_where_rows_of_others_would_go_with_theirs(warehouse: SqliteWarehouse) -> None:
+    warehouse.database.run(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, up INT REFERENCES T ON DELETE CASCADE);\n"
+        "INSERT INTO t VALUES (1, 1);\nCREATE TABLE kid (id INT REFERENCES T ON DELETE CASCADE);\nINSERT INTO kid VALUES (1)"
+    )
+    warehouse.write([{"id": 1}], "id: int", code=4, options="mode: replace")
+    assert warehouse.error.code == "E915"
+    assert "kid (ON DELETE CASCADE)" in warehouse.error.message
+    assert warehouse.database.run("SELECT id FROM kid") == [(1,)]
+    warehouse.database.run("DROP TABLE kid")
+    warehouse.write([{"id": 2}], "id: int", options="mode: replace")
+    assert warehouse.database.run("SELECT id FROM t") == [(2,)]
+
+
 def test_values_are_compared_as_the_columns_of_the_tables_compare_them(warehouse: SqliteWarehouse) -> None:
     """A column of any type has `7` and `007`, and a foreign key is read as the column that it refers to."""
     warehouse.database.run(

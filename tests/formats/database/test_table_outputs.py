@@ -182,6 +182,20 @@ def test_columns_may_have_any_name(name: str, warehouse: Warehouse, postgres: Da
     assert warehouse.staged == []
 
 
+def test_tables_are_not_replaced_where_rows_of_others_would_go_with_theirs(
+    warehouse: Warehouse, postgres: Database
+) -> None:
+    postgres.run(
+        "CREATE TABLE t (id int PRIMARY KEY, up int REFERENCES t ON DELETE CASCADE);\n"
+        "CREATE TABLE kid (id int REFERENCES t ON DELETE CASCADE);\nINSERT INTO t VALUES (1);\n"
+        "INSERT INTO kid VALUES (1)"
+    )
+    warehouse.write([{"id": 1}], "id: int", code=4, options="mode: replace")
+    assert warehouse.error.code == "E915"
+    assert "kid (ON DELETE CASCADE)" in warehouse.error.message
+    assert postgres.run("SELECT id FROM kid") == [(1,)]
+
+
 def test_replacing_leaves_only_the_new_rows(warehouse: Warehouse, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int);\nINSERT INTO t VALUES (1), (2)")
     warehouse.write([{"id": 3}], "id: int", options="mode: replace")

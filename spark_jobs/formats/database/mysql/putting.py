@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import format
+from spark_jobs.formats.database import accepting
 from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
 from spark_jobs.formats.database.mysql import columns as kinds
 from spark_jobs.formats.database.mysql.reading import connected, quoted, relation_of, told
-from spark_jobs.formats.database.options import KnownDatabaseWrite
+from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.staging import Staging
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -41,10 +42,11 @@ _PART, _ROW, _NOTE, _AGAIN = "`$part`", "`$row`", "`$note`", "`$again`"
 _PREFIX = "clinker_stage_"
 #: So long a statement waits for a lock of another session, in seconds.
 LOCK_S = 60
-#: How a session reads and writes values, whatever the server or an option file has as defaults.
+#: How a session reads and writes values, whatever the server or an option file has as defaults. Days and months 0 are
+#: refused before (`columns.py`); old tables have them as defaults.
 _SETTINGS = (
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,"
-    "ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,"
+    "NO_ENGINE_SUBSTITUTION'",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION foreign_key_checks = 1, unique_checks = 1, sql_safe_updates = 0, sql_select_limit = DEFAULT",
     f"SET SESSION innodb_lock_wait_timeout = {LOCK_S}, lock_wait_timeout = {LOCK_S}",
@@ -76,6 +78,12 @@ SELECT k.constraint_name, k.column_name, k.referenced_table_schema, k.referenced
 FROM information_schema.key_column_usage k
 WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL
 ORDER BY k.constraint_name, k.ordinal_position"""
+#: Foreign keys of other tables that change their rows when those go that they refer to.
+_FOLLOWING = """
+SELECT r.constraint_schema, r.table_name, r.delete_rule FROM information_schema.referential_constraints r
+WHERE r.unique_constraint_schema = %s AND r.referenced_table_name = %s
+    AND (r.constraint_schema, r.table_name) <> (%s, %s) AND r.delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+ORDER BY 1, 2"""
 #: MariaDB says the table of a check, and checks all of them; MySQL says whether it does.
 _CHECKS_OF_MARIADB = """
 SELECT c.constraint_name, c.check_clause FROM information_schema.check_constraints c
@@ -87,8 +95,9 @@ WHERE t.table_schema = %s AND t.table_name = %s AND t.constraint_type = 'CHECK' 
 _STAGED = r"""
 SELECT t.table_schema, t.table_name FROM information_schema.tables t WHERE t.table_name LIKE %s ORDER BY 1, 2"""
 _NAME_IN_CHECK = re.compile(r"`((?:[^`]|``)+)`")
-#: A member of an enumeration, as the type has it.
-_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+#: A member of an enumeration, as the type has it, and what stands for another character in it.
+_MEMBER, _ESCAPED = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL), re.compile(r"''|\\(.)", re.DOTALL)
+_CHARACTERS = {"0": "\0", "n": "\n", "r": "\r", "Z": "\x1a", None: "'"}
 
 
 def _digest(*names: str) -> str:
@@ -288,6 +297,9 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         )
         staging_schema = options.staging_schema or schema
         _refuse_without_staging(found, staging_schema)
+        if options.mode is WriteMode.REPLACE:
+            following = run(found, _FOLLOWING, schema, table, schema, table)
+            accepting.refuse_following(name, [(_relation(*map(_text, each)), _text(rule)) for *each, rule in following])
         unique = _unique(found, schema, table)
         if options.key and frozenset(options.key) not in map(frozenset, unique.values()):
             listed = "; ".join(", ".join(each) for each in unique.values()) or "none"
@@ -333,9 +345,18 @@ def _column(row: tuple[Any, ...], checks: list[Constraint]) -> TargetColumn:
         precision=int(moment or 0) if kind in ("datetime", "timestamp", "time") else _int(precision),
         scale=_int(scale),
         is_unsigned="unsigned" in type,
-        choices=tuple(each.replace("''", "'") for each in _MEMBER.findall(type)) if kind in ("enum", "set") else (),
+        choices=_members(type) if kind in ("enum", "set") else (),
         charset=(charset, collation) if charset and collation else None,
     )
+
+
+def _members(type: str) -> tuple[str, ...]:
+    """The texts that an enumeration has."""
+
+    def meant(found: re.Match[str]) -> str:
+        return _CHARACTERS.get(found[1], found[1])
+
+    return tuple(_ESCAPED.sub(meant, each) for each in _MEMBER.findall(type))
 
 
 def _int(text: str | None) -> int | None:
@@ -410,9 +431,10 @@ def _refuse_without_staging(found: Session, schema: str) -> None:
     name = f"{_PREFIX}{_digest('probe', str(run(found, 'SELECT UUID()')[0][0]))}_probe"
     table = _relation(schema, name)
     try:
-        run(found, f"CREATE TEMPORARY TABLE {table} ({_PART} int) ENGINE=InnoDB")
+        # Servers may want a primary key in every table.
+        run(found, f"CREATE TEMPORARY TABLE {table} ({_PART} int PRIMARY KEY) ENGINE=InnoDB")
         run(found, f"DROP TEMPORARY TABLE {table}")
-        run(found, f"CREATE TABLE {table} ({_PART} int, {_ROW} int, {_NOTE} int) ENGINE=InnoDB")
+        run(found, f"CREATE TABLE {table} ({_PART} int PRIMARY KEY, {_ROW} int, {_NOTE} int) ENGINE=InnoDB")
         run(found, f"DELETE FROM {table}")
         run(found, f"INSERT INTO {table} SELECT * FROM {table} WHERE false")
         run(found, f"UPDATE {table} SET {_NOTE} = 1")
@@ -469,13 +491,19 @@ def begin(
     definitions.append(f"PRIMARY KEY ({_PART}, {_ROW})")
     with opened(connection, staging.target) as found:
         run(found, f"CREATE TABLE {staging.table} ({', '.join(definitions)}) ENGINE=InnoDB")
-        run(found, f"INSERT INTO {staging.table} ({_PART}, {_ROW}, {_NOTE}) VALUES (-1, 0, %s)", staging.comment)
+        relation = _in_pattern(staging.table)
+        run(found, f"INSERT INTO {relation} ({_PART}, {_ROW}, {_NOTE}) VALUES (-1, 0, %s)", staging.comment)
     return staging
 
 
 def note(found: Session, staging: Staging) -> None:
     """Write down whose a staging table is."""
-    run(found, f"UPDATE {staging.table} SET {_NOTE} = %s WHERE {_PART} = -1", staging.comment)
+    run(found, f"UPDATE {_in_pattern(staging.table)} SET {_NOTE} = %s WHERE {_PART} = -1", staging.comment)
+
+
+def _in_pattern(name: str) -> str:
+    """A name in a statement with values, into which the driver puts these by `%`."""
+    return name.replace("%", "%%")
 
 
 def keep(found: Session, staging: Staging) -> None:

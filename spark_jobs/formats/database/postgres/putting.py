@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import format
+from spark_jobs.formats.database import accepting
 from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
-from spark_jobs.formats.database.options import KnownDatabaseWrite
+from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.postgres import columns as kinds
 from spark_jobs.formats.database.postgres.reading import told
 from spark_jobs.formats.database.tables import quoted
@@ -94,6 +95,12 @@ FROM pg_constraint c LEFT JOIN pg_class f ON f.oid = c.confrelid
 WHERE c.conrelid = $1::oid AND (c.contype = 'c'
     OR (c.contype = 'f' AND c.confrelid <> c.conrelid AND has_table_privilege(c.confrelid, 'SELECT')))
 ORDER BY c.contype, c.conname"""
+#: Foreign keys of other tables that change their rows when those go that they refer to.
+_FOLLOWING = """
+SELECT DISTINCT c.conrelid::regclass::text, CASE c.confdeltype::text
+    WHEN 'c' THEN 'CASCADE' WHEN 'n' THEN 'SET NULL' ELSE 'SET DEFAULT' END
+FROM pg_constraint c WHERE c.contype = 'f' AND c.confrelid = $1::oid AND c.conrelid <> c.confrelid
+    AND c.confdeltype IN ('c', 'n', 'd') AND c.conparentid = 0 ORDER BY 1, 2"""
 _STAGED = """
 SELECT n.nspname::text, c.relname::text, obj_description(c.oid, 'pg_class'), pg_get_userbyid(c.relowner) = current_user
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -229,6 +236,8 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
                 f"the right CREATE on schema {schema} is missing, where rows wait until they are published: "
                 f"GRANT CREATE ON SCHEMA {quoted(schema)}, or name another one by `staging_schema`"
             )
+        if options.mode is WriteMode.REPLACE:
+            accepting.refuse_following(name, run(found, _FOLLOWING, oid))
         run(found, _FULL_NAMES)
         columns = tuple(_column(*each) for each in run(found, _COLUMNS, oid))
         indexes = [(tuple(json.loads(text)), index, is_now) for text, index, is_now in run(found, _UNIQUE, oid)]

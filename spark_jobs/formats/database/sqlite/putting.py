@@ -24,8 +24,9 @@ import pyarrow as pa
 from spark_jobs.disk import durable
 from spark_jobs.disk.locks import FileLock
 from spark_jobs.formats import format
+from spark_jobs.formats.database import accepting
 from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
-from spark_jobs.formats.database.options import KnownDatabaseWrite
+from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.sqlite import columns as kinds
 from spark_jobs.formats.database.sqlite.reading import path_of
 from spark_jobs.formats.database.sqlite.session import identity, reading, told, writing
@@ -47,6 +48,11 @@ _SCHEMA = "main"
 _LOCK = "lock"
 #: From this version on there are strict tables.
 _STRICT_SINCE = (3, 37, 0)
+#: Foreign keys of other tables that change their rows when those go that they refer to.
+_FOLLOWING = """
+SELECT DISTINCT m.name, f.on_delete FROM main.sqlite_master m, pragma_foreign_key_list(m.name) f
+WHERE m.type = 'table' AND f."table" = ?1 COLLATE NOCASE AND m.name <> ?1 COLLATE NOCASE
+    AND f.on_delete IN ('CASCADE', 'SET NULL', 'SET DEFAULT') ORDER BY 1"""
 _CHECK = re.compile(r"\bCHECK\b", re.IGNORECASE)
 
 
@@ -202,6 +208,8 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
                 raise format.Unfit(
                     f"the right to write {each} is missing: SQLite writes the file, and others beside it"
                 )
+        if options.mode is WriteMode.REPLACE:
+            accepting.refuse_following(name, run(found, _FOLLOWING, name))
         is_strict, has_no_row_ids = _form(found, name)
         columns, row_id = _columns(found, name, is_strict=is_strict, has_no_row_ids=has_no_row_ids)
         constraints = _unique(found, name)

@@ -153,7 +153,8 @@ def test_constraints_are_asked_before_the_verdict(warehouse: SqliteWarehouse) ->
 def test_tables_are_not_replaced_where_rows_of_others_would_go_with_theirs(warehouse: SqliteWarehouse) -> None:
     warehouse.database.run(
         "CREATE TABLE t (id INTEGER PRIMARY KEY, up INT REFERENCES T ON DELETE CASCADE);\n"
-        "INSERT INTO t VALUES (1, 1);\nCREATE TABLE kid (id INT REFERENCES T ON DELETE CASCADE);\nINSERT INTO kid VALUES (1)"
+        "INSERT INTO t VALUES (1, 1);\n"
+        "CREATE TABLE kid (id INT REFERENCES T ON DELETE CASCADE);\nINSERT INTO kid VALUES (1)"
     )
     warehouse.write([{"id": 1}], "id: int", code=4, options="mode: replace")
     assert warehouse.error.code == "E915"
@@ -212,7 +213,8 @@ def test_what_does_not_fit_is_told_before_anything_is_read(made: str, said: str,
 def test_a_file_that_is_not_there_is_not_made(warehouse: SqliteWarehouse) -> None:
     warehouse.database.path.unlink()
     warehouse.write([{"id": 1}], "id: int", code=4)
-    assert f"there is no file {warehouse.database.path}; correct the URI: with three slashes" in warehouse.error.message
+    said = f"there is no file {warehouse.database.path}; correct the URI: with three slashes"
+    assert said in warehouse.error.message
     assert os.listdir(warehouse.database.path.parent) == []
     warehouse.database.path.mkdir()
     warehouse.write([{"id": 1}], "id: int", code=4)

@@ -88,7 +88,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
 
     def _folder_for_text(self) -> str | None:
         """The folder for a pipeline that is no file: where a remote driver can see it, if there is such a folder."""
-        self._settle_work_dir()
+        self._resolve_work_dir()
         if self.work_dir is None or validation.is_remote(self.work_dir):
             return None
         Path(self.work_dir).mkdir(parents=True, exist_ok=True)

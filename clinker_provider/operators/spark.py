@@ -231,7 +231,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         execution_id = execution.of_context(context)
         try:
             self._take_defaults()
-            self._settle_work_dir()
+            self._resolve_work_dir()
             callback, chosen = self._callback(), self.chosen_policy()
             subject = self.subject()
             record = self._refused(subject, execution_id)
@@ -484,7 +484,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         self.env_vars = {**stored, **(self.env_vars or {})}
         self.hide_secrets()
 
-    def _settle_work_dir(self) -> None:
+    def _resolve_work_dir(self) -> None:
         """Take `work_dir` as it is meant: without blanks around it, a `file:` URI as the path.
 
         Raises:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 #: The time in seconds until the record of an ended job must be visible on a shared mount.
-_SETTLE_S = 10.0
+_RECORD_TIMEOUT_S = 10.0
 
 
 class ClusterJobTrigger(BaseTrigger):
@@ -80,7 +80,7 @@ class ClusterJobTrigger(BaseTrigger):
                 await asyncio.sleep(self.poll_interval_s)
                 continue
             ended_at = ended_at or time.monotonic()
-            if is_stored or time.monotonic() - ended_at > min(_SETTLE_S, 3 * self.poll_interval_s):
+            if is_stored or time.monotonic() - ended_at > min(_RECORD_TIMEOUT_S, 3 * self.poll_interval_s):
                 yield _event({"status": "ended", "state": state})
                 return
             await asyncio.sleep(min(1.0, self.poll_interval_s))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: For what was registered to be done at the end: folders are removed, sessions released.
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 
 
 def run(command: Callable[[], int]) -> NoReturn:
@@ -29,5 +29,5 @@ def run(command: Callable[[], int]) -> NoReturn:
             stream.flush()
     last = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     last.start()
-    last.join(_PATIENCE_S)
+    last.join(_TIMEOUT_S)
     os._exit(status)

@@ -14,13 +14,13 @@ LEVELS = {"trace": 5, "debug": logging.DEBUG, "info": logging.INFO, "warn": logg
 
 
 @dataclass
-class Looking:
+class TraceContext:
     """The row in its batch that the interpreter is evaluating, if there is a batch."""
 
     position: int | None = None
 
 
-LOOKING = Looking()
+LOOKING = TraceContext()
 
 
 def wanted(level: str) -> bool:

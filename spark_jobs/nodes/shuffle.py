@@ -166,7 +166,7 @@ class ShuffleReader(operator.Operator):
         """Receive what a task has broadcast about its places (see `ShuffleWriter.broadcast_counts`)."""
         self.counts.update(dict(json.loads(message)))
 
-    def send_home(self, table: pa.Table) -> None:
+    def send_in_order(self, table: pa.Table) -> None:
         """Rows, with their places, to the partitions that hold these places."""
         assert self.exchange is not None
         self.leave(table.num_rows)
@@ -186,7 +186,7 @@ class RestoreOrder(operator.Operator):
     ordered_by: ClassVar[tuple[str, ...]] = (order.AT,)
 
     def open(self) -> None:
-        self.records = spill.Ordered(self.context, self.step.name, self.ordered_by)
+        self.records = spill.ExternalSorter(self.context, self.step.name, self.ordered_by)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one partition."""
@@ -203,7 +203,7 @@ class RestoreOrder(operator.Operator):
 
 
 def push_all(
-    given: operator.Operator, records: spill.Ordered, origin: batches.Origin, by: Sequence[str] = (order.AT,)
+    given: operator.Operator, records: spill.ExternalSorter, origin: batches.Origin, by: Sequence[str] = (order.AT,)
 ) -> None:
     """Give records on in their order, without what put them into it."""
     done = 0

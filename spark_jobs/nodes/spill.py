@@ -39,10 +39,10 @@ class SpillContext(Protocol):
     memory_pool: memory.MemoryPool
 
     def spill(self, node: str, table: pa.Table) -> Spilled:
-        """Write rows down for this task. Raises `Exhausted`."""
+        """Write rows down for this task. Raises `ResourcesExhausted`."""
 
 
-class Exhausted(Exception):
+class ResourcesExhausted(Exception):
     """There is no room left: in memory (E310), under the cap (E320), or on the volume (E321, E900).
 
     Args:
@@ -58,7 +58,7 @@ class Exhausted(Exception):
         self.node = node
 
 
-class Holding(Protocol):
+class Spillable(Protocol):
     """Rows that wait, and come back when all have come."""
 
     def add(self, table: pa.Table) -> None:
@@ -68,7 +68,7 @@ class Holding(Protocol):
         """The rows; can be asked for once."""
 
 
-class Ordered:
+class ExternalSorter:
     """An external sort: rows come back in the order of their places, unless other columns come first.
 
     Args:
@@ -170,7 +170,7 @@ def _ordered(columns: list[pa.ChunkedArray], indices: pa.Array) -> pa.Array:
     return columns.pop().combine_chunks().take(indices)
 
 
-class Keyed:
+class ExternalMap:
     """Rows that come back so that all of a key are in one piece.
 
     Args:
@@ -226,9 +226,9 @@ class Keyed:
                 inner.add(block.read())
             yield from inner.tables()
 
-    def deeper(self) -> Holding:
+    def deeper(self) -> Spillable:
         """A buffer for a spilled part of the keys, which splits them further."""
-        return Keyed(
+        return ExternalMap(
             self._room, self._node, self._keys, self._merge, row_bytes=self._row_bytes, splits=self._splits + 1
         )
 
@@ -272,11 +272,11 @@ def checked(room: SpillContext, node: str, held: int) -> int:
     """The bytes of rows that splitting does not make fewer: they may fill a part of the share, not more.
 
     Raises:
-        Exhausted: they do not fit (E310).
+        ResourcesExhausted: they do not fit (E310).
     """
     share = room.memory_pool.share
     if held > memory.record_bytes(share):
-        raise Exhausted(
+        raise ResourcesExhausted(
             "E310",
             f"the rows of one key need {held} bytes and as much again to be worked on, memory.limit leaves "
             f"{share} to each task; raise memory.limit, use fewer threads, or keep less per key",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.nodes.records.columns import CORRELATION, group_number, is_engine, numbered
 from spark_jobs.plan.physical import projection, upstream
-from spark_jobs.plan.plan import kept_with_plan
+from spark_jobs.plan.plan import cached_on_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -122,7 +122,7 @@ class Correlation:
         return tuple(region.producer for region in self.regions)
 
 
-@kept_with_plan
+@cached_on_plan
 def of(plan: Plan) -> Correlation:
     """Correlation in a plan."""
     known: dict[str, NodeKeys] = {}

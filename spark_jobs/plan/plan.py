@@ -184,7 +184,7 @@ class Plan:
 
     @cached_property
     def derived(self) -> dict[Hashable, Any]:
-        """Values computed from this plan and cached with it (see `kept_with_plan`)."""
+        """Values computed from this plan and cached with it (see `cached_on_plan`)."""
         return {}
 
     @cached_property
@@ -212,7 +212,7 @@ class Plan:
         return found
 
 
-def kept_with_plan(compute: Callable[Concatenate[Plan, _P], _T]) -> Callable[Concatenate[Plan, _P], _T]:
+def cached_on_plan(compute: Callable[Concatenate[Plan, _P], _T]) -> Callable[Concatenate[Plan, _P], _T]:
     """A function of a plan and hashable values that computes once. The plan keeps the result; nobody may change it."""
 
     @wraps(compute)

@@ -125,7 +125,7 @@ def _expansion(
     variables.give(declared, options.given, found)
     _check_exposed(expansion, declared, found)
     layouts.load(expansion.nodes, base_dir, options.lookup, found, allow_absolute=allow_absolute)
-    _lay_over_rules(read, expansion, base_dir, options, found)
+    _apply_log_rules(read, expansion, base_dir, options, found)
     _default_correlation(read, expansion, found)
     return expansion
 
@@ -162,7 +162,7 @@ def _check_channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
         channels.check_read(bound.channel, used, bound.variables, found)
 
 
-def _lay_over_rules(
+def _apply_log_rules(
     read: Document, expansion: expand.Expansion, base_dir: Path, options: PlanOptions, found: Diagnostics
 ) -> None:
     """Log directives have the keys of their rules."""

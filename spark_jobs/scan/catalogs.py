@@ -87,7 +87,7 @@ def problem(name: str, key: str, value: str) -> str | None:
     return None
 
 
-def settled(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+def resolved(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Properties whose paths are absolute.
 
     Args:

@@ -22,7 +22,7 @@ PREAMBLE = """
 import atexit, signal, sys, threading, time
 from spark_jobs.cli import clinker
 from spark_jobs.cli import process_exit
-process_exit._PATIENCE_S = 1.0
+process_exit._TIMEOUT_S = 1.0
 """
 
 

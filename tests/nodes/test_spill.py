@@ -66,7 +66,7 @@ def _listed(tables: Sequence[pa.Table]) -> pa.Table:
 @given(st.lists(st.lists(st.integers(0, 500), min_size=1, max_size=60), max_size=60), st.integers(300, 20_000))
 def test_places_come_back_in_order(parts: list[list[int]], share: int) -> None:
     room = _Room(share)
-    rows = spill.Ordered(room, "n")
+    rows = spill.ExternalSorter(room, "n")
     for part in parts:
         rows.add(_rows(part))
     found = [place for table in rows.tables() for place in table.column(order.AT).to_pylist()]
@@ -81,7 +81,7 @@ _WIDE = st.sampled_from([-(2**63), -1, 0, 1, 2**53, 2**53 + 1, 2**63 - 1])
     st.integers(2_000, 20_000),
 )
 def test_bytes_and_numbers_order_rows_together(parts: list[list[tuple[bytes, int]]], share: int) -> None:
-    rows = spill.Ordered(_Room(share), "n", ("text", "number", order.AT))
+    rows = spill.ExternalSorter(_Room(share), "n", ("text", "number", order.AT))
     wanted: list[tuple[bytes, int, int]] = []
     for part in parts:
         new = [(text, number, len(wanted) + i) for i, (text, number) in enumerate(part)]
@@ -96,7 +96,7 @@ def test_bytes_and_numbers_order_rows_together(parts: list[list[tuple[bytes, int
 def test_many_runs_are_merged_within_the_share() -> None:
     """More runs than are merged at once; no table that comes back is larger than what is held."""
     room = _Room(12_000)
-    rows = spill.Ordered(room, "n")
+    rows = spill.ExternalSorter(room, "n")
     places = np.random.default_rng(1).permutation(20_000)
     for part in np.array_split(places, 100):
         rows.add(_rows(part))
@@ -114,7 +114,7 @@ KEYS = st.lists(st.lists(st.one_of(st.none(), st.integers(0, 40)), min_size=1, m
 @example([[None, 1] * 20] * 2, 2_000)
 def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], share: int) -> None:
     room = _Room(share)
-    rows = spill.Keyed(room, "n", ["key"], _listed)
+    rows = spill.ExternalMap(room, "n", ["key"], _listed)
     wanted: dict[int | None, list[int]] = {}
     place = first = 0
     for part in parts:
@@ -126,7 +126,7 @@ def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], 
             rows.add(_keyed(range(first, first + len(part)), part))
             first += len(part)
         found = _found(rows.tables())
-    except spill.Exhausted:
+    except spill.ResourcesExhausted:
         # Only for a key whose rows alone are too many.
         each = [_listed([_keyed(places, [key] * len(places))]).nbytes for key, places in wanted.items()]
         assert max(each) > memory.record_bytes(share)
@@ -138,7 +138,7 @@ def test_a_key_comes_back_once_with_all_its_rows(parts: list[list[int | None]], 
 @pytest.mark.thorough
 def test_spilled_keys_are_split_again_where_they_do_not_fit() -> None:
     room = _Room(6_000)
-    rows = spill.Keyed(room, "n", ["key"], _listed)
+    rows = spill.ExternalMap(room, "n", ["key"], _listed)
     for start in range(0, 5_000, 50):
         rows.add(_keyed(range(start, start + 50), range(start, start + 50)))
     tables = list(rows.tables())
@@ -148,12 +148,12 @@ def test_spilled_keys_are_split_again_where_they_do_not_fit() -> None:
 
 @pytest.mark.parametrize("keys", [["key"], []])
 def test_a_key_that_does_not_fit_alone_is_told(keys: list[str]) -> None:
-    rows = spill.Keyed(_Room(6_000), "totals", keys, _listed)
-    with pytest.raises(spill.Exhausted, match=r"memory\.limit leaves 6000 to each task") as caught:
+    rows = spill.ExternalMap(_Room(6_000), "totals", keys, _listed)
+    with pytest.raises(spill.ResourcesExhausted, match=r"memory\.limit leaves 6000 to each task") as caught:
         _add_one_key(rows)
     assert (caught.value.code, caught.value.node) == ("E310", "totals")
 
 
-def _add_one_key(rows: spill.Keyed) -> None:
+def _add_one_key(rows: spill.ExternalMap) -> None:
     for start in range(0, 2_000, 50):
         rows.add(_keyed(range(start, start + 50), [7] * 50))

@@ -161,7 +161,7 @@ def roles(step: Step) -> dict[Step, set[Role]]:
         for phase in step.phases(partitions):
             mine = found.setdefault(phase.step, set())
             if isinstance(phase, ShufflePhase):
-                mine |= {Role.PARTIAL, *(stop.role for stop in phase.route)}
+                mine |= {Role.PARTIAL, *(each.role for each in phase.active_exchanges)}
             else:
                 mine.add(Role.WHOLE)
                 if phase.side_output is not None and phase.side_output.step is not None:

@@ -15,7 +15,7 @@ from spark_jobs.nodes.aggregate.timed import sessions, suspects, watermarks, win
 from spark_jobs.nodes.aggregate.timed.session_flow import Flow
 from spark_jobs.nodes.aggregate.timed.time_window import Kind, TimeWindow
 from spark_jobs.nodes.records import order
-from spark_jobs.nodes.spill import Exhausted
+from spark_jobs.nodes.spill import ResourcesExhausted
 from tests.execute import pipelines, without_spark
 from tests.nodes.test_spill import _Room
 
@@ -134,7 +134,7 @@ def test_pieces_without_keys_come_back_session_by_session(pieces: list[tuple[int
         for place, table in enumerate(flow.tables()):
             for number in table.column(order.AT).to_pylist():
                 given_back.setdefault(place, set()).add((number, *plain[number]))
-    except Exhausted:
+    except ResourcesExhausted:
         return  # one session that is too large
     assert sorted(number for found in given_back.values() for number, *_ in found) == list(range(len(pieces)))
     bounds = [{tuple(rest) for _, *rest in found} for found in given_back.values()]

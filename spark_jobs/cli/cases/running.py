@@ -260,7 +260,7 @@ def _execute(plan: plans.Plan, setup: Setup, shown: Mapping[str, str], scratch: 
         ran.dead = [entry for path in outcome.result.dlq_paths for entry in work_list.read(Path(path)).entries]
 
 
-@plans.kept_with_plan
+@plans.cached_on_plan
 def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.Plan:
     """The plan with inputs and outputs in a case's folder; cases whose sources have the same forms share it."""
     steps: dict[str, Any] = {

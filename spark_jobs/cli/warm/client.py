@@ -40,7 +40,7 @@ _COMMANDS = frozenset({"run", "validate", "explain", "lineage", "preview", "test
 _OWN_SESSION = ("--conf", "--master", "--remote", "--work-dir", "--log-level")
 _OWN_SESSION_VARIABLES = ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR")
 #: How long a driver may take to listen, on a machine that others keep busy.
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -150,7 +150,7 @@ def _started(folder: Path, idle_s: float) -> subprocess.Popen[bytes]:
 
 
 def _connected(folder: Path, process: subprocess.Popen[bytes] | None) -> socket.socket | None:
-    until = time.monotonic() + _PATIENCE_S
+    until = time.monotonic() + _TIMEOUT_S
     while time.monotonic() < until and (process is None or process.poll() is None):
         if connection := drivers.connect(folder):
             return connection

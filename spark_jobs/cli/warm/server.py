@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 #: A driver ends after so many commands: whatever it may have gathered goes with it.
 _MOST_RUNS = 2000
 #: Whoever connects says what it wants at once.
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 #: The exit code of Python for an uncaught exception.
 _UNCAUGHT = 1
 
@@ -110,7 +110,7 @@ class _Driver:
         with connection, contextlib.suppress(OSError, messages.Unreadable):
             if not drivers.is_of_this_user(connection):
                 return
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_TIMEOUT_S)
             request, descriptors = messages.receive_request(connection)
             connection.settimeout(None)
             if not request.argv:

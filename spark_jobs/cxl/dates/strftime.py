@@ -40,7 +40,7 @@ _OFFSET = "([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 #: A literal `Z` after a time of day says that it is in UTC.
 _UTC = re.compile(r"(\s*)(Z)(?![A-Za-z])")
 
-Piece = Callable[[datetime], str]
+TextWriter = Callable[[datetime], str]
 
 
 #: Numeric codes: the number, its width, its padding.
@@ -86,9 +86,9 @@ _FLAGS = {"-": "", "_": " ", "0": "0"}
 
 @dataclass(frozen=True)
 class Format:
-    """A compiled format: `pieces` write a moment, `pattern` reads one into `fields`, the codes of its groups."""
+    """A compiled format: `writers` write a moment, `pattern` reads one into `fields`, the codes of its groups."""
 
-    pieces: tuple[Piece, ...]
+    writers: tuple[TextWriter, ...]
     pattern: re.Pattern[str]
     fields: tuple[str, ...]
     uses_time: bool
@@ -96,7 +96,7 @@ class Format:
 
     def write(self, moment: datetime) -> str:
         """The text of a moment."""
-        return "".join([piece(moment) for piece in self.pieces])
+        return "".join([writer(moment) for writer in self.writers])
 
     def read(self, text: str) -> dict[str, str] | None:
         """The fields of a text by code, None where it does not have this form."""
@@ -116,13 +116,13 @@ class Format:
         return str(getattr(self.names, numbers)[value.casefold()]) if numbers else value
 
 
-def _number_piece(code: str, flag: str) -> Piece:
+def _number_writer(code: str, flag: str) -> TextWriter:
     number, width, padding = _NUMBERS[code]
     padding = _FLAGS.get(flag, padding)
     return (lambda t: str(number(t)).rjust(width, padding)) if padding else (lambda t: str(number(t)))
 
 
-def _fraction_piece(code: str) -> Piece:
+def _fraction_writer(code: str) -> TextWriter:
     dot = "." if code.startswith(".") else ""
     digits = code.strip(".f")
     if digits:
@@ -216,28 +216,28 @@ def _literal(text: str, before: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=512)
 def _compile(form: str) -> Format:
-    pieces: list[Piece] = []
+    writers: list[TextWriter] = []
     pattern: list[str] = []
     fields: list[str] = []
     names, plain = calendar.split(form)
     for flag, code in _tokens(plain):
         if flag == "literal":
-            pieces.append(lambda t, text=code: text)  # type: ignore[misc]
+            writers.append(lambda t, text=code: text)  # type: ignore[misc]
             pattern.append("".join(r"\s*" if c.isspace() else re.escape(c) for c in code))
             continue
         if code in _NUMBERS:
-            pieces.append(_number_piece(code, flag))
+            writers.append(_number_writer(code, flag))
         elif code in ("z", "Z"):
-            pieces.append(lambda t, text="Z" if code == "Z" else "": text)  # type: ignore[misc]
+            writers.append(lambda t, text="Z" if code == "Z" else "": text)  # type: ignore[misc]
         else:
-            pieces.append(partial(_TEXTS[code], names) if code in _TEXTS else _fraction_piece(code))
+            writers.append(partial(_TEXTS[code], names) if code in _TEXTS else _fraction_writer(code))
         if code in ("t", "n"):
             pattern.append(r"\s*")
             continue
         pattern.append(_group(code, names))
         fields.append(code)
     uses_time = any(code in "HkIlMSspP" or code.endswith("f") for code in fields)
-    return Format(tuple(pieces), re.compile("".join(pattern), re.ASCII), tuple(fields), uses_time, names)
+    return Format(tuple(writers), re.compile("".join(pattern), re.ASCII), tuple(fields), uses_time, names)
 
 
 def complaint(form: str) -> str | None:

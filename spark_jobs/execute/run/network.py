@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: Sources that are pulled at a time.
 MOST_AT_A_TIME = 8
 #: The time in seconds that abandoned pulls may take to notice it, before the run continues without them.
-_PATIENCE_S = 0.5
+_TIMEOUT_S = 0.5
 _COPIED_BYTES = 1 << 20
 
 
@@ -79,7 +79,7 @@ def fetch(
                 found[name] = result
     except BaseException:
         patience.stop()
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         for worker in workers:
             if worker.ident is not None:
                 worker.join(max(deadline - time.monotonic(), 0))

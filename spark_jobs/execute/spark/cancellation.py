@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Given = TypeVar("_Given")
 #: The time in seconds that cancelling, and the end of cancelled work, may take before a run ends without them.
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 _PAUSE_S = 1.0
 
 
@@ -50,9 +50,9 @@ def cancellable(spark: SparkSession, job: Callable[[], _Given]) -> _Given:
         # An endpoint that is gone must not keep the run from ending.
         stopping = threading.Thread(target=_cancel, args=(spark, tag), daemon=True)
         stopping.start()
-        stopping.join(_PATIENCE_S)
+        stopping.join(_TIMEOUT_S)
         if not stopping.is_alive():
-            worker.join(_PATIENCE_S)
+            worker.join(_TIMEOUT_S)
         raise
     if raised:
         raise raised[0]

@@ -14,7 +14,7 @@ from spark_jobs.execute.spark import masking
 
 #: The time in seconds for retries of a call that the endpoint did not take. PySpark retries silently for over ten
 #: minutes.
-PATIENCE_S = 30.0
+RETRY_LIMIT_S = 30.0
 _FIRST_PAUSE_MS = 200
 _LONGEST_PAUSE_MS = 5000
 #: The first failure is logged, and then one now and then.
@@ -78,7 +78,7 @@ def _policy(url: str) -> Any:
         def next_attempt(self, exception: BaseException | None = None) -> int | None:
             now = time.monotonic()
             self.began = self.began or now
-            left = self.began + PATIENCE_S - now
+            left = self.began + RETRY_LIMIT_S - now
             if left <= 0:
                 return None
             notice.show(exception, left)

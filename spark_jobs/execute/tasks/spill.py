@@ -92,11 +92,11 @@ class TaskSpill:
         return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir()
 
     def put_rows(self, node: str, table: pa.Table) -> SpilledBytes:
-        """Write rows down. Raises `Exhausted`."""
+        """Write rows down. Raises `ResourcesExhausted`."""
         return self.put(node, block_codec.encode(table, self._settings.compress))
 
     def put(self, node: str, data: bytes) -> SpilledBytes:
-        """Write bytes down. Raises `Exhausted`."""
+        """Write bytes down. Raises `ResourcesExhausted`."""
         size = len(data)
         folder = self._folder
         try:
@@ -130,7 +130,7 @@ class TaskSpill:
             locks.hold(ledger, fcntl.LOCK_EX, os.path.join(folder, name))
             used = int(os.read(ledger, 32) or b"0")
             if used + size > cap:
-                raise spill.Exhausted(
+                raise spill.ResourcesExhausted(
                     "E320",
                     f"{used} bytes are spilled and {size} more would cross storage.spill.disk_cap_bytes ({cap}); "
                     "raise the cap or memory.limit",
@@ -172,9 +172,9 @@ def folder_gone(folder: str, reason: str) -> str:
     )
 
 
-def _refused(error: OSError, folder: str, node: str) -> spill.Exhausted:
+def _refused(error: OSError, folder: str, node: str) -> spill.ResourcesExhausted:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return spill.Exhausted("E321", volume_full(folder), node)
+        return spill.ResourcesExhausted("E321", volume_full(folder), node)
     if system_errors.is_system_wide(error) or isinstance(error, locks.NoLocksError):
-        return spill.Exhausted("E900", durable.describe(error, folder), node)
-    return spill.Exhausted("E900", folder_gone(folder, error.strerror or str(error)), node)
+        return spill.ResourcesExhausted("E900", durable.describe(error, folder), node)
+    return spill.ResourcesExhausted("E900", folder_gone(folder, error.strerror or str(error)), node)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_jobs.disk import durable, shared_paths, system_errors
 from spark_jobs.execute import logs, report, scratch
-from spark_jobs.execute.tasks import block_codec, failing, meter, written_rows
+from spark_jobs.execute.tasks import block_codec, meter, task_failures, written_rows
 from spark_jobs.execute.tasks import spill as disk
 from spark_jobs.execute.tasks.exchanges import TaskExchanges
 from spark_jobs.execute.tasks.files import TaskFiles
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _MOST_SHOWN = 100
 
 
-class Task(failing.Failing):
+class Task(task_failures.TaskFailures):
     """The context of one task's operators."""
 
     def __init__(self, spec: JobSpec, stage: int, number: int, attempt: str) -> None:
@@ -265,7 +265,7 @@ class Task(failing.Failing):
                 yield
         except operator.StopTask:
             self.exchanges.buffer.clear()
-        except spill.Exhausted as error:
+        except spill.ResourcesExhausted as error:
             self.exchanges.buffer.clear()
             self.report.broken = report.Broken(error.code, error.message, error.node)
         except FormatError as error:

@@ -12,7 +12,7 @@ import numpy as np
 
 from spark_jobs.formats import byte_stream, encoding, misread, reader, reading
 from spark_jobs.formats.columns import too_many
-from spark_jobs.formats.csv import parser, pieces, quotes, rewriting
+from spark_jobs.formats.csv import parser, quotes, rewriting, whole_records
 from spark_jobs.formats.csv.options import Duplicates, Quoting
 from spark_jobs.limits import FILE_COLUMNS
 from spark_jobs.scan import changes, files
@@ -60,7 +60,7 @@ class _Record:
 
 
 def read(
-    file: InputFile, options: CsvRead, declared: Sequence[str], most: int = pieces.MOST_RECORD_BYTES
+    file: InputFile, options: CsvRead, declared: Sequence[str], most: int = whole_records.MOST_RECORD_BYTES
 ) -> Head | None:
     """The names of a file's fields, or None when the file has no record at all.
 
@@ -76,7 +76,7 @@ def read(
         FormatError: the file cannot be read, or its header is no text, has no end, is too long (E310), or names a
             column twice (E217).
     """
-    most = min(most, pieces.MOST_RECORD_BYTES)
+    most = min(most, whole_records.MOST_RECORD_BYTES)
     if file.size <= _READ_BYTES and not file.is_compressed:
         data = changes.content(file)
         with files.decoded(file.name):
@@ -135,7 +135,7 @@ def _headers(found: Iterator[_Record], file: InputFile, count: int, most: int) -
     size = 0
     for header in itertools.islice(found, count):
         size += len(header.data)
-        is_longest = most == pieces.MOST_RECORD_BYTES
+        is_longest = most == whole_records.MOST_RECORD_BYTES
         if not header.is_whole and (header.is_open or is_longest):
             text = f"the header has a quote that is never closed, or is longer than {most >> 20} MB"
             if not is_longest:
@@ -317,7 +317,7 @@ def _records(
         toggles = dialect.toggles(data[start:]) + start
         end = quotes.next_record_start(data, start, toggles)
         longest = most + 1  # with its line end
-        is_long = len(data) - start > longest or pieces.has_too_many_quotes(data, dialect, most)
+        is_long = len(data) - start > longest or whole_records.has_too_many_quotes(data, dialect, most)
         if end is None and not at_end and not is_long:
             chunk = stream.read(max(_READ_BYTES, min(len(data), longest + 1 - len(data) + start)))
             at_end = not chunk

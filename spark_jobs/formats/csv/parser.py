@@ -22,7 +22,7 @@ from spark_jobs.cxl import failure_columns
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.formats import cell_text, format, misread, records
 from spark_jobs.formats.byte_stream import RangeStats
-from spark_jobs.formats.csv import pieces, quotes, rewriting
+from spark_jobs.formats.csv import quotes, rewriting, whole_records
 from spark_jobs.formats.csv.options import Quoting
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ class CsvParser:
             is_last: whether the file ends with the range. Elsewhere an end inside quotes means that the range was
                 cut wrongly: then `stats.is_closed` is false at the end, and what was read must not be used.
         """
-        found = pieces.pieces(stream, self._dialect, self._block_bytes, stats, is_last=is_last, most=self._record_bytes)
+        size, most = self._block_bytes, self._record_bytes
+        found = whole_records.read(stream, self._dialect, size, stats, is_last=is_last, most=most)
         for data, problem in found:
             if problem is None:
                 if data := cleaned(data, self._dialect, self._headers):
@@ -348,7 +349,7 @@ def count(
 ) -> None:
     """Count the records of a range in `stats` without parsing them; see `CsvParser.blocks`."""
     dialect = dialect_of(options)
-    for data, problem in pieces.pieces(stream, dialect, BLOCK_BYTES, stats, is_last=is_last, most=most):
+    for data, problem in whole_records.read(stream, dialect, BLOCK_BYTES, stats, is_last=is_last, most=most):
         stats.records += dialect.records_in(cleaned(data, dialect, headers)) if problem is None else 1
 
 

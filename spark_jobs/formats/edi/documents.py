@@ -10,13 +10,13 @@ import pyarrow as pa
 from spark_jobs.cxl import types, values
 from spark_jobs.formats import coerce, format
 from spark_jobs.formats.edi.envelope import element
-from spark_jobs.formats.edi.portions import BrokenFile
+from spark_jobs.formats.edi.segment_batches import BrokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_jobs.formats.edi.envelope import Envelope, Message
-    from spark_jobs.formats.edi.portions import Header, Portion
+    from spark_jobs.formats.edi.segment_batches import Header, SegmentBatch
     from spark_jobs.formats.format import Reading
 
 
@@ -56,10 +56,10 @@ class Documents:
             self._last = segment, found
         return self._last[1]
 
-    def around(self, portion: Portion) -> dict[str, pa.Array]:
+    def around(self, segment_batch: SegmentBatch) -> dict[str, pa.Array]:
         """The wanted values around the records of a portion, by path."""
-        owners = pa.array(portion.owners)
-        return {path: self._of_each(path, portion.messages).take(owners) for path in self._wanted}
+        owners = pa.array(segment_batch.owners)
+        return {path: self._of_each(path, segment_batch.messages).take(owners) for path in self._wanted}
 
     def _of_each(self, path: str, messages: Sequence[Message]) -> pa.Array:
         """The value of a field for each message; null outside messages."""

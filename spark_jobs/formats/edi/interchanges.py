@@ -19,7 +19,7 @@ from spark_jobs.formats import byte_stream, encoding, reader, reading
 from spark_jobs.formats.edi import segments, wrapped
 from spark_jobs.formats.edi.documents import Documents
 from spark_jobs.formats.edi.envelope import HEAD_BYTES, Broken
-from spark_jobs.formats.edi.portions import BrokenFile, InterchangeFile
+from spark_jobs.formats.edi.segment_batches import BrokenFile, InterchangeFile
 from spark_jobs.formats.edi.wrapped import UnwrappedStream, Wrap
 from spark_jobs.formats.records import RecordShape
 from spark_jobs.scan import changes
@@ -146,22 +146,22 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
             documents = Documents(wanted, envelope)
             warned = 0
             try:
-                for portion in text.portions():
-                    for warning in portion.warnings:
+                for segment_batch in text.segment_batches():
+                    for warning in segment_batch.warnings:
                         warned += 1
                         if warned <= _MOST_WARNINGS:
                             message = self._located(warning, file_plan.data_start, how)
                             outcome.warnings.append(f"{file_plan.file.name}: {message}; it is read on")
-                    for header in portion.headers:
+                    for header in segment_batch.headers:
                         documents.check(header)
-                    count = len(portion.which)
+                    count = len(segment_batch.which)
                     if not count:
                         continue
-                    texts = {field: portion.column(field) for field in shape.needed}
+                    texts = {field: segment_batch.column(field) for field in shape.needed}
                     first = outcome.records
                     outcome.records += count
                     block = shape.block(first, count, texts, None, failure_columns.none())
-                    found = documents.around(portion)
+                    found = documents.around(segment_batch)
                     if block.rows is not None:
                         good = pc.subtract(block.rows, first)
                         found = {path: column.take(good) for path, column in found.items()}

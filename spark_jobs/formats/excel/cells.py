@@ -34,7 +34,7 @@ class Column:
         self.kinds: list[Kind] = []
 
 
-class Piece:
+class CellBatch:
     """Some rows that have a value: their numbers in the sheet, and the values of some columns."""
 
     __slots__ = ("columns", "rows", "size")
@@ -65,7 +65,7 @@ class _Tags(dict[str, str | None]):
         return name
 
 
-def pieces(
+def read(
     part: IO[bytes],
     cells: Range,
     named: set[int] | None,
@@ -76,8 +76,8 @@ def pieces(
     outside: Outside,
     most_bytes: int,
     most_row_bytes: int,
-) -> Iterator[Piece]:
-    """The rows of a sheet that have a value, a piece after the other.
+) -> Iterator[CellBatch]:
+    """The rows of a sheet that have a value, a cell_batch after the other.
 
     Args:
         part: the part of the file that has the sheet.
@@ -87,7 +87,7 @@ def pieces(
         texts: the shared texts by their numbers; raises `LookupError` where there is none.
         kinds: what numbers are, by the style of their cell.
         outside: takes what is in other columns.
-        most_bytes: how much makes a piece.
+        most_bytes: how much makes a cell_batch.
         most_row_bytes: how much a row may have.
 
     Raises:
@@ -96,8 +96,8 @@ def pieces(
     """
     tags = _Tags()
     letters: dict[str, int] = {}
-    ready: list[Piece] = []
-    piece = Piece()
+    ready: list[CellBatch] = []
+    cell_batch = CellBatch()
     row = column = 0
     has_value = has_formula = takes = False
     reading_aside = 0
@@ -132,7 +132,7 @@ def pieces(
                 reading_aside += 1
 
     def end(tag: str) -> None:
-        nonlocal takes, piece, reading_aside
+        nonlocal takes, cell_batch, reading_aside
         match tags[tag]:
             case "c":
                 take()
@@ -142,10 +142,10 @@ def pieces(
                 reading_aside -= 1
             case "row":
                 if has_value:
-                    piece.rows.append(row)
-                    if piece.size >= most_bytes or len(piece.rows) >= _MOST_ROWS:
-                        ready.append(piece)
-                        piece = Piece()
+                    cell_batch.rows.append(row)
+                    if cell_batch.size >= most_bytes or len(cell_batch.rows) >= _MOST_ROWS:
+                        ready.append(cell_batch)
+                        cell_batch = CellBatch()
 
     def characters(data: str) -> None:
         if takes:
@@ -165,14 +165,14 @@ def pieces(
             return
         if not has_value:
             has_value = True
-            row_began[0] = piece.size
+            row_began[0] = cell_batch.size
         if column in wanted:
-            taken = piece.columns[column]
-            taken.rows.append(len(piece.rows))
+            taken = cell_batch.columns[column]
+            taken.rows.append(len(cell_batch.rows))
             taken.texts.append(found)
             taken.kinds.append(what)
-            piece.size += _CELL_BYTES + len(found)
-            if piece.size - row_began[0] > most_row_bytes:
+            cell_batch.size += _CELL_BYTES + len(found)
+            if cell_batch.size - row_began[0] > most_row_bytes:
                 raise MemoryError
 
     row_began = [0]
@@ -184,8 +184,8 @@ def pieces(
         ready.clear()
         if row > cells.last_row:
             break
-    if piece.rows:
-        yield piece
+    if cell_batch.rows:
+        yield cell_batch
 
 
 def _column(name: str) -> int:

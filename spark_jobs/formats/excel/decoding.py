@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import date, datetime
 
-    from spark_jobs.formats.excel.cells import Column, Piece
+    from spark_jobs.formats.excel.cells import CellBatch, Column
     from spark_jobs.formats.excel.workbook import Sheet
     from spark_jobs.formats.isolated.program import RemoteFile
 
@@ -85,18 +85,18 @@ class Decoder:
             else ranges.Range(wanted, self._range.first_column, wanted, self._range.last_column)
         )
         everything = set(range(1, ranges.COLUMNS + 1))
-        found = cells.pieces(
+        found = cells.read(
             self._book.open(sheet.part), bounds, None, everything, self._text, self._book.kinds,
             outside=cells.Outside(), most_bytes=1, most_row_bytes=_MOST_NAME * 1024,
         )  # fmt: skip
-        piece = next(found, None)
-        if piece is None:
+        cell_batch = next(found, None)
+        if cell_batch is None:
             return wanted or 0, {}
         names = {}
-        for number, column in sorted(piece.columns.items()):
+        for number, column in sorted(cell_batch.columns.items()):
             if column.rows[0] == 0:
                 names[number] = cells.shown(column.kinds[0], column.texts[0], from_1904=self._book.from_1904)
-        return piece.rows[0], names
+        return cell_batch.rows[0], names
 
     def _text(self, number: int) -> str:
         """A shared text; those before it are kept, those after it read when they are asked for."""
@@ -122,20 +122,20 @@ class Decoder:
                 self._range.last_column,
             )
             outside = cells.Outside()
-            for piece in cells.pieces(
+            for cell_batch in cells.read(
                 self._book.open(sheet.part), bounds, {*known}, {*places}, self._text, self._book.kinds,
                 outside=outside, most_bytes=wanted["bytes"], most_row_bytes=wanted["row_bytes"],
             ):  # fmt: skip
-                yield self._batch(at, piece, places)
+                yield self._batch(at, cell_batch, places)
             if outside.count:
                 where = [outside.count, f"{ranges.letters_of(outside.first[1])}{outside.first[0]}"]
                 columns = [pa.array([at]), pa.array(where[:1]), pa.array(where[1:])]
                 yield pa.RecordBatch.from_arrays(columns, names=["sheet", "outside", "cell"])
 
-    def _batch(self, sheet: int, piece: Piece, places: dict[int, int]) -> pa.RecordBatch:
-        count = len(piece.rows)
-        names, arrays = ["sheet", "row"], [pa.repeat(sheet, count), pa.array(piece.rows, pa.int64())]
-        for number, column in piece.columns.items():
+    def _batch(self, sheet: int, cell_batch: CellBatch, places: dict[int, int]) -> pa.RecordBatch:
+        count = len(cell_batch.rows)
+        names, arrays = ["sheet", "row"], [pa.repeat(sheet, count), pa.array(cell_batch.rows, pa.int64())]
+        for number, column in cell_batch.columns.items():
             for kind, array in self._arrays(column, count):
                 names.append(f"{kind}:{places[number]}")
                 arrays.append(array)

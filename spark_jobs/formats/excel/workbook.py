@@ -273,7 +273,7 @@ class Workbook:
 
 
 def parsed(reading: expat.XMLParserType, part: IO[bytes]) -> Iterator[None]:
-    """Parse a part piece by piece; after each piece, handlers have seen its content.
+    """Parse a part cell_batch by cell_batch; after each cell_batch, handlers have seen its content.
 
     Raises:
         Refused: it is broken.
@@ -315,7 +315,7 @@ def _refuse_others(file: RemoteFile) -> None:
     if head == _OLE:
         file.seek(0)
         # The names of what is inside stand in its directory.
-        is_encrypted = any(_ENCRYPTED in piece for piece in iter(lambda: file.read(_BUFFER_BYTES), b""))
+        is_encrypted = any(_ENCRYPTED in cell_batch for cell_batch in iter(lambda: file.read(_BUFFER_BYTES), b""))
         if is_encrypted:
             raise Refused("is protected by a password: save it without one")
         raise Refused(f"is a workbook of Excel 97 to 2003 (.xls), which is not read; {_SAVE}")

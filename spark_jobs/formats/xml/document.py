@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_DEPTH = 256
 #: White space of XML; other blanks are part of a text.
 BLANKS = " \t\r\n"
-#: Expat gives long texts in pieces; these are as few as can be.
+#: Expat gives long texts in chunks; these are as few as can be.
 _TEXT_BYTES = 1 << 20
 #: A document type is at most so long.
 MOST_DOCTYPE_BYTES = 1 << 20
@@ -68,7 +68,7 @@ class Records(Protocol):
         """Note that the CDATA section ends."""
 
 
-class Way(ABC):
+class PathMatcher(ABC):
     """The way from the root to the wanted elements."""
 
     def __init__(self) -> None:
@@ -80,14 +80,14 @@ class Way(ABC):
         if len(self.open) == MOST_DEPTH:
             raise Broken(f"elements are nested more than {MOST_DEPTH} levels deep")
         self.open.append(name)
-        return self.taker()
+        return self.receiver()
 
     def leave(self) -> None:
         """Leave the last element."""
         self.open.pop()
 
     @abstractmethod
-    def taker(self) -> Records | None:
+    def receiver(self) -> Records | None:
         """The builder that takes the last element that was entered."""
 
     def problem(self) -> str | None:
@@ -96,8 +96,8 @@ class Way(ABC):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A piece of a document.
+class DocumentChunk:
+    """A chunk of a document.
 
     Args:
         data: its bytes.
@@ -111,16 +111,16 @@ class Piece:
 
 
 class Document:
-    """An XML document, parsed piece by piece as UTF-8.
+    """An XML document, parsed chunk by chunk as UTF-8.
 
     Args:
         path: the file, as messages print it.
-        way: finds what is looked for.
+        matcher: finds the wanted elements.
     """
 
-    def __init__(self, path: str, way: Way) -> None:
+    def __init__(self, path: str, matcher: PathMatcher) -> None:
         self._path = path
-        self._way = way
+        self._matcher = matcher
         self._fed = 0
         #: The offset from which the parser counts.
         self._base = 0
@@ -129,8 +129,8 @@ class Document:
         self._doctype_end: int | None = None
         #: The prefixes that have a namespace here, and how many elements around declare each.
         self.prefixes: dict[str, int] = {}
-        #: The last piece, and where the tag that ended the last record begins.
-        self._piece = b""
+        #: The last chunk, and where the tag that ended the last record begins.
+        self._chunk = b""
         self._ended_at = -1
         #: The name of the last record's element, as it is written.
         self.record = ""
@@ -160,12 +160,12 @@ class Document:
         parser.EndNamespaceDeclHandler = self._unbind
         return parser
 
-    def pieces(self, stream: ByteStream, size: int, first: int) -> Iterator[Piece]:
-        """The pieces of a stream, of about `size` bytes, cut before records where that can be.
+    def chunks(self, stream: ByteStream, size: int, first: int) -> Iterator[DocumentChunk]:
+        """The chunks of a stream, of about `size` bytes, cut before records where that can be.
 
         Until it is known what records look like, they have at most `first` bytes.
 
-        They are to be fed; a piece with whole records may be read by other means and skipped. Expat starts again with a
+        They are to be fed; a chunk with whole records may be read by other means and skipped. Expat starts again with a
         tag or comment that is not whole, so each read at least doubles what there is of it.
 
         Raises:
@@ -180,8 +180,8 @@ class Document:
             at = self._before_record(data)
             if at > 0:
                 data, rest = data[:at], data[at:]
-            yield Piece(data, has_records=at > 0 and self._is_between_records)
-        yield Piece(rest, is_last=True)
+            yield DocumentChunk(data, has_records=at > 0 and self._is_between_records)
+        yield DocumentChunk(rest, is_last=True)
 
     def _before_record(self, data: bytes) -> int:
         """The likely start of the last record in these bytes; at most 0 if there is none."""
@@ -189,7 +189,7 @@ class Document:
         return max(data.rfind(tag + b">"), data.rfind(tag + b" ")) if self.record else 0
 
     def passed_over(self) -> None:
-        """Note that a piece with whole records was read by other means."""
+        """Note that a chunk with whole records was read by other means."""
         self.has_gaps = True
 
     def feed(self, data: bytes, *, is_last: bool = False) -> None:
@@ -199,7 +199,7 @@ class Document:
             FormatError: the document is broken or refused, or lacks the target of `record_path`.
         """
         self._fed += len(data)
-        self._piece = data
+        self._chunk = data
         try:
             try:
                 self._parser.Parse(data, is_last)
@@ -214,7 +214,7 @@ class Document:
         except Broken as error:
             parser = self._parser
             raise self._error(str(error), parser.CurrentLineNumber, parser.CurrentColumnNumber) from None
-        if is_last and (problem := self._way.problem()) is not None:
+        if is_last and (problem := self._matcher.problem()) is not None:
             raise FormatError(problem, self._path)
 
     def _doctype(self, name: str, system: str | None, public: str | None, _: bool) -> None:
@@ -255,11 +255,11 @@ class Document:
 
     @property
     def _is_between_records(self) -> bool:
-        """Whether the last piece ended after a record, with nothing but blanks between."""
-        begun = self._fed - len(self._piece)
+        """Whether the last chunk ended after a record, with nothing but blanks between."""
+        begun = self._fed - len(self._chunk)
         if self.is_in_record or self._ended_at < begun:
             return False
-        tail = self._piece[self._ended_at - begun :]
+        tail = self._chunk[self._ended_at - begun :]
         return tail.count(b"<") == tail.count(b">") == 1 and tail.rstrip(BLANKS.encode())[-1:] == b">"
 
     @property
@@ -272,16 +272,16 @@ class Document:
 
     def _start(self, name: str, attributes: list[str]) -> None:
         name = written(name)
-        taker = self._way.enter(name)
-        if taker is not None:
-            self._way.leave()
+        receiver = self._matcher.enter(name)
+        if receiver is not None:
+            self._matcher.leave()
             self.record = name
-            taker.ended = self._ended
-            taker.begin(attributes)
-            self._follow(taker)
+            receiver.ended = self._ended
+            receiver.begin(attributes)
+            self._follow(receiver)
 
     def _end(self, name: str) -> None:
-        self._way.leave()
+        self._matcher.leave()
 
     def _follow(self, records: Records) -> None:
         self.is_in_record = True
@@ -330,7 +330,7 @@ def _refuse_reference(name: str, is_parameter: bool) -> None:
     raise Broken(f"`{what}` refers to an entity, and entities are refused; write its text instead")
 
 
-class RecordWay(Way):
+class RecordMatcher(PathMatcher):
     """The way to the records.
 
     Args:
@@ -351,7 +351,7 @@ class RecordWay(Way):
         #: Whether an element was found that can contain the records.
         self._is_found = self._path is None or self._is_anywhere
 
-    def taker(self) -> Records | None:
+    def receiver(self) -> Records | None:
         """The builder of records, if the element is a record."""
         if len(self.open) == 1:
             self._root = self.open[0]

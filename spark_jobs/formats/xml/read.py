@@ -17,7 +17,7 @@ from spark_jobs.formats.format import ArrayPath, FileColumns
 from spark_jobs.formats.names import Part
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.xml import charset, columns, sections
-from spark_jobs.formats.xml.document import Document, Piece, RecordWay, Way
+from spark_jobs.formats.xml.document import Document, DocumentChunk, PathMatcher, RecordMatcher
 from spark_jobs.formats.xml.exact import tree
 from spark_jobs.formats.xml.fast.shapes import Shapes
 from spark_jobs.limits import FILE_COLUMNS
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: The bytes of a file that are searched for the declared columns.
 HEAD_BYTES = 64 << 10
-_PIECE_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 20
 #: So many bytes are looked at for each record of a block, where a block has few of them.
 _ROW_BYTES = 16
 _FEWEST_BYTES = 4 << 10
@@ -121,17 +121,17 @@ class XmlReader(reader.Reader):
         trees: list[Tree] = []
         left = file_plan.file.most_records
         shapes = shapes if left is None else None
-        way = RecordWay(self.options, tree.NamedRecords(self.options, trees.append))
+        way = RecordMatcher(self.options, tree.NamedRecords(self.options, trees.append))
         document = Document(file_plan.file.name, way)
         with self._opened(file_plan, SplitOutcome()) as stream:
             unfinished = 0
-            for piece in document.pieces(stream, _PIECE_BYTES, self.tuning.xml_first_bytes):
+            for chunk in document.chunks(stream, _CHUNK_BYTES, self.tuning.xml_first_bytes):
                 new = (
-                    shapes.new(piece.data, document.record, document.prefixes) if shapes and piece.has_records else None
+                    shapes.new(chunk.data, document.record, document.prefixes) if shapes and chunk.has_records else None
                 )
                 if new is None:
-                    self._feed(document, piece, file_plan)
-                    unfinished = unfinished + len(piece.data) if document.is_in_record and not trees else 0
+                    self._feed(document, chunk, file_plan)
+                    unfinished = unfinished + len(chunk.data) if document.is_in_record and not trees else 0
                     if max(unfinished, document.waiting) > self.record_bytes:
                         raise reading.too_long(file_plan.file, self.record_bytes)
                 else:
@@ -149,20 +149,20 @@ class XmlReader(reader.Reader):
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a file."""
         found = columns.Columns(wanted, self.options, self.arrays, file_plan.arrays)
-        document = Document(file_plan.file.name, RecordWay(self.options, found.records))
+        document = Document(file_plan.file.name, RecordMatcher(self.options, found.records))
         unfinished = size = 0
         with self._opened(file_plan, outcome) as stream:
-            for piece in document.pieces(stream, _piece_bytes(wanted), self.tuning.xml_first_bytes):
-                regular = found.regular(piece.data, document) if piece.has_records else None
+            for chunk in document.chunks(stream, _chunk_bytes(wanted), self.tuning.xml_first_bytes):
+                regular = found.regular(chunk.data, document) if chunk.has_records else None
                 if regular is None:
                     before = found.count
-                    self._feed(document, piece, file_plan)
-                    unfinished = unfinished + len(piece.data) if document.is_in_record and found.count == before else 0
+                    self._feed(document, chunk, file_plan)
+                    unfinished = unfinished + len(chunk.data) if document.is_in_record and found.count == before else 0
                     if max(unfinished, document.waiting) > wanted.record_bytes:
                         raise reading.too_long(file_plan.file, wanted.record_bytes)
-                size += len(piece.data)
+                size += len(chunk.data)
                 is_enough = found.count >= found.most_records or size >= wanted.block_bytes
-                if found.count and (is_enough or piece.is_last or regular is not None):
+                if found.count and (is_enough or chunk.is_last or regular is not None):
                     size = 0
                     yield _counted(found.block(outcome.records), outcome)
                     while found.go_on():
@@ -171,10 +171,10 @@ class XmlReader(reader.Reader):
                     document.passed_over()
                     yield _counted(found.block_of(regular, outcome.records), outcome)
 
-    def _feed(self, document: Document, piece: Piece, file_plan: FilePlan) -> None:
+    def _feed(self, document: Document, chunk: DocumentChunk, file_plan: FilePlan) -> None:
         """Go on with a document. If it is broken after records that the parser has skipped, the place is looked for."""
         try:
-            document.feed(piece.data, is_last=piece.is_last)
+            document.feed(chunk.data, is_last=chunk.is_last)
         except FormatError:
             if document.has_gaps:
                 for _ in self._trees(file_plan):
@@ -184,7 +184,7 @@ class XmlReader(reader.Reader):
     def _feed_alone(self, data: bytes, trees: list[Tree], prefixes: Iterable[str]) -> None:
         """Make a tree of one record."""
         around = "".join(f" xmlns:{prefix}='{prefix}'" for prefix in prefixes)
-        alone = Document("", _Alone(tree.NamedRecords(self.options, trees.append)))
+        alone = Document("", _SingleElementMatcher(tree.NamedRecords(self.options, trees.append)))
         alone.feed(f"<_{around}>".encode() + data + b"</_>", is_last=True)
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
@@ -194,9 +194,9 @@ class XmlReader(reader.Reader):
             document = Document(file_plan.file.name, way)
             unfinished = 0
             with self._opened(file_plan, SplitOutcome()) as stream:
-                for piece in document.pieces(stream, _PIECE_BYTES, self.tuning.xml_first_bytes):
-                    document.feed(piece.data, is_last=piece.is_last)
-                    unfinished = unfinished + len(piece.data) if document.is_in_record else 0
+                for chunk in document.chunks(stream, _CHUNK_BYTES, self.tuning.xml_first_bytes):
+                    document.feed(chunk.data, is_last=chunk.is_last)
+                    unfinished = unfinished + len(chunk.data) if document.is_in_record else 0
                     if unfinished > wanted.record_bytes:
                         raise reading.too_long(file_plan.file, wanted.record_bytes)
         try:
@@ -219,14 +219,14 @@ class XmlReader(reader.Reader):
             yield reading.bytes_of(whole, file_plan, encoding, raw, outcome)
 
 
-class _Alone(Way):
+class _SingleElementMatcher(PathMatcher):
     """The way to a record that has nothing but one element around it."""
 
     def __init__(self, records: Records) -> None:
         super().__init__()
         self._records = records
 
-    def taker(self) -> Records | None:
+    def receiver(self) -> Records | None:
         """The receiver of the element in the root."""
         return self._records if len(self.open) == 2 else None
 
@@ -257,9 +257,9 @@ def _report_missing(looked: Sequence[_Looked], declared: Sequence[str], tracker:
                 tracker.warn(misread.missing_member(name, others))
 
 
-def _piece_bytes(wanted: Reading) -> int:
+def _chunk_bytes(wanted: Reading) -> int:
     """The bytes to parse at once, so that few records are parsed at once if there are many columns."""
-    size = min(max(reading.most_rows(wanted) * _ROW_BYTES, _FEWEST_BYTES), _PIECE_BYTES)
+    size = min(max(reading.most_rows(wanted) * _ROW_BYTES, _FEWEST_BYTES), _CHUNK_BYTES)
     return min(size, wanted.block_bytes)
 
 

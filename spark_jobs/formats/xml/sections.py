@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import coerce
-from spark_jobs.formats.xml.document import Way, local
+from spark_jobs.formats.xml.document import PathMatcher, local
 from spark_jobs.formats.xml.exact.text_columns import TextColumnRecords
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ class Sections:
             names.setdefault(path, set()).update(name for name, _ in section.fields)
         self._records = {path: TextColumnRecords(sorted(found), options) for path, found in names.items()}
         #: The ways to them: a section in another one is found on a way of its own.
-        self.ways: list[Way] = []
+        self.ways: list[PathMatcher] = []
         left = sorted(self._records, key=len)
         while left:
             taken = [path for path in left if not any(path[: len(one)] == one for one in left if one != path)]
-            self.ways.append(_SectionWay({path: self._records[path] for path in taken}, strips=options.strips))
+            self.ways.append(_SectionMatcher({path: self._records[path] for path in taken}, strips=options.strips))
             left = [path for path in left if path not in taken]
 
     def values(self) -> Mapping[str, Any]:
@@ -59,21 +59,21 @@ class Sections:
         return found
 
 
-class _SectionWay(Way):
+class _SectionMatcher(PathMatcher):
     """The way to some elements by their paths."""
 
-    def __init__(self, takers: Mapping[_Path, TextColumnRecords], *, strips: bool) -> None:
+    def __init__(self, receivers: Mapping[_Path, TextColumnRecords], *, strips: bool) -> None:
         super().__init__()
-        self._takers = takers
-        self._deepest = max(map(len, takers))
+        self._receivers = receivers
+        self._deepest = max(map(len, receivers))
         self._strips = strips
 
-    def taker(self) -> Records | None:
+    def receiver(self) -> Records | None:
         """The receiver of an element that is a section; otherwise None."""
         if len(self.open) > self._deepest:
             return None
         names = map(local, self.open) if self._strips else self.open
-        found = self._takers.get(tuple(names))
+        found = self._receivers.get(tuple(names))
         if found is not None:
             for column in found.columns.values():
                 # Only the last element of a path counts: nothing is kept of others.

@@ -40,7 +40,7 @@ class AgreedKeys:
         self._keys = {f"inherited {number}": key for number, key in enumerate(keys)}
 
     @property
-    def keepers(self) -> list[Accumulator]:
+    def state_accumulators(self) -> list[Accumulator]:
         """Accumulators of the keys. If the smallest and the largest key number are equal, so are all keys."""
         found: list[Accumulator] = []
         for number, columns in self._keys.items():

@@ -41,14 +41,14 @@ class Grouping:
         ]
         #: The columns that locate a group's first record.
         self.origin = (*ORIGIN_NAMES, *([ROUTE.name] if len(context.branches) > 1 else []))
-        self.carried = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
+        self.extra_columns = [*(v for k, v in zip(self.names, self.values, strict=True) if k != v), *self.origin]
         self.accumulators = [accumulators.accumulator(call) for call in step.program.calls]
         self.agreed = agreed_keys.AgreedKeys(step.agreed_keys, step.input)
         #: The accumulators that hold states. Calls with the same columns share them.
         parts = (part for each in self.accumulators for part in each.parts())
-        self.keepers = list({part.name: part for part in (*parts, *self.agreed.keepers)}.values())
+        self.state_accumulators = list({part.name: part for part in (*parts, *self.agreed.state_accumulators)}.values())
         #: The bytes that grouping allocates for each group.
-        self.row_bytes = memory.grouping_bytes(sum(keeper.width for keeper in self.keepers))
+        self.row_bytes = memory.grouping_bytes(sum(accumulator.width for accumulator in self.state_accumulators))
 
     def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Merge states of the same groups; the tables are in record order.
@@ -57,8 +57,8 @@ class Grouping:
         """
         table = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
         columns = {name: array(table, name) for name in table.schema.names}
-        states = [state for accumulator in self.keepers for state in accumulator.again(columns)]
-        return groups.reduce(self.keys, columns, self.carried, states)
+        states = [state for accumulator in self.state_accumulators for state in accumulator.again(columns)]
+        return groups.reduce(self.keys, columns, self.extra_columns, states)
 
 
 def array(table: pa.Table, name: str) -> pa.Array:
@@ -240,9 +240,9 @@ class Partial(operator.Operator):
         columns = {name: pa.chunked_array([part.pop(name) for part in raw]).combine_chunks() for name in list(raw[0])}
         count, state.raw_rows, state.raw_bytes = state.raw_rows, 0, 0
         states = []
-        for accumulator in self.grouping.keepers:
+        for accumulator in self.grouping.state_accumulators:
             states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
-        carried = [name for name in self.grouping.carried if name in columns]
+        carried = [name for name in self.grouping.extra_columns if name in columns]
         table = groups.reduce(self.grouping.keys, columns, carried, states)
         if ORIGIN_NAMES[0] not in columns:
             table = self._with_origin(table, state.branch)
@@ -277,7 +277,7 @@ class Partial(operator.Operator):
             table = table.append_column(name, column)
         if ROUTE.name in self.grouping.origin:
             table = table.append_column(ROUTE.name, pa.repeat(pa.scalar(branch, ROUTE.type), table.num_rows))
-        leading = [*self.grouping.keys, order.AT, *self.grouping.carried]
+        leading = [*self.grouping.keys, order.AT, *self.grouping.extra_columns]
         return table.select([*leading, *(name for name in table.schema.names if name not in leading)])
 
     def _merge(self, state: _Grouped) -> None:

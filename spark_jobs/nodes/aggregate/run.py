@@ -44,7 +44,7 @@ class Final(shuffle.ShuffleReader):
         self.grouping = partial.Grouping(self.step, self.context, self.shared_keys)
         self.after = operator.compiled(self.step.program.after)
         grouping = self.grouping
-        self.groups: spill.Holding = spill.Keyed(
+        self.groups: spill.Spillable = spill.ExternalMap(
             self.context, self.step.name, grouping.keys, self.merged, row_bytes=grouping.row_bytes
         )
         self.is_empty = True
@@ -62,9 +62,9 @@ class Final(shuffle.ShuffleReader):
             for table in self.whole():
                 for piece in spill.slices(table, size):
                     ordered = piece.take(sorted_runs.order(piece, self.ordered_by))
-                    self.send_home(pa.table(self._evaluate(ordered).data))
+                    self.send_in_order(pa.table(self._evaluate(ordered).data))
             return
-        found = spill.Ordered(self.context, self.step.name, self.ordered_by)
+        found = spill.ExternalSorter(self.context, self.step.name, self.ordered_by)
         for table in self.whole():
             found.add(table)
         if self.is_empty and self.has_one_group:
@@ -99,7 +99,7 @@ class Final(shuffle.ShuffleReader):
             columns[each.name] = pa.array([-1], each.type)
         if ROUTE.name in self.grouping.origin:
             columns[ROUTE.name] = pa.array([0], ROUTE.type)
-        for accumulator in self.grouping.keepers:
+        for accumulator in self.grouping.state_accumulators:
             empty = [_no_values(static) for static in accumulator.call.argument_types]
             for state in accumulator.first(empty, 0):
                 kind = pa.list_(state.values.type) if state.function == "list" else state.values.type

@@ -97,7 +97,7 @@ class AggregateStep(node.Step):
         # A single group of all records needs no room.
         stage = "aggregation:hash" if self._shuffle_keys or self.time_window else ""
         why = "equal keys meet; partial groups are built before the shuffle"
-        meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
+        meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, stage)
         return (shape.ShufflePhase(self, partitions, arrival, "partial", (meet, shape.restored_order())),)
 

@@ -1,8 +1,8 @@
-"""A build side that is larger than a task's memory: driver records meet it a chunk at a time.
+"""Joins a build side that is larger than a task's memory, a chunk at a time.
 
-What matches in a chunk is written beside the numbers of the driver record and the build record, and comes back in their
-order (`spill.Ordered`) when all chunks have been looked through. So results, failures and their order are those of a
-build side that fits. Each lookup reads the build side anew: the more driver records wait for one, the better.
+Matches are stored with the numbers of their driver and build records, and sorted by these after the last chunk
+(`spill.ExternalSorter`). So results, failures and their order are the same as for a build side that fits. Each
+lookup reads the whole build side again, so as many driver records as possible are collected for one.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def probe(combine: Combine, waiting: Sequence[Waiting], table: pa.Table) -> None
     """Join driver records with all records of a build side.
 
     Raises:
-        Exhausted: a build record, or the matches of one driver record, do not fit into the task's memory (E310).
+        ResourcesExhausted: a build record, or one driver record's matches, do not fit into the task's memory (E310).
     """
     (qualifier,) = combine.step.builds
-    matches = spill.Ordered(combine.context, combine.step.name, by=(_DRIVER, _ROW))
+    matches = spill.ExternalSorter(combine.context, combine.step.name, by=(_DRIVER, _ROW))
     for first, chunk in combine.cut(qualifier, table):
         combine.tables[qualifier] = combine.indexed(qualifier, chunk)
         for each in waiting:
@@ -148,7 +148,7 @@ def _whole(combine: Combine, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             yield held.slice(0, cut)
             held = held.slice(cut)
         elif held.nbytes > combine.reservation.room:
-            raise spill.Exhausted(
+            raise spill.ResourcesExhausted(
                 "E310",
                 f"a record of '{combine.step.driver}' has matches of {held.nbytes} bytes and more, memory.limit leaves "
                 f"{combine.context.memory_pool.share} to each task; raise memory.limit, or use fewer threads",

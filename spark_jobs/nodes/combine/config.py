@@ -157,7 +157,7 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
             body = None
     if where is None:
         return None
-    parts = _take_apart(scope, where, (driver, *builds))
+    parts = _decomposed(scope, where, (driver, *builds))
     if parts is None or (body is None and config.match is not Match.COLLECT):
         return None
     _warn_of_keys(config, scope, driver)
@@ -202,8 +202,8 @@ def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
     )
 
 
-def _take_apart(scope: BindScope, where: typed.Program, order: tuple[str, ...]) -> predicate.Predicate | None:
-    parts = predicate.take_apart(where, order)
+def _decomposed(scope: BindScope, where: typed.Program, order: tuple[str, ...]) -> predicate.Predicate | None:
+    parts = predicate.decompose(where, order)
     if not parts.equalities and not parts.compared and parts.relates:
         message = (
             f'combine "{scope.name}" where-clause relates its inputs, but by no equality and no range that holds for '

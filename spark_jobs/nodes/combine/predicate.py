@@ -50,7 +50,7 @@ class Predicate:
     residuals: tuple[tuple[str, typed.Program], ...]
 
 
-def take_apart(where: typed.Program, order: tuple[str, ...]) -> Predicate:
+def decompose(where: typed.Program, order: tuple[str, ...]) -> Predicate:
     """The parts of a predicate over the inputs named in `order` (driver first, builds in declaration order).
 
     Inputs are ordered so that each is joined after one that it is compared with. An equality's build side is the later

@@ -139,7 +139,7 @@ class Combine(Joining):
         """Records of a build side that can be looked up; they have to fit into the task's memory."""
         needed = self.needed_by(qualifier, table)
         if needed > self.most_needed:
-            raise spill.Exhausted(
+            raise spill.ResourcesExhausted(
                 "E310",
                 f"the build side '{qualifier}' needs {needed} bytes at once, memory.limit leaves "
                 f"{self.context.memory_pool.share} to each task; raise memory.limit, use fewer threads, or let that "

@@ -90,7 +90,7 @@ class Probe(shuffle.ShuffleReader, Combine):
         self.partition = self.number_of_partition
         #: Probes for skewed records of other partitions, and records that wait for one, by their partition.
         self.other_probes: dict[int, Probe] = {}
-        self.skewed: dict[int, spill.Ordered] = {}
+        self.skewed: dict[int, spill.ExternalSorter] = {}
 
     def receive(self, table: pa.Table) -> None:
         """Driver records from one task, in record order."""
@@ -101,7 +101,7 @@ class Probe(shuffle.ShuffleReader, Combine):
             if self._has_room_for(number):
                 self.other_probes[number]._take_in(table)
                 return
-            self.skewed.setdefault(number, spill.Ordered(self.context, self.step.name)).add(table)
+            self.skewed.setdefault(number, spill.ExternalSorter(self.context, self.step.name)).add(table)
             return
         self._take_in(table)
 
@@ -172,4 +172,4 @@ class Probe(shuffle.ShuffleReader, Combine):
 
     def give(self, batch: batches.Batch) -> None:
         """Send the results to the range exchange."""
-        self.send_home(pa.table(batch.data))
+        self.send_in_order(pa.table(batch.data))

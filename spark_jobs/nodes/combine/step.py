@@ -176,10 +176,10 @@ class CombineStep(node.Step):
         """The driver's records meet the build sides in their task, or the first one in the partitions of its keys."""
         if partitions == 1 or not self.is_keyed:
             return (shape.LocalPhase(self),)
-        meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "probed", "drivers", "shuffled by key")
+        meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "probed", "drivers", "shuffled by key")
         why = "records with equal keys meet (strategy: grace_hash)"
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "combine:grace_hash")
-        stops = (meet, shape.restored_order("driver record"))
+        exchanges = (meet, shape.restored_order("driver record"))
         return (
-            shape.ShufflePhase(self, partitions, arrival, "keys", stops, co_partitioned=self.build(self.builds[0])),
+            shape.ShufflePhase(self, partitions, arrival, "keys", exchanges, co_partitioned=self.build(self.builds[0])),
         )

@@ -48,7 +48,7 @@ class Interleave(operator.Operator):
             wanted = turns.round_robin(counts, start, end)
         else:
             wanted = turns.read_drawn(counts, schedule, start, end)
-        records = spill.Ordered(self.context, self.step.name)
+        records = spill.ExternalSorter(self.context, self.step.name)
         places = np.argsort(wanted.inputs, kind="stable")
         sizes = np.bincount(wanted.inputs, minlength=len(needs))
         done = 0

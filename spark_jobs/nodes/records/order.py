@@ -14,8 +14,8 @@ position counts the records that an operator receives through one merge path (`S
 Places have three uses:
 
 - Records that leave their task carry their places in the column `AT`; a group carries the place of its first record. A
-  **range partition** covers a range of all places, so order needs no global sort (`range_partitions`, `spill.Ordered`).
-  Downstream of it there is one merge path, and the partition's number replaces the split's.
+  **range partition** covers a range of all places, so order needs no global sort (`range_partitions`,
+  `spill.ExternalSorter`). Downstream of it there is one merge path, and the partition's number replaces the split's.
 - A sorted output compares places after its keys, so that equal records keep their order.
 - Dead letters of the children of one record at one node are in the order of their places.
 """

@@ -343,13 +343,14 @@ def measuring(of: str, name: str, rules: Iterable[Rule]) -> tuple[shape.Phase, .
     return (shape.LocalPhase(MeasureStep(name, of, found), side_output=values),) if found else ()
 
 
-def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.Stop | None:
-    """The stop that sends the values of a node's `distinct_count` rules to one task; None without such rules."""
+def distinct_values(of: str, name: str, rules: Iterable[Rule]) -> shape.ExchangeSpec | None:
+    """The exchange that sends the values of a node's `distinct_count` rules to one task; None without such rules."""
     found = measured(rules)
     if not any(isinstance(rule, DistinctCount) for rule in found):
         return None
     counting = DistinctValuesStep(name, of, found)
-    return shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "distinct values", "values", "together", step=counting)
+    kind, role = shape.ExchangeKind.HASH, shape.Role.FINAL
+    return shape.ExchangeSpec(kind, role, "distinct values", "values", "together", step=counting)
 
 
 def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:
@@ -358,10 +359,11 @@ def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:
 
 
 def _meeting(step: UniqueStep, partitions: int) -> shape.ShufflePhase:
-    meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "unique", "records", "shuffled by the unique values")
+    by = "shuffled by the unique values"
+    meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "unique", "records", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, f"equal records meet (validation '{step.rule.name}')", step.of)
-    stops = (meet, shape.restored_order("record"))
-    return shape.ShufflePhase(step, partitions, arrival, "keys", stops, aspect=step.rule.text)
+    exchanges = (meet, shape.restored_order("record"))
+    return shape.ShufflePhase(step, partitions, arrival, "keys", exchanges, aspect=step.rule.text)
 
 
 def facts(rules: Iterable[Rule]) -> dict[str, str]:

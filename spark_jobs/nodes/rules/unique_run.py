@@ -87,9 +87,9 @@ class Unique(shuffle.ShuffleReader):
         self.rows = Rows(self.context, self.step.name, by_values, 0, False, self.context.tuning.strip_rows)
         #: The place of the first record with the values at which the last batch ended.
         self.carried = -1
-        self.found: spill.Ordered | None = None
+        self.found: spill.ExternalSorter | None = None
         if self.exchange is None:
-            self.found = spill.Ordered(self.context, self.step.name)
+            self.found = spill.ExternalSorter(self.context, self.step.name)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task."""
@@ -152,7 +152,7 @@ class Unique(shuffle.ShuffleReader):
         if self.found is not None:
             self.found.add(table)
         else:
-            self.send_home(table)
+            self.send_in_order(table)
 
 
 #: The operators of a rule `unique` by their roles.

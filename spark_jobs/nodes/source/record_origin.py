@@ -113,7 +113,7 @@ class RecordOrigin(batches.GroupOrigin):
 
 
 @dataclass(frozen=True)
-class KeptOrigin(RecordOrigin):
+class MaterializedOrigin(RecordOrigin):
     """The origin of records that were kept as they were read.
 
     Args:

@@ -18,7 +18,7 @@ from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.formats.typed import records
 from spark_jobs.nodes import materialize, memory, operator
 from spark_jobs.nodes.records import batches, columns, guarded
-from spark_jobs.nodes.source.record_origin import KeptOrigin, RecordOrigin
+from spark_jobs.nodes.source.record_origin import MaterializedOrigin, RecordOrigin
 from spark_jobs.nodes.source.split_origin import Pack, PackOrigin, SplitOrigin
 from spark_jobs.nodes.terms import shape
 
@@ -325,7 +325,7 @@ class ReadMaterialized(materialize.ReadMaterialized):
             return batch
         assert isinstance(batch.origin, RecordOrigin)
         first = int(batch.rows[0].as_py()) if batch.count else 0
-        origin = KeptOrigin(batch.origin.number, batch.origin.places, self.step, batch.data, first)
+        origin = MaterializedOrigin(batch.origin.number, batch.origin.places, self.step, batch.data, first)
         unread = frozenset(self.step.column_names) - self.step.live
         data = batch.data.select([name for name in names if name not in unread])
         return replace(batch, data=data, origin=origin)

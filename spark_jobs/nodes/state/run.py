@@ -34,7 +34,7 @@ _ABOUT = b"assignment"
 FILE_PATHS = ("source.name", "source.path")
 
 
-def keeping(step: StateStep, context: operator.Context) -> list[AssignmentState]:
+def assignment_states(step: StateStep, context: operator.Context) -> list[AssignmentState]:
     """The state of each assignment."""
     by_file = FILE if step.scope == SOURCE else ()
     made: list[AssignmentState] = []
@@ -71,7 +71,7 @@ class State(operator.Operator):
         self.programs = [fold.program if fold else each.by_record for each, fold in pairs]
         self.compiled = [operator.compiled(program) for program in self.programs]
         self.state = engine.Surroundings()
-        self.kept = keeping(self.step, self.context)
+        self.states = assignment_states(self.step, self.context)
         #: The values that the batch's records have assigned so far.
         self.fresh: dict[str, pa.Array] = {}
 
@@ -96,7 +96,7 @@ class State(operator.Operator):
         given = dict(result.emits)
         if assignment.is_total:
             given = {name: batch.data.column(name) for name in batch.data.schema.names} | given
-            wrong = self.kept[number].failures(given)
+            wrong = self.states[number].failures(given)
         else:
             kind = dict(self.programs[number].emits)[assignment.path]
             given[VALUE], wrong = fitting.fitted(self.step.name, assignment, given.pop(assignment.path), kind)
@@ -118,7 +118,7 @@ class State(operator.Operator):
             if len(rows) < batch.count:
                 batch, given = batch.take(rows), {name: column.take(rows) for name, column in given.items()}
         if batch.count:
-            self.kept[number].add(batch, files_of(self, batch), given)
+            self.states[number].add(batch, files_of(self, batch), given)
 
     def _without(self, batch: batches.Batch, failing: Any, rows: pa.Array | None) -> batches.Batch:
         """The records that did not fail; what they have set stays theirs."""
@@ -132,7 +132,7 @@ class State(operator.Operator):
         """Send what this task's records have set."""
         if self.exchange is None:
             return
-        for number, kept in enumerate(self.kept):
+        for number, kept in enumerate(self.states):
             for table in kept.tables():
                 tagged = table.replace_schema_metadata({_ABOUT: str(number).encode()})
                 self.context.exchanges.send(self.exchange, 0, 0, tagged)
@@ -146,21 +146,21 @@ class Final(operator.Operator):
     provides: Need | None = None
 
     def open(self) -> None:
-        self.kept = keeping(self.step, self.context)
+        self.states = assignment_states(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
         """Merge the values from the records of a task."""
-        self.kept[int((table.schema.metadata or {})[_ABOUT])].merge(table)
+        self.states[int((table.schema.metadata or {})[_ABOUT])].merge(table)
 
     def finish(self) -> None:
         """Write the final values.
 
         Of several assignments to a variable the last to be made wins; a total wins over all.
         """
-        write_down(self, self.kept, Values())
+        write_values(self, self.states, Values())
 
 
-def write_down(given: Any, kept: list[AssignmentState], found: Values) -> None:
+def write_values(given: Any, kept: list[AssignmentState], found: Values) -> None:
     """Add the values of assignments to those known already, if a node waits for them.
 
     An error in one of all records is a dead letter, and sets nothing.

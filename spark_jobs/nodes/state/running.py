@@ -61,7 +61,7 @@ class Running(shuffle.ShuffleReader):
     provides: Need | None = None
 
     def open(self) -> None:
-        self.records = spill.Ordered(self.context, self.step.name)
+        self.records = spill.ExternalSorter(self.context, self.step.name)
         self.programs = [interpreter.compile(each.by_record) for each in self.step.assignments]
         self.columns: dict[str, types.Type] = {}
         self.system: dict[str, types.Type] = {}
@@ -70,7 +70,7 @@ class Running(shuffle.ShuffleReader):
             self.system |= tree_walk.systems_of(each.by_record)
         #: The values assigned so far, for the run or for each file.
         self.set: dict[final_values.File, dict[str, Any]] = {}
-        self.kept = run.keeping(self.step, self.context)
+        self.states = run.assignment_states(self.step, self.context)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task."""
@@ -90,13 +90,13 @@ class Running(shuffle.ShuffleReader):
         for file, given in self.set.items():
             for path, value in given.items():
                 found.add(0, path, AssignedValue(file, 0, value))
-        run.write_down(self, self.kept, found)
+        run.write_values(self, self.states, found)
 
     def _give(self, batch: batches.Batch) -> None:
         made = [name for name in (FILE.name,) if name in batch.data.schema.names]
         data = batch.data.drop_columns(made)
         if self.exchange is not None:
-            self.send_home(pa.table(data))
+            self.send_in_order(pa.table(data))
             return
         whole = replace(batch, data=data.drop_columns([order.AT]), at=None)
         for piece in self.slices(whole):
@@ -116,7 +116,7 @@ class Running(shuffle.ShuffleReader):
                 for number, assignment in enumerate(self.step.assignments):
                     emitted = self.programs[number](record, engine.Surroundings(known)).outputs[0]
                     if assignment.is_total:
-                        self.kept[number].refuse(record | emitted)
+                        self.states[number].refuse(record | emitted)
                         arguments[number].append((row, emitted))
                     else:
                         value = emitted[assignment.path]
@@ -137,7 +137,7 @@ class Running(shuffle.ShuffleReader):
         columns = {name: chosen.data.column(name) for name in chosen.data.schema.names}
         for name, static in self.step.assignments[number].by_record.emits:
             columns[name] = values.to_arrow([emitted[name] for _, emitted in found], static)
-        self.kept[number].add(chosen, run.files_of(self, chosen), columns)
+        self.states[number].add(chosen, run.files_of(self, chosen), columns)
 
     def _files(self, around: Mapping[str, Any], count: int) -> list[final_values.File]:
         if self.step.scope != SOURCE:

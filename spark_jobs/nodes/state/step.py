@@ -112,10 +112,10 @@ class StateStep(node.Step):
             return (shape.LocalPhase(self),)
         kind, provides = shape.ExchangeKind.HASH, Values(self.name)
         if not self.is_running:
-            stop = shape.Stop(kind, shape.Role.FINAL, "values", "values", "to one task", provides=provides)
+            stop = shape.ExchangeSpec(kind, shape.Role.FINAL, "values", "values", "to one task", provides=provides)
             return (shape.LocalPhase(self, side_output=stop),)
         by = "shuffled by file" if self.scope == SOURCE else "to one task"
         why = "records meet in their order: the node reads what it has set for earlier ones"
-        meet = shape.Stop(kind, shape.Role.FINAL, "in order", "records", by, provides=provides)
+        meet = shape.ExchangeSpec(kind, shape.Role.FINAL, "in order", "records", by, provides=provides)
         arrival = shape.Arrival(shape.Passage.SHUFFLED, why, "state")
         return (shape.ShufflePhase(self, partitions, arrival, "departure", (meet, shape.restored_order("record"))),)

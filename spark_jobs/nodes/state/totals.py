@@ -54,10 +54,12 @@ class Total(Tables):
         origin = dict(zip(grouping.origin, (*known, batch.branches), strict=False))
         states = [
             state
-            for keeper in grouping.keepers
+            for keeper in grouping.state_accumulators
             for state in keeper.first([arguments[name] for name in keeper.call.arguments], batch.count)
         ]
-        self.merge(groups.reduce(grouping.keys, {**given, **origin, order.AT: batch.places}, grouping.carried, states))
+        self.merge(
+            groups.reduce(grouping.keys, {**given, **origin, order.AT: batch.places}, grouping.extra_columns, states)
+        )
 
     def one(self, tables: Sequence[pa.Table]) -> pa.Table:
         """The groups' states: rows of a group have to meet in record order, whatever merge paths they came through."""

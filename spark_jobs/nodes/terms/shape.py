@@ -90,11 +90,11 @@ class LocalPhase:
     step: Step
     arrival: Arrival = STAYS
     merge_paths: bool = False
-    side_output: Stop | None = None
+    side_output: ExchangeSpec | None = None
 
 
 @dataclass(frozen=True)
-class Stop:
+class ExchangeSpec:
     """An exchange within a phase, and the operator that receives from it.
 
     Args:
@@ -118,9 +118,10 @@ class Stop:
     step: Step | None = None
 
 
-def restored_order(place: str = "first record") -> Stop:
+def restored_order(place: str = "first record") -> ExchangeSpec:
     """The range exchange that restores record order, by the place of `place`; one partition is in order already."""
-    return Stop(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", f"to the place of the {place}", alone=False)
+    by = f"to the place of the {place}"
+    return ExchangeSpec(ExchangeKind.RANGE, Role.ORDERED, "in order", "order", by, alone=False)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class ShufflePhase:
         partitions: how many partitions its exchanges have.
         arrival: how records come to where they meet.
         departs: what `explain` calls the operator that sends them.
-        stops: the exchanges on the way, in order.
+        exchanges: its exchanges, in order.
         co_partitioned: an input that an earlier job materialized in the same partitions.
         aspect: what `explain` adds to the node's name where the part is one of several.
     """
@@ -141,14 +142,14 @@ class ShufflePhase:
     partitions: int
     arrival: Arrival
     departs: str
-    stops: tuple[Stop, ...]
+    exchanges: tuple[ExchangeSpec, ...]
     co_partitioned: Rows | None = None
     aspect: str = ""
 
     @property
-    def route(self) -> tuple[Stop, ...]:
-        """The stops that are made with so many partitions."""
-        return tuple(stop for stop in self.stops if stop.alone or self.partitions > 1)
+    def active_exchanges(self) -> tuple[ExchangeSpec, ...]:
+        """The exchanges that are needed with this number of partitions."""
+        return tuple(each for each in self.exchanges if each.alone or self.partitions > 1)
 
 
 Phase = LocalPhase | ShufflePhase

@@ -101,7 +101,7 @@ class First(shuffle.ShuffleReader):
 
     def open(self) -> None:
         self.by = _key_columns(self.step)
-        self.records = spill.Keyed(self.context, self.step.name, self.by, self._firsts)
+        self.records = spill.ExternalMap(self.context, self.step.name, self.by, self._firsts)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task."""
@@ -118,13 +118,13 @@ class First(shuffle.ShuffleReader):
     def finish(self) -> None:
         """Send the records to the range exchange, or push them on in their order."""
         if self.exchange is None:
-            found = spill.Ordered(self.context, self.step.name)
+            found = spill.ExternalSorter(self.context, self.step.name)
             for table in self.records.tables():
                 found.add(table.drop_columns(self.by))
             shuffle.push_all(self, found, self.context.exchanges.record_origin(self.number_of_partition))
             return
         for table in self.records.tables():
-            self.send_home(table.drop_columns(self.by))
+            self.send_in_order(table.drop_columns(self.by))
 
 
 #: The operators of a distinct by their roles.

@@ -182,7 +182,7 @@ def _across(step: TransformStep, rows: Rows) -> tuple[AcrossStep, TransformStep]
 
 def _ranging(step: WindowStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the partition's fields" if step.keys else "together"
-    meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "windows", "records", by)
+    meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "windows", "records", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "rows of a partition meet", "transform")
     return shape.ShufflePhase(
         step, partitions, arrival, "keys", (meet, shape.restored_order("record")), aspect="window"
@@ -191,7 +191,7 @@ def _ranging(step: WindowStep, partitions: int) -> shape.ShufflePhase:
 
 def _deduplication(step: DistinctStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the distinct values"
-    meet = shape.Stop(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
+    meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "merged", "groups", by)
     arrival = shape.Arrival(shape.Passage.SHUFFLED, "equal values meet", "transform")
     return shape.ShufflePhase(step, partitions, arrival, "partial", (meet, shape.restored_order()), aspect="distinct")
 

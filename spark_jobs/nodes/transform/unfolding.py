@@ -53,7 +53,7 @@ class Blocks:
         """Slices of a batch, so small that a task can hold what is repeated for each.
 
         Raises:
-            Exhausted: it cannot hold what is repeated of one record (E310).
+            ResourcesExhausted: it cannot hold what is repeated of one record (E310).
         """
         read = [batch.data.column(name) for name in self.read if name in batch.data.schema.names]
         if not self.sources or not read:
@@ -67,7 +67,7 @@ class Blocks:
         for row in np.flatnonzero(repeated > share).tolist():
             count = sum(_count(batch, row, *source) for source in self.sources)
             if sizes[row] * count > share:
-                raise spill.Exhausted(
+                raise spill.ResourcesExhausted(
                     "E310",
                     f"`emit each` repeats {int(sizes[row])} bytes of a record for each of {count} elements; "
                     f"memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or emit what "

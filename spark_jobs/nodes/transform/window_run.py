@@ -73,7 +73,7 @@ class Ranged(shuffle.ShuffleReader):
         self.dropping = [field.name for field in step.fields if field.drops_nulls]
         self.state = engine.Surroundings()
         if self.exchange is None:
-            self.found = spill.Ordered(self.context, step.name)
+            self.found = spill.ExternalSorter(self.context, step.name)
 
     def receive(self, table: pa.Table) -> None:
         """Records from one task; those without a value that `null_order: drop` wants are in no partition."""
@@ -109,7 +109,7 @@ class Ranged(shuffle.ShuffleReader):
         if self.exchange is None:
             self.found.add(table)
         else:
-            self.send_home(table)
+            self.send_in_order(table)
 
 
 #: The operators of windows by their roles.

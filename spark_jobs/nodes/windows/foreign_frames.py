@@ -123,13 +123,13 @@ def held(context: Context, rows: Rows, what: str, node: str) -> pa.Table:
         node: the node that needs them.
 
     Raises:
-        Exhausted: they and their groups need too much of the task's memory (E310).
+        ResourcesExhausted: they and their groups need too much of the task's memory (E310).
     """
     table = context.files.materialized(rows)
     share = context.memory_pool.share
     needed = 2 * table.nbytes
     if needed > share - share // _LEFT:
-        raise spill.Exhausted(
+        raise spill.ResourcesExhausted(
             "E310",
             f"{what} need {needed} bytes at once, memory.limit leaves {share} to each task; raise memory.limit, use "
             "fewer threads, or combine instead",

@@ -181,11 +181,11 @@ class Rows:
     following: int
     whole: bool
     strip_rows: int
-    _held: spill.Ordered = field(init=False)
+    _held: spill.ExternalSorter = field(init=False)
 
     def __post_init__(self) -> None:
         by = (*self.order.key_names, *self.order.field_names, order.AT)
-        self._held = spill.Ordered(self.room, self.node, by, self._keyed)
+        self._held = spill.ExternalSorter(self.room, self.node, by, self._keyed)
 
     def add(self, table: pa.Table) -> None:
         """Take rows, which have their places in record order."""
@@ -280,7 +280,7 @@ class Rows:
         held = sum(each.rows.nbytes for each in waiting)
         share = self.room.memory_pool.share
         if len(waiting) > 1 and held > memory.record_bytes(share):
-            raise spill.Exhausted(
+            raise spill.ResourcesExhausted(
                 "E310",
                 f"the rows that a window function has to see at once need {held} bytes and as much again to be worked "
                 f"on, memory.limit leaves {share} to each task; raise memory.limit, use fewer threads, or give `lag` "

@@ -65,9 +65,9 @@ def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
 
 
 def check(call: Call, size: float, share: int, node: str) -> None:
-    """Whether what has to be there at once fits. Raises `Exhausted`."""
+    """Whether what has to be there at once fits. Raises `ResourcesExhausted`."""
     if size > memory.record_bytes(share):
-        raise spill.Exhausted(
+        raise spill.ResourcesExhausted(
             "E310",
             f"the arrays of `{call.text}` need {int(size)} bytes at once, memory.limit leaves {share} to each task; "
             "each row has one of all rows before it: raise memory.limit, use fewer threads, group by more fields, or "
@@ -112,7 +112,7 @@ class Running:
         """The rows of a batch with what the calls gave, as many at a time as there is room for.
 
         Raises:
-            Exhausted: there is no room for what has to be there at once (E310).
+            ResourcesExhausted: there is no room for what has to be there at once (E310).
         """
         widths = self._widths(batch)
         if not self._giving and sum(float(each.sum()) for _, each in widths) <= memory.record_bytes(self._share):
@@ -157,7 +157,7 @@ class Running:
 
     def _check_values(self, call: Call, size: float) -> None:
         if size > memory.record_bytes(self._share):
-            raise spill.Exhausted(
+            raise spill.ResourcesExhausted(
                 "E310",
                 f"what `{call.text}` gives to the rows of a partition needs {int(size)} bytes at once, memory.limit "
                 f"leaves {self._share} to each task; raise memory.limit, use fewer threads, or group by more fields",

@@ -18,7 +18,7 @@ from spark_jobs.nodes.terms import shape
 from spark_jobs.plan import correlation
 from spark_jobs.plan.correlation import Grouping
 from spark_jobs.plan.physical import upstream
-from spark_jobs.plan.plan import kept_with_plan
+from spark_jobs.plan.plan import cached_on_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     _Groups = frozenset[tuple[tuple[str, ...], tuple[str, ...]]]
 
 
-@kept_with_plan
+@cached_on_plan
 def of(plan: Plan) -> CorrelationPlan | None:
     """The groups of a plan; None where no source has a correlation key."""
     known = correlation.of(plan)

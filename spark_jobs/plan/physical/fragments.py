@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes import node
     from spark_jobs.nodes.aggregate.totals import Totals
     from spark_jobs.nodes.terms.needs import Need
-    from spark_jobs.nodes.terms.shape import Stop
+    from spark_jobs.nodes.terms.shape import ExchangeSpec
 
 
 MergePaths = tuple[tuple[int, ...], ...]
@@ -138,7 +138,7 @@ def jobs(
     return _jobs(plan, tuple(partitions(planned.name) for planned in plan.nodes), materialized)
 
 
-@plans.kept_with_plan
+@plans.cached_on_plan
 def _jobs(plan: plans.Plan, partitions: tuple[int, ...], materialized: frozenset[str]) -> tuple[Job, ...]:
     """The jobs of a plan whose nodes' records are spread over so many partitions, node by node."""
     return _Builder(plan, partitions, materialized).build()
@@ -333,7 +333,7 @@ class _Builder:
     def _side_output(
         self,
         op: PhysicalOperator,
-        side_output: Stop | None,
+        side_output: ExchangeSpec | None,
         stage: int,
         ops: dict[str, PhysicalOperator],
         exchanges: list[Exchange],
@@ -365,14 +365,14 @@ class _Builder:
         sent = replace(op, exchange=len(exchanges), partitions=phase.partitions, last=False)
         ops[op.id] = replace(sent, role=Role.PARTIAL, title=f"{called} [{phase.departs}]")
         downstream = replace(op, merge_paths=((),), incoming_paths=op.merge_paths, reads=(), first=False)
-        stops = phase.route
-        for stage, stop in enumerate(stops, arriving + 1):
-            name = f"{op.id}#{stop.role}"
-            exchanges.append(Exchange(len(exchanges), stop.kind, stage, phase.partitions, name, stop.moved, stop.by))
-            arrived = replace(downstream, id=name, role=stop.role, title=f"{called} [{stop.title}]")
-            if stop.provides in self.ready_in and not op.silent:
-                arrived = replace(arrived, provides=stop.provides)
-            if stop is not stops[-1]:
+        specs = phase.active_exchanges
+        for stage, spec in enumerate(specs, arriving + 1):
+            name = f"{op.id}#{spec.role}"
+            exchanges.append(Exchange(len(exchanges), spec.kind, stage, phase.partitions, name, spec.moved, spec.by))
+            arrived = replace(downstream, id=name, role=spec.role, title=f"{called} [{spec.title}]")
+            if spec.provides in self.ready_in and not op.silent:
+                arrived = replace(arrived, provides=spec.provides)
+            if spec is not specs[-1]:
                 arrived = replace(arrived, exchange=len(exchanges), partitions=phase.partitions, last=False)
             ops[name] = arrived
         self.exits[op.step.name] = name

@@ -15,7 +15,7 @@ from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.records import columns
 from spark_jobs.nodes.records.guarded import OPEN, Guard
 from spark_jobs.nodes.terms.required_columns import NOTHING
-from spark_jobs.plan.plan import kept_with_plan
+from spark_jobs.plan.plan import cached_on_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Found = Mapping[str, frozenset[str]]
 
 
-@kept_with_plan
+@cached_on_plan
 def of(plan: Plan) -> dict[str, Guard]:
     """The values that must not be shown at each node because they are computed from credentials, by node name."""
     programs = {planned.name: _programs(planned) for planned in plan.nodes}

@@ -52,7 +52,7 @@ def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[
                     message = f"log rules: {problem.message}"
                     found.add(problem.code.at(problem.span or file.place, message, help=problem.help))
             if entry.log_rule in rules:
-                _lay_over(node, index, rules[entry.log_rule], found)
+                _apply(node, index, rules[entry.log_rule], found)
             elif not problems.has_errors:
                 message = f"`log_rule`: `{file.name}` has no rule `{entry.log_rule}`"
                 help_text = nearest.hint(entry.log_rule, rules) or f"rules there: {', '.join(rules) or 'none'}"
@@ -73,7 +73,7 @@ def _read(rules: RuleFile, variables: Mapping[str, str], problems: Diagnostics) 
     return {name: each.value for name, each in entries.items() if isinstance(each.value, yaml_tree.Mapping)}
 
 
-def _lay_over(node: NodeSource, index: int, rule: yaml_tree.Mapping, found: Diagnostics) -> None:
+def _apply(node: NodeSource, index: int, rule: yaml_tree.Mapping, found: Diagnostics) -> None:
     """Give a directive the keys of its rule that it has not itself."""
     listed, _, _ = reader.locate(node.tree, ("config", "log"))
     assert isinstance(listed, yaml_tree.Sequence)

@@ -354,7 +354,7 @@ def _catalogs(
             if (problem := catalogs.problem(name, key, value)) is not None:
                 place = _place(file, ("catalogs", name, *key.split(".")))
                 found.add(codes.E340.at(place, f"catalogs.{name}.{key} {problem}"))
-    return {name: catalogs.settled(properties, folder) for name, properties in written.items()}
+    return {name: catalogs.resolved(properties, folder) for name, properties in written.items()}
 
 
 def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnostics, path: str = "") -> str | None:

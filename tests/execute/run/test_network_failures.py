@@ -90,7 +90,7 @@ def test_local_files_are_looked_at_before_any_request(here: Path, shop: web.Serv
 def test_an_interrupt_does_not_wait_for_the_server(
     number: int, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(network, "_TIMEOUT_S", 0.2)
     held = threading.Event()
 
     def answer(request: web.Request) -> web.Answer:

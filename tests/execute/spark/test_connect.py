@@ -80,7 +80,7 @@ def no_session() -> Iterator[None]:
 def test_an_endpoint_that_is_away_is_tried_again_for_a_while_and_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connect, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(connect, "RETRY_LIMIT_S", 1.0)
     url = away()
     began = time.monotonic()
     with caplog.at_level(logging.WARNING, logger="clinker.run"):
@@ -96,7 +96,7 @@ def test_an_endpoint_that_is_away_is_tried_again_for_a_while_and_told(
 
 def test_an_endpoint_that_comes_back_in_time_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call that is taken ends the waiting: here by a refusal, which is not tried again."""
-    monkeypatch.setattr(connect, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(connect, "RETRY_LIMIT_S", 30.0)
     port = servers.free_port()
 
     def later() -> None:
@@ -128,7 +128,7 @@ def test_a_server_that_wants_a_token_says_so_at_once() -> None:
 
 
 def test_a_token_for_a_server_without_tls_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(connect, "RETRY_LIMIT_S", 0.5)
     with endpoint(grpc.StatusCode.UNAUTHENTICATED, "") as url:
         error = opened(f"{url}/;token=SECRET123")
     assert error.exit_code == ExitCode.CONFIG
@@ -206,7 +206,7 @@ def test_an_endpoint_that_takes_no_cancelling_does_not_hold_up_the_end(monkeypat
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)
 
-    monkeypatch.setattr(cancellation, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(cancellation, "_TIMEOUT_S", 0.2)
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         cancellation.cancellable(Dead(), job)  # type: ignore[arg-type]

@@ -128,7 +128,7 @@ def run(spark: object, job: Callable[[], str], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(executors, "NOTICE_AFTER_S", 0.1)
     monkeypatch.setattr(Patience.__init__, "__defaults__", (0.1,))
     monkeypatch.setattr(cancellation, "_PAUSE_S", 0.05)
-    monkeypatch.setattr(cancellation, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(cancellation, "_TIMEOUT_S", 0.1)
     return cancellation.cancellable(spark, job)  # type: ignore[arg-type]
 
 

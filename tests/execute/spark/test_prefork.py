@@ -158,7 +158,7 @@ def test_where_nothing_waits_spark_starts_the_real_one(folder: Path) -> None:
 
 
 def test_one_that_does_not_answer_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefork, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(prefork, "_TIMEOUT_S", 0.1)
     monkeypatch.setenv(prefork.VARIABLE, prefork.address(folder))
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(prefork.address(folder))

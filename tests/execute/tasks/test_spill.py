@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.execute.tasks import spill
-from spark_jobs.nodes.spill import Exhausted
+from spark_jobs.nodes.spill import ResourcesExhausted
 from tests.execute import pipelines, without_spark
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def test_on_other_machines_each_run_has_a_cap_of_its_own(tmp_path: Path, monkeyp
         settings = spill.Settings(f"/driver/only/{run}", 1000, made_in="another machine")
         first, second = spill.TaskSpill(settings), spill.TaskSpill(settings)
         first.put("n", b"x" * 600)
-        with pytest.raises(Exhausted, match=r"600 bytes are spilled and 600 more"):
+        with pytest.raises(ResourcesExhausted, match=r"600 bytes are spilled and 600 more"):
             second.put("n", b"x" * 600)
         second.put("n", b"x" * 400)
         first.close()
@@ -183,7 +183,7 @@ def test_a_task_keeps_to_the_folder_that_it_began_with(tmp_path: Path, monkeypat
     space = spill.TaskSpill(spill.Settings(str(tmp_path / "shared"), 1000, made_in="another machine"))
     space.put("n", b"x")
     shutil.rmtree(tmp_path / "shared")
-    with pytest.raises(Exhausted, match=f"spill directory {tmp_path}/shared became unavailable"):
+    with pytest.raises(ResourcesExhausted, match=f"spill directory {tmp_path}/shared became unavailable"):
         space.put("n", b"x")
     space.close()
 

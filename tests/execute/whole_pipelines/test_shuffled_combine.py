@@ -168,14 +168,14 @@ def test_a_key_that_most_records_have_is_looked_up_by_all_tasks(
 
     monkeypatch.setattr(Probe, "enter", counted)
     waited: list[int] = []
-    add = spill.Ordered.add
+    add = spill.ExternalSorter.add
 
-    def noted(held: spill.Ordered, table: pa.Table) -> None:
+    def noted(held: spill.ExternalSorter, table: pa.Table) -> None:
         if build.key_name(0) in table.column_names:
             waited.append(table.num_rows)
         add(held, table)
 
-    monkeypatch.setattr(spill.Ordered, "add", noted)
+    monkeypatch.setattr(spill.ExternalSorter, "add", noted)
     pipelines.cut_by(monkeypatch, 4000, 600)
     targets = []
     for rows in (10**9, 50):

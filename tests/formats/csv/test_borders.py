@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_jobs.formats import splits
 from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import FilePlan
-from spark_jobs.formats.csv import borders, parser, pieces, quotes
+from spark_jobs.formats.csv import borders, parser, quotes, whole_records
 from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.format import FileColumns
 from spark_jobs.scan import files
@@ -87,7 +87,7 @@ def test_a_record_of_very_many_quotes_is_passed_over_in_few_reads(count: int) ->
             return super().read(size)
 
     stream = Counted(b'"' * count + b'"\n1,2\n')
-    found = [*pieces.pieces(stream, quotes.Dialect(), 10_000, RangeStats(), is_last=True, most=50_000)]
+    found = [*whole_records.read(stream, quotes.Dialect(), 10_000, RangeStats(), is_last=True, most=50_000)]
     assert stream.reads < 500
     # An opening quote, pairs, and a closing one: the record ends, and is left out as too long; else it has no end.
     assert found == ([(b"1,2\n", None)] if count % 2 else [(b'"' * 4000, "quote is never closed")])

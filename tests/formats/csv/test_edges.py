@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.csv import pieces
+from spark_jobs.formats.csv import whole_records
 from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.scan.files import FormatError
 from tests.few import FEW
@@ -159,14 +159,14 @@ def test_a_record_is_too_long_by_its_own_length_wherever_it_stands(
 
     text = "n,k" + end + end.join(record(row, length) for row, length in enumerate(lengths)) + end * is_ended
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "MOST_RECORD_BYTES", 60)
+        patch.setattr(whole_records, "MOST_RECORD_BYTES", 60)
         got = read_csv(tmp_path / "in.csv", text.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)
     assert got.rows == [row for row, length in enumerate(lengths) if length <= 60]
     assert [failure[0] for failure in got.failures] == [row for row, length in enumerate(lengths) if length > 60]
 
 
 def test_a_header_has_the_same_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "MOST_RECORD_BYTES", 60)
+    monkeypatch.setattr(whole_records, "MOST_RECORD_BYTES", 60)
     most = "n," + "x" * 58
     assert read_csv(tmp_path / "in.csv", f"{most}\r\n1,2\n".encode(), PAIR).records[0]["n"] == 1
     for header in (most + "x\r\n1,2\n", "n," + "x" * 300_000, 'n,"' + "x\n" * 300_000):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
 from spark_jobs.formats import reading, splits
-from spark_jobs.formats.csv import pieces
+from spark_jobs.formats.csv import whole_records
 from spark_jobs.formats.csv.options import CsvRead
 from spark_jobs.formats.csv.read import CsvReader
 from spark_jobs.formats.format import Reading
@@ -299,8 +299,8 @@ def test_an_open_quote_spares_the_records_before_it_whatever_ends_them(tmp_path:
 def test_a_record_without_measure_is_malformed_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split_bytes: int, block_bytes: int
 ) -> None:
-    monkeypatch.setattr(pieces, "MOST_RECORD_BYTES", 60)
-    monkeypatch.setattr(pieces, "_HEAD_BYTES", 9)
+    monkeypatch.setattr(whole_records, "MOST_RECORD_BYTES", 60)
+    monkeypatch.setattr(whole_records, "_HEAD_BYTES", 9)
     long = '"' + 'a ""word"",\n' * 30 + '"'
     data = f"a,b\n1,x\n2,{long}\n3,y\r4,{'z' * 200}\n5,{long}"
     got = read_csv(tmp_path / "in.csv", data.encode(), PAIR, split_bytes=split_bytes, block_bytes=block_bytes)

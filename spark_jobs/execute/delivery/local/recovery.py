@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: The time that a run with a journal may take to complete it, in seconds.
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
@@ -90,7 +90,7 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
             _remove_others(folder, found.path, reach)
             return
         if place != os.path.realpath(found.path):
-            home = DraftFolder.of_dead(Path(place), patience_s=_PATIENCE_S)
+            home = DraftFolder.of_dead(Path(place), patience_s=_TIMEOUT_S)
             if home is None:  # the files have their names already
                 return
             held.callback(home.close)

@@ -30,7 +30,7 @@ _LONGEST_ADDRESS = 107
 _LENGTH_BYTES = 8
 _YES = b"+"
 #: The time in seconds that the waiting process may take to answer: it may still be importing, on a busy machine.
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 #: Settings of Spark's that end up in the environment of workers, or decide what is started in their place.
 _THREADS, _CORES = "spark.executorEnv.OMP_NUM_THREADS", "spark.task.cpus"
 
@@ -87,7 +87,7 @@ def stand_in() -> bool:
     if path is None:
         return False
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_PATIENCE_S)
+        connection.settimeout(_TIMEOUT_S)
         try:
             connection.connect(path)
             os.unlink(path)  # it is here for one

@@ -26,7 +26,7 @@ _CHANCE = random.SystemRandom()
 class Shapes:
     """The shapes that the records of a document had so far.
 
-    A shape is a number of 64 bits, a sum of numbers drawn by chance for each piece of a tag and each place in a record:
+    A shape is a number of 64 bits, a sum of numbers drawn by chance for each part of a tag and each place in a record:
     two shapes hardly have the same, and nobody can make them have it.
     """
 
@@ -73,7 +73,7 @@ class Shapes:
             more = [_CHANCE.getrandbits(64) | 1 for _ in range(int(sizes.max()) - len(self._weights))]
             self._weights = np.append(self._weights, np.array(more, dtype=np.uint64))
         codes = np.array([self._number(text) for text in tags.spellings], dtype=np.uint64)[tags.codes]
-        # Whether a text follows a tag is told by the last piece of it.
+        # Whether a text follows a tag is told by the last part of it.
         last = np.append(tags.first[1:], len(tags.codes)) - 1
         codes[last[tags.has_text]] ^= np.uint64(self._number(b""))
         place = np.arange(len(codes)) - np.repeat(begins, sizes)

@@ -23,8 +23,8 @@ _NAME = rb"[A-Za-z_:][A-Za-z0-9_:.\-]*"
 _BLANK = rb"[ \t\n]"
 #: A name without a prefix.
 _OWN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-#: A tag is one piece, or has one piece before each attribute value and one after the last.
-_PIECE = re.compile(
+#: A tag is one part, or has one part before each attribute value and one after the last.
+_PART = re.compile(
     rb"<(?P<start>%(name)s)(?:%(blank)s*(?P<empty>/)?>|%(blank)s+(?P<first>%(name)s)%(blank)s*=%(blank)s*\")"
     rb"|</(?P<end>%(name)s)%(blank)s*>"
     rb"|\"(?:%(blank)s+(?P<next>%(name)s)%(blank)s*=%(blank)s*\"|%(blank)s*(?P<closed>/)?>)"
@@ -45,8 +45,8 @@ class Irregular(Exception):
     """A range has something that is not for here."""
 
 
-class Shape(IntEnum):
-    """The shape of a piece of a tag."""
+class TagPartKind(IntEnum):
+    """The shape of a part of a tag."""
 
     START = 0
     END = 1
@@ -61,33 +61,33 @@ class Shape(IntEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A piece of a tag: its shape, and the names of its element and of the attribute whose value follows."""
+class TagPart:
+    """A part of a tag: its shape, and the names of its element and of the attribute whose value follows."""
 
-    shape: Shape
+    kind: TagPartKind
     element: str = ""
     attribute: str = ""
 
     @classmethod
-    def of(cls, text: bytes) -> Piece:
-        """Classify a piece.
+    def of(cls, text: bytes) -> TagPart:
+        """Classify a part.
 
         Raises:
             Irregular: it is none of these.
         """
-        found = _PIECE.fullmatch(text)
+        found = _PART.fullmatch(text)
         if found is None:
             raise Irregular
         start, end, first, after = (found[name] for name in ("start", "end", "first", "next"))
         if end is not None:
-            return cls(Shape.END, end.decode())
+            return cls(TagPartKind.END, end.decode())
         if start is not None:
             if first is not None:
-                return cls(Shape.FIRST, start.decode(), first.decode())
-            return cls(Shape.EMPTY if found["empty"] else Shape.START, start.decode())
+                return cls(TagPartKind.FIRST, start.decode(), first.decode())
+            return cls(TagPartKind.EMPTY if found["empty"] else TagPartKind.START, start.decode())
         if after is not None:
-            return cls(Shape.NEXT, "", after.decode())
-        return cls(Shape.CLOSE_EMPTY if found["closed"] else Shape.CLOSE)
+            return cls(TagPartKind.NEXT, "", after.decode())
+        return cls(TagPartKind.CLOSE_EMPTY if found["closed"] else TagPartKind.CLOSE)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Tags:
         self._check_characters(data)
         #: The starts of tags, and their ends at `>`.
         self.starts, self.ends = self._tags()
-        self._take_apart()
+        self._split_tags()
         self._check_prefixes(prefixes)
         self._stand_in_each_other(record)
         self.attributes = self._attributes()
@@ -175,38 +175,38 @@ class Tags:
         is_inside = (tag >= 0) & (at < self.ends[tag])
         return at[is_inside], tag[is_inside]
 
-    def _take_apart(self) -> None:
-        """Find the pieces of tags, and what each is."""
+    def _split_tags(self) -> None:
+        """Find the parts of tags, and what each is."""
         quotes, tag_of_quote = self._inside(np.flatnonzero(self.data == _QUOTE))
         if (
             len(self._inside(np.flatnonzero(self.data == _APOSTROPHE))[0])
             or (np.bincount(tag_of_quote, minlength=1) % 2).any()
         ):
             raise Irregular
-        # A piece ends at each opening quote, and one begins at each closing one.
+        # A part ends at each opening quote, and one begins at each closing one.
         begins = np.sort(np.concatenate([self.starts, quotes[1::2]]), kind="stable")
-        self.piece_ends = np.sort(np.concatenate([self.ends, quotes[0::2]]), kind="stable") + 1
-        self.piece_begins = begins
-        encoded = self.slices(begins, self.piece_ends).cast(pa.binary()).dictionary_encode()
+        self.part_ends = np.sort(np.concatenate([self.ends, quotes[0::2]]), kind="stable") + 1
+        self.part_begins = begins
+        encoded = self.slices(begins, self.part_ends).cast(pa.binary()).dictionary_encode()
         if len(encoded.dictionary) > _MOST_PIECES:
             raise Irregular
-        #: The pieces that there are, as they are written, and which of them each one is.
+        #: The parts that there are, as they are written, and which of them each one is.
         self.spellings: list[bytes] = encoded.dictionary.to_pylist()
-        self.pieces = [Piece.of(text) for text in self.spellings]
+        self.parts = [TagPart.of(text) for text in self.spellings]
         self.codes = encoded.indices.to_numpy()
-        shapes = np.array([piece.shape for piece in self.pieces], dtype=np.int8)[self.codes]
-        #: The first piece of each tag.
+        kinds = np.array([part.kind for part in self.parts], dtype=np.int8)[self.codes]
+        #: The first part of each tag.
         self.first = np.searchsorted(begins, self.starts)
-        self.has_attributes = shapes[self.first] == Shape.FIRST
+        self.has_attributes = kinds[self.first] == TagPartKind.FIRST
         last = np.append(self.first[1:], len(begins)) - 1
-        self.is_end = shapes[self.first] == Shape.END
-        self.is_empty = (shapes[last] == Shape.EMPTY) | (shapes[last] == Shape.CLOSE_EMPTY)
-        self._is_before_value = (shapes == Shape.FIRST) | (shapes == Shape.NEXT)
+        self.is_end = kinds[self.first] == TagPartKind.END
+        self.is_empty = (kinds[last] == TagPartKind.EMPTY) | (kinds[last] == TagPartKind.CLOSE_EMPTY)
+        self._is_before_value = (kinds == TagPartKind.FIRST) | (kinds == TagPartKind.NEXT)
 
     def _check_prefixes(self, prefixes: Collection[str]) -> None:
         """Prefixes are declared around the records, and two attributes cannot be one by their namespaces."""
-        elements = {piece.element for piece in self.pieces if ":" in piece.element}
-        attributes = {piece.attribute for piece in self.pieces if ":" in piece.attribute}
+        elements = {part.element for part in self.parts if ":" in part.element}
+        attributes = {part.attribute for part in self.parts if ":" in part.attribute}
         if len({name.partition(":")[2] for name in attributes}) < len(attributes):
             raise Irregular
         for name in elements | attributes:
@@ -222,7 +222,7 @@ class Tags:
         self.levels = deep - is_open
         if len(deep) > _MOST_TAGS or deep[-1] or self.levels.min() < 0 or self.levels.max() > _MOST_LEVELS:
             raise Irregular
-        self.names, self.name_codes = _numbered([piece.element for piece in self.pieces], self.codes[self.first])
+        self.names, self.name_codes = _numbered([part.element for part in self.parts], self.codes[self.first])
         paired = np.flatnonzero(~self.is_empty)
         paired = paired[np.argsort(self.levels[paired], kind="stable")]
         if (self.name_codes[paired[0::2]] != self.name_codes[paired[1::2]]).any():
@@ -268,17 +268,17 @@ class Tags:
         Raises:
             Irregular: a tag has one twice, or a value has blanks that a parser changes.
         """
-        pieces = np.flatnonzero(self._is_before_value)
-        tags = np.searchsorted(self.first, pieces, side="right") - 1
-        names, codes = _numbered([piece.attribute for piece in self.pieces], self.codes[pieces])
-        begins = self.piece_ends[pieces]
-        ends = self.piece_begins[pieces + 1]
+        parts = np.flatnonzero(self._is_before_value)
+        tags = np.searchsorted(self.first, parts, side="right") - 1
+        names, codes = _numbered([part.attribute for part in self.parts], self.codes[parts])
+        begins = self.part_ends[parts]
+        ends = self.part_begins[parts + 1]
         each = np.sort(tags * len(names) + codes)
         if (each[1:] == each[:-1]).any():
             raise Irregular
         at = self._inside(self.controls)[0]
         value = np.searchsorted(begins, at, side="right") - 1
-        if len(pieces) and ((value >= 0) & (at < ends[value])).any():
+        if len(parts) and ((value >= 0) & (at < ends[value])).any():
             raise Irregular
         return Attributes(tags, names, codes, begins, ends)
 

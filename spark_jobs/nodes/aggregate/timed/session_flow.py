@@ -21,7 +21,7 @@ _KEY = WINDOW.of("key")
 
 
 class Flow:
-    """Holds pieces, and gives them back so that those of a session are in one table; has the form of `spill.Keyed`.
+    """Buffers pieces, and returns all pieces of a session in one table, like `spill.ExternalMap`.
 
     Args:
         room: the task.
@@ -44,7 +44,7 @@ class Flow:
         self._room = room
         self._node = node
         self._keys = keys
-        self._held = spill.Ordered(room, node, (_KEY, since, order.AT))
+        self._held = spill.ExternalSorter(room, node, (_KEY, since, order.AT))
         self._since = since
         self._ends = ends
         self._merge = merge
@@ -73,7 +73,7 @@ class Flow:
             yield table.drop_columns([_KEY])
 
 
-class Held(spill.Keyed):
+class SessionMap(spill.ExternalMap):
     """Pieces by their keys, merged as they come; what had to be spilled comes back in the order of time.
 
     Args:

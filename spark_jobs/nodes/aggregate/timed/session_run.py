@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from spark_jobs.nodes import partition, sorted_runs
 from spark_jobs.nodes.aggregate import accumulators, groups, partial
 from spark_jobs.nodes.aggregate.timed import sessions, suspects, windowed
-from spark_jobs.nodes.aggregate.timed.session_flow import Flow, Held
+from spark_jobs.nodes.aggregate.timed.session_flow import Flow, SessionMap
 from spark_jobs.nodes.aggregate.timed.watermarks import NEVER
 from spark_jobs.nodes.aggregate.timed.windowed import NTH, NUMBER
 from spark_jobs.nodes.records import batches, order
@@ -48,12 +48,12 @@ _SESSION = WINDOW.of("session")
 
 def needs_order(grouping: Grouping) -> bool:
     """Whether some function asks for the order of all records of a group; the first and the last have places."""
-    return any(each.needs_order for each in grouping.keepers)
+    return any(each.needs_order for each in grouping.state_accumulators)
 
 
 def _needs_end(grouping: Grouping) -> bool:
     """Whether some function asks for the last record of a group."""
-    return any(each.needs_last for each in grouping.keepers)
+    return any(each.needs_last for each in grouping.state_accumulators)
 
 
 @dataclass
@@ -88,8 +88,8 @@ class Partial(windowed.Partial):
         self._count_held()
         numbers = self._pieces(columns, count)
         states = []
-        for keeper in self.grouping.keepers:
-            states += keeper.first([columns[name] for name in keeper.call.arguments], count)
+        for accumulator in self.grouping.state_accumulators:
+            states += accumulator.first([columns[name] for name in accumulator.call.arguments], count)
         if _needs_end(self.grouping):
             states.append(accumulators.Grouped(_END, columns[order.AT], "max"))
         pieces = reduced(self.grouping, columns, numbers, states)
@@ -166,7 +166,7 @@ def reduced(
     ends: Numbers | None = None,
 ) -> pa.Table:
     """Merge rows with equal numbers: shared columns, the first row's origin, and merged states."""
-    kept = [name for name in columns if name in grouping.keys or name in grouping.carried or name in WINDOW]
+    kept = [name for name in columns if name in grouping.keys or name in grouping.extra_columns or name in WINDOW]
     return groups.reduce([_SESSION], {**columns, _SESSION: pa.array(numbers)}, kept, states, ends)
 
 
@@ -182,7 +182,9 @@ class Final(windowed.Final):
         keys = self.grouping.keys
         flow = functools.partial(Flow, self.context, self.step.name, keys, SINCE, self._ends, self.merged)
         self.groups = (
-            Held(self.context, self.step.name, keys, self.merged, self.grouping.row_bytes, flow) if keys else flow()
+            SessionMap(self.context, self.step.name, keys, self.merged, self.grouping.row_bytes, flow)
+            if keys
+            else flow()
         )
         #: Pieces of the task that sends now and that might be late: their keys and places.
         self.suspected: list[pa.Table] = []
@@ -265,7 +267,7 @@ class Final(windowed.Final):
         columns = {name: partial.array(table, name) for name in table.schema.names} | bounds
         by = sorted_runs.order(table, [order.AT])
         columns = {name: column.take(by) for name, column in columns.items()}
-        states = [state for keeper in self.grouping.keepers for state in keeper.again(columns)]
+        states = [state for accumulator in self.grouping.state_accumulators for state in accumulator.again(columns)]
         if _END not in columns:
             return reduced(self.grouping, columns, numbers[by.to_numpy()], states)
         states.append(accumulators.Grouped(_END, columns[_END], "max"))

@@ -148,7 +148,7 @@ class Final(run.Final):
         places = (len(sample) * number // self.partitions for number in range(1, self.partitions))
         return [sample[place] for place in places] if sample else []
 
-    def send_home(self, table: pa.Table) -> None:
+    def send_in_order(self, table: pa.Table) -> None:
         """Groups in their order, to the partitions that share the windows."""
         assert self.exchange is not None
         self.leave(table.num_rows)

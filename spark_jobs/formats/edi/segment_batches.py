@@ -44,7 +44,7 @@ class Header:
 
 
 @dataclass(frozen=True)
-class Portion:
+class SegmentBatch:
     """Segments of a file, with the numbers of those that are records.
 
     Args:
@@ -141,7 +141,7 @@ class InterchangeFile:
         self._number = 0
         self._end = offset
 
-    def portions(self) -> Iterator[Portion]:
+    def segment_batches(self) -> Iterator[SegmentBatch]:
         """The segments of the file.
 
         Raises:
@@ -208,7 +208,7 @@ class InterchangeFile:
     def _here(self, message: str, after: int = 0) -> BrokenFile:
         return BrokenFile(message, self._number + 1, "", self._bytes.offset + after)
 
-    def _walk(self, found: Segments, signs: Signs) -> tuple[Portion, BrokenFile | None, int]:
+    def _walk(self, found: Segments, signs: Signs) -> tuple[SegmentBatch, BrokenFile | None, int]:
         """The records among segments, the problem of the first segment after them, and how many segments count."""
         envelope = self._envelope
         is_service = np.isin(found.codes, self._codes)
@@ -227,7 +227,7 @@ class InterchangeFile:
             tag = "" if found.lengths[found.first[count]] == 0 else found.column(0, np.array([count]))[0].as_py()
             broken = self._at(found, count, "" if problem.startswith(_NO_TAG) else tag, problem)
         reached = [each for each in warnings if each.number <= self._number + count]
-        return Portion(found, which, owners, messages, headers, reached), broken, count
+        return SegmentBatch(found, which, owners, messages, headers, reached), broken, count
 
     def _at(self, found: Segments, place: int, tag: str, problem: str) -> BrokenFile:
         return BrokenFile(problem, self._number + place + 1, tag, self._bytes.offset + int(found.starts[place]))

@@ -29,12 +29,12 @@ _PLACE_BYTES, _SHARE = 16, 3
 _FEW_BYTES = 1 << 20
 _FEW_QUOTES = 4
 
-Piece = tuple[bytes, str | None]
+WholeRecords = tuple[bytes, str | None]
 
 
-def pieces(
+def read(
     stream: ByteStream, dialect: Dialect, size: int, stats: RangeStats, *, is_last: bool, most: int = MOST_RECORD_BYTES
-) -> Iterator[Piece]:
+) -> Iterator[WholeRecords]:
     """Whole records, or the beginning of a record without end and its problem.
 
     A long record with very many quotes counts as longer than it is.

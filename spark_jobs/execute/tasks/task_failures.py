@@ -27,7 +27,7 @@ _LETTERS_SHARE = 8
 _MOST_LETTERS_BYTES = 16 << 20
 
 
-class Failing:
+class TaskFailures:
     """Handles the failing records of a task.
 
     Args:

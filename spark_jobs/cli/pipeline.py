@@ -108,7 +108,7 @@ def _run(path: Path, options: RunOptions, reporter: report.Reporter, *, to_the_e
 
     is_check = options.dry_run and options.preview is None
     if to_the_end and not is_check:
-        without_pandas.settle()
+        without_pandas.hide_pandas()
     discover = discovery(plan, options)
     problems = storage(plan, discover) + (_missing(plan, discover) if options.dry_run else [])
     problems += pending.uris(plan) if is_check else pending.pending(plan, discover)

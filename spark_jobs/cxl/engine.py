@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Surroundings:
+class EvaluationContext:
     """The values of `$...` members for a record or a batch, by path without the dollar sign (`source.row`).
 
     For a record all values are Python values. For a batch a value is a Python value that holds for every row, or a
@@ -47,7 +47,7 @@ class RecordResult:
 class RecordProgram(Protocol):
     """A program compiled for one record at a time. Raises `Failure`."""
 
-    def __call__(self, record: Mapping[str, Any], surroundings: Surroundings) -> RecordResult:
+    def __call__(self, record: Mapping[str, Any], context: EvaluationContext) -> RecordResult:
         """Run the program on a record: column name to Python value (missing is null)."""
 
 
@@ -83,5 +83,5 @@ class BatchProgram(Protocol):
     #: Places that run in the interpreter, with the reason, for `explain`.
     interpreted: tuple[tuple[str, str], ...]
 
-    def __call__(self, batch: pa.RecordBatch, surroundings: Surroundings) -> BatchResult:
+    def __call__(self, batch: pa.RecordBatch, context: EvaluationContext) -> BatchResult:
         """Run the program on a batch that has (at least) the program's columns, typed by `values.arrow_type`."""

@@ -146,7 +146,7 @@ def _write_text(path: Path, text: str, newline: str | None, mode: str) -> None:
             os.fsync(file.fileno())
 
 
-def write_down(path: Path, data: bytes | bytearray) -> None:
+def write_file(path: Path, data: bytes | bytearray) -> None:
     """A file that is there as a whole or not at all, also after a loss of power."""
     partial = path.with_name(f"{path.name}.partial")
     with about(partial), partial.open("wb") as file:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def settle() -> None:
+def hide_pandas() -> None:
     """Have Arrow find no pandas; other imports of pandas work as ever, and Arrow's `to_pandas`, too.
 
     A Series that somebody gives to Arrow is not known as such afterwards, so this is for processes that nobody shares.

@@ -19,17 +19,17 @@ class Pages:
     reader: Reader
 
     @property
-    def is_spread(self) -> bool:
+    def explodes(self) -> bool:
         """Whether `array_paths` make other records of a page's own elements."""
         return bool(self.reader.arrays)
 
-    def records(self, file: InputFile, *, spread: bool) -> int:
+    def records(self, file: InputFile, *, exploded: bool) -> int:
         """The number of records of a page: after `array_paths`, or its own elements.
 
         Raises:
             FormatError: the page is broken.
         """
-        return (self.reader if spread else replace(self.reader, arrays=())).records_of(file)
+        return (self.reader if exploded else replace(self.reader, arrays=())).records_of(file)
 
     def document(self, data: bytes) -> Any:
         """A page's text as a JSON document: tokens are found in one, whatever the format of the records.

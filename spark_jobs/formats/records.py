@@ -109,7 +109,7 @@ class RecordShape(blocks.Shape["pa.StringArray"]):
         return pc.replace_with_mask(filled, pa.array(absent), pa.scalar(None, pa.string()))
 
 
-def spread(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
+def scatter(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
     """Texts at the places of their records, nulls at those of others."""
     if len(places) == count:
         return array

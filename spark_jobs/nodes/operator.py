@@ -383,15 +383,15 @@ class Operator:
         if not self.silent:
             self.context.log(level, line, about, **how)
 
-    def run(self, program: engine.BatchProgram, batch: Batch, state: engine.Surroundings) -> engine.BatchResult:
+    def run(self, program: engine.BatchProgram, batch: Batch, state: engine.EvaluationContext) -> engine.BatchResult:
         """Run a program on a batch with everything `$` around it."""
         self.context.running = None if self.silent else batch
-        return program(batch.data, engine.Surroundings(self.around(batch), state.seen))
+        return program(batch.data, engine.EvaluationContext(self.around(batch), state.seen))
 
     def around(self, batch: Batch) -> dict[str, Any]:
         """Everything `$` around a batch, by path: a value, or one for each record."""
         values = dict(self.context.values)
-        values.update(batch.origin.surroundings(batch))
+        values.update(batch.origin.source_values(batch))
         for path, name in columns.values(batch.data.schema.names).items():
             values[path] = batch.data.column(name)
         if self.step.reads_variables:

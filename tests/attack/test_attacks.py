@@ -94,7 +94,7 @@ def test_a_recovery_that_does_nothing_is_noticed(
 
 
 def test_renames_without_a_journal_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "write_down", lambda renames, place, others=(): None)
+    monkeypatch.setattr(journal, "write", lambda renames, place, others=(): None)
     tally = rounds.Tally("crash_points")
     crash_points.run(tmp_path / "files", tally, has_links=True, points=range(30, 1000, 8), stride=200)
     assert tally.findings > 0

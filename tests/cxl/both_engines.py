@@ -47,11 +47,11 @@ def by_interpreter(
     program: typed.Program, records: Sequence[Record], around: Mapping[str, Any] | None = None
 ) -> list[Outcome]:
     """Each record's outcome in the engine that defines the meaning."""
-    run, surroundings = interpreter.compile(program), engine.Surroundings(around or {})
+    run, context = interpreter.compile(program), engine.EvaluationContext(around or {})
     outcomes: list[Outcome] = []
     for record in records:
         try:
-            result = run(record, surroundings)
+            result = run(record, context)
         except Failure as failure:
             outcomes.append(_failed(failure))
         else:
@@ -75,12 +75,12 @@ def by_kernels(
     batch_rows: int | None = None,
 ) -> list[Outcome]:
     """Each record's outcome in the Arrow engine; counts and positions of the result are checked on the way."""
-    run, surroundings = kernels.compile(program), engine.Surroundings(around or {})
+    run, context = kernels.compile(program), engine.EvaluationContext(around or {})
     outcomes: list[Outcome] = []
     step = batch_rows or max(len(records), 1)
     for start in range(0, len(records), step):
         part = records[start : start + step]
-        outcomes.extend(_outcomes(program, run(batch_of(columns, part), surroundings), len(part)))
+        outcomes.extend(_outcomes(program, run(batch_of(columns, part), context), len(part)))
     return outcomes
 
 

@@ -89,7 +89,7 @@ def test_failures_say_what_went_wrong_and_where(text: str, category: Category, d
 def test_a_failure_carries_the_offending_value() -> None:
     run = interpreter.compile(program_of("emit r = s.to_date()", {"s": types.STRING}))
     with pytest.raises(Failure) as caught:
-        run({"s": "tomorrow"}, engine.Surroundings())
+        run({"s": "tomorrow"}, engine.EvaluationContext())
     assert caught.value.value == "tomorrow"
 
 
@@ -117,7 +117,7 @@ def test_debug_logs_the_value_and_hands_it_on(caplog: pytest.LogCaptureFixture) 
 
 def test_now_is_read_once_per_record() -> None:
     run = interpreter.compile(program_of("emit a = now\nemit b = now"))
-    first, second = (run({}, engine.Surroundings()).outputs[0] for _ in range(2))
+    first, second = (run({}, engine.EvaluationContext()).outputs[0] for _ in range(2))
     assert first["a"] == first["b"]
     assert first["a"] <= second["a"]
 
@@ -139,7 +139,7 @@ def test_twelve_emits_are_quick() -> None:
     columns = {"n": types.INT, "x": types.FLOAT, "s": types.STRING}
     lines = ["n + 1", "n * 2", "x.round(2)", "s.upper()", 'if n > 3 then s else "small"', "n ?? 0"] * 2
     program = program_of("\n".join(f"emit f{i} = {line}" for i, line in enumerate(lines)), columns)
-    run, record, around = interpreter.compile(program), {"n": 5, "x": 1.25, "s": "abc"}, engine.Surroundings()
+    run, record, around = interpreter.compile(program), {"n": 5, "x": 1.25, "s": "abc"}, engine.EvaluationContext()
     best = 0.0
     for _ in range(5):
         start = time.process_time()

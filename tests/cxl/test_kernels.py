@@ -20,7 +20,7 @@ TEXTS = {"s": types.STRING}
 
 def run(text: str, columns: dict[str, types.Type], records: list[dict[str, Any]], **around: Any) -> engine.BatchResult:
     """A program's result on one batch."""
-    return kernels.compile(program_of(text, columns))(batch_of(columns, records), engine.Surroundings(around))
+    return kernels.compile(program_of(text, columns))(batch_of(columns, records), engine.EvaluationContext(around))
 
 
 def test_all_rows_alive_are_not_listed() -> None:
@@ -65,7 +65,7 @@ def test_one_overflow_in_many_rows_is_found_and_the_others_stand() -> None:
 
 
 def test_halving_blames_small_slices_only() -> None:
-    frame = frames.Frame(1024, engine.Surroundings())
+    frame = frames.Frame(1024, engine.EvaluationContext())
     calls: list[int] = []
 
     def kernel(array: pa.Array) -> pa.Array:
@@ -134,7 +134,7 @@ def test_surroundings_may_differ_from_row_to_row() -> None:
     program = program_of(
         "filter n > 0\nemit r = $source.row\nemit p = $pipeline.name\nemit q = 10 / (n - 1) + $source.row", INTS
     )
-    result = kernels.compile(program)(batch_of(INTS, [{"n": 0}, {"n": 1}, {"n": 2}]), engine.Surroundings(around))
+    result = kernels.compile(program)(batch_of(INTS, [{"n": 0}, {"n": 1}, {"n": 2}]), engine.EvaluationContext(around))
     assert result.emits["r"].to_pylist() == [6]
     assert result.emits["p"].to_pylist() == ["orders"]
     assert result.emits["q"].to_pylist() == [16]
@@ -163,7 +163,7 @@ def test_a_failing_guard_fails_the_row() -> None:
 
 def test_columns_that_the_batch_lacks_are_null() -> None:
     program = program_of("emit r = m ?? n", INTS)
-    result = kernels.compile(program)(pa.RecordBatch.from_pydict({"n": pa.array([1, 2])}), engine.Surroundings())
+    result = kernels.compile(program)(pa.RecordBatch.from_pydict({"n": pa.array([1, 2])}), engine.EvaluationContext())
     assert result.emits["r"].to_pylist() == [1, 2]
 
 
@@ -171,7 +171,7 @@ def test_sliced_batches_are_read_where_they_lie() -> None:
     texts = ["0x1", "e", *[str(number) for number in range(10)]]
     program = program_of("emit r = s.to_int()\nemit t = s.to_float().to_string()", TEXTS)
     batch = batch_of(TEXTS, [{"s": text} for text in texts]).slice(2, 5)
-    result = kernels.compile(program)(batch, engine.Surroundings())
+    result = kernels.compile(program)(batch, engine.EvaluationContext())
     assert result.emits["r"].to_pylist() == [0, 1, 2, 3, 4]
     assert result.emits["t"].to_pylist() == ["0", "1", "2", "3", "4"]
 

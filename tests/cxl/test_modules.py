@@ -10,7 +10,7 @@ import pytest
 from spark_jobs import limits
 from spark_jobs.cxl import typed, types
 from spark_jobs.cxl.checking import modules
-from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.engine import EvaluationContext
 from spark_jobs.cxl.interpreter import interpreter
 from tests.cxl.checking import compiled
 
@@ -44,7 +44,7 @@ def rules(tmp_path: Path) -> Path:
 def run(text: str, rules: Path, record: dict[str, Any], **columns: types.Type) -> dict[str, Any]:
     result = compiled(text, columns, library=modules.Library(rules))
     assert isinstance(result.program, typed.Program), result.diagnostics
-    (output,) = interpreter.compile(result.program)(record, Surroundings()).outputs
+    (output,) = interpreter.compile(result.program)(record, EvaluationContext()).outputs
     return output
 
 

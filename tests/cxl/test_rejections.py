@@ -110,7 +110,7 @@ def batch() -> pa.RecordBatch:
 
 def told(text: str) -> list[Any]:
     """Everything that is said of failing rows, and what became of the others."""
-    result = kernels.compile(program_of(text, COLUMNS))(batch(), engine.Surroundings())
+    result = kernels.compile(program_of(text, COLUMNS))(batch(), engine.EvaluationContext())
     failing = [
         (one.row, str(one.failure), one.failure.category, one.failure.field, one.failure.expression)
         for one in result.failures
@@ -161,5 +161,5 @@ def test_lines_of_the_log_are_written_once() -> None:
 
 def test_a_long_chain_of_conversions_compiles_soon() -> None:
     text = "emit a = s" + ".to_int().to_string()" * 200
-    result = kernels.compile(program_of(text, COLUMNS))(batch(), engine.Surroundings())
+    result = kernels.compile(program_of(text, COLUMNS))(batch(), engine.EvaluationContext())
     assert len(result.failures) > len(TEXTS)

@@ -20,7 +20,7 @@ clinker.end_with(sys.argv[1:])
 ARRAYS = """
 import sys
 from spark_jobs.execute import without_pandas
-without_pandas.settle()
+without_pandas.hide_pandas()
 import pyarrow as pa
 table = pa.table({"a": [1, None]})
 assert "pandas" not in sys.modules
@@ -31,7 +31,7 @@ assert pa.array(pandas.Series([1.0, None])).null_count == 1
 KNOWN_ALREADY = """
 import pandas
 from spark_jobs.execute import without_pandas
-without_pandas.settle()
+without_pandas.hide_pandas()
 import pyarrow as pa
 assert pa.array(pandas.Series([1.0, None])).null_count == 1
 """
@@ -73,9 +73,7 @@ def test_the_process_of_a_command_imports_no_pandas(argv: tuple[str, ...]) -> No
 
 
 def test_pandas_can_be_imported_where_arrow_has_been_told_of_none() -> None:
-    code = (
-        "from spark_jobs.execute import without_pandas; without_pandas.settle(); import pandas; print(pandas.__name__)"
-    )
+    code = "from spark_jobs.execute import without_pandas; without_pandas.hide_pandas(); import pandas; print(pandas.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "pandas\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.engine import EvaluationContext
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.interpreter import interpreter
 from tests.models.rows import once, only
@@ -89,7 +89,7 @@ class _Side:
         key = self.prepare(left)
         pairs = [] if None in key else self.found.get(key, [])
         met = [(row, left | seen) for row, seen in pairs]
-        met = [pair for pair in met if all(test(pair[1], Surroundings()).outputs for test in self.residuals)]
+        met = [pair for pair in met if all(test(pair[1], EvaluationContext()).outputs for test in self.residuals)]
         return [((*rows, row), seen) for row, seen in met] or [((*rows, None), left)]
 
 
@@ -99,7 +99,7 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple
     troubled: list[tuple[tuple[Row | None, ...], Failure]] = []
     for builds, seen in chains:
         try:
-            outputs = body(seen, Surroundings(node.around(driver))).outputs
+            outputs = body(seen, EvaluationContext(node.around(driver))).outputs
         except Failure as error:
             troubled.append((builds, Failure(error.detail, Category.COMBINE_ROW)))
             continue
@@ -141,7 +141,7 @@ def _joined(
 
 
 def _key(program: Any, record: dict[str, Any]) -> Any:
-    value = program(record, Surroundings()).outputs[0]["$key"]
+    value = program(record, EvaluationContext()).outputs[0]["$key"]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

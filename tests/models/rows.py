@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.engine import EvaluationContext
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.interpreter import interpreter
 
@@ -207,7 +207,7 @@ def transform(node: Node, rows: Iterable[Row]) -> Iterator[Row]:
     checks = [(check, interpreter.compile(check.check)) for check in step.validations if check.is_error]
     seen: dict[int, set[Any]] = {}
     for row in rows:
-        surroundings = Surroundings(node.around(row), seen)
+        surroundings = EvaluationContext(node.around(row), seen)
         result = node.trying(row, lambda row=row, s=surroundings: program(row.fields, s))  # type: ignore[misc]
         if result is None:
             continue
@@ -229,7 +229,7 @@ def _passes(node: Node, child: Row, checks: list[Any]) -> bool:
     for check, program in checks:
         refusal = Failure(check.message, Category.VALIDATION)
         try:
-            verdicts = program(child.fields, Surroundings(node.around(child))).outputs
+            verdicts = program(child.fields, EvaluationContext(node.around(child))).outputs
         except Failure:
             verdicts = [{"value": False}]
         if any(verdict["value"] is False for verdict in verdicts):
@@ -246,7 +246,7 @@ def route(node: Node, rows: Iterable[Row]) -> dict[str, list[Row]]:
         taken: list[str] = []
         try:
             for name, program in branches:
-                if program(row.fields, Surroundings(node.around(row))).outputs:
+                if program(row.fields, EvaluationContext(node.around(row))).outputs:
                     taken.append(name)
                     if not step.inclusive:
                         break
@@ -265,7 +265,7 @@ def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed
     kept = [name for name in given if name in step.group_by]
     groups: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
     for row in rows:
-        result = node.trying(row, lambda row=row: before(row.fields, Surroundings(node.around(row))))  # type: ignore[misc]
+        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
         if result is not None and not result.filtered:
             values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
             groups.setdefault(tuple(map(comparable, values)), []).append((row, row.fields | result.outputs[0]))
@@ -274,7 +274,7 @@ def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed
     for number, (key, members) in enumerate(groups.items()):
         made = group(step, key, [row for row, _ in members], kept, is_mixed)
         results = {call.result: computed(call, [seen for _, seen in members]) for call in step.program.calls}
-        result = node.trying(made, lambda r=made.fields | results: after(r, Surroundings()), own_result=True)  # type: ignore[misc]
+        result = node.trying(made, lambda r=made.fields | results: after(r, EvaluationContext()), own_result=True)  # type: ignore[misc]
         if result is not None:
             numbers = {step.name: number} if is_mixed else {}
             yield replace(made, fields=made.fields | result.outputs[0], numbers=numbers)
@@ -287,14 +287,14 @@ def state(node: Node, rows: Iterable[Row]) -> dict[str, Any]:
     for row in rows:
         for each in step.assignments:
             before = interpreter.compile(each.value.before)
-            result = node.trying(row, lambda row=row, b=before: b(row.fields, Surroundings(node.around(row))))  # type: ignore[misc]
+            result = node.trying(row, lambda row=row, b=before: b(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
             if result is None:
                 break
             seen[each.path].append(row.fields | result.outputs[0])
     found = {}
     for each in step.assignments:
         results = {call.result: computed(call, seen[each.path]) for call in each.value.calls}
-        found[each.path] = interpreter.compile(each.value.after)(results, Surroundings()).outputs[0][each.path]
+        found[each.path] = interpreter.compile(each.value.after)(results, EvaluationContext()).outputs[0][each.path]
     return found
 
 

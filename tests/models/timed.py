@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl.engine import Surroundings
+from spark_jobs.cxl.engine import EvaluationContext
 from spark_jobs.cxl.failure import Category, Failure
 from spark_jobs.cxl.interpreter import interpreter
 from tests.models import rows as plain
@@ -40,7 +40,7 @@ def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str]) -> Iterator
     for key, members in sorted(groups.items(), key=lambda item: (item[0][0], item[1][0][0])):
         made = plain.group(step, key, [row for _, row, _ in members], kept, is_mixed=False)
         results = {call.result: plain.computed(call, [seen for *_, seen in members]) for call in step.program.calls}
-        result = node.trying(made, lambda r=made.fields | results: after(r, Surroundings()), own_result=True)  # type: ignore[misc]
+        result = node.trying(made, lambda r=made.fields | results: after(r, EvaluationContext()), own_result=True)  # type: ignore[misc]
         if result is not None:
             yield plain.replace(made, fields=made.fields | result.outputs[0], at=None)
 
@@ -55,7 +55,7 @@ def _came(node: Node, rows: Iterable[Row], kept: list[str]) -> Iterator[Came]:
             continue
         reached = min(seen.values()) if len(seen) == step.time_window.sources else None
         seen[row.record[0]] = max(seen.get(row.record[0], row.at), row.at)
-        result = node.trying(row, lambda row=row: before(row.fields, Surroundings(node.around(row))))  # type: ignore[misc]
+        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
         if result is not None and not result.filtered:
             values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
             yield row, row.fields | result.outputs[0], tuple(map(plain.comparable, values)), reached

@@ -11,7 +11,7 @@ import pytest
 from spark_jobs.cxl import typed
 from spark_jobs.nodes import program_reads, registry
 from spark_jobs.nodes.records.columns import is_engine
-from spark_jobs.nodes.terms.description import Description, PlanSurroundings
+from spark_jobs.nodes.terms.description import Description, PlanContext
 from spark_jobs.plan.explain import explain
 
 if TYPE_CHECKING:
@@ -70,5 +70,5 @@ def test_every_type_is_shown_in_explain(kind: str, plans: list[Plan]) -> None:
         assert described()[kind].parallel(planned.step)
         facts = json.loads(explain.as_json(plan))["nodes"]
         (mine,) = [each for each in facts if each["name"] == planned.name]
-        for name in described()[kind].facts(planned.step, PlanSurroundings(None, {}, {})):
+        for name in described()[kind].facts(planned.step, PlanContext(None, {}, {})):
             assert name in mine["properties"]

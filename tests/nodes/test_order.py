@@ -58,7 +58,7 @@ def test_places_do_not_depend_on_batches(children: list[int], sizes: list[int]) 
             turn += 1
             taken = batch(len(here))
             taken.at = stream.places(taken)
-            own, of_children = stream.spread(taken, pa.array(np.repeat(np.arange(len(here)), here)))
+            own, of_children = stream.child_places(taken, pa.array(np.repeat(np.arange(len(here)), here)))
             parents += own.to_pylist()
             given_ += of_children.to_pylist()
         return parents, given_

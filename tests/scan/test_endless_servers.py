@@ -86,10 +86,10 @@ def test_a_proxy_that_drips_does_not_hold_the_run(scheme: str, tmp_path: Path, m
 
 
 def test_the_end_of_the_run_ends_a_request_that_waits(tmp_path: Path) -> None:
-    patience = http.Patience()
+    cancellation = http.Cancellation()
     with dripping(*ENDLESS["a header"]) as place:
-        client = http.Client(Endpoint(url=f"http://{place}/x", max_pages=1, timeout_s=3600.0), patience)
-        threading.Timer(0.2, patience.stop).start()
+        client = http.Client(Endpoint(url=f"http://{place}/x", max_pages=1, timeout_s=3600.0), cancellation)
+        threading.Timer(0.2, cancellation.stop).start()
         with pytest.raises(http.Stopped):
             client.get(f"http://{place}/x", tmp_path / "page", "the page")
         client.close()

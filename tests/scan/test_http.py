@@ -28,11 +28,15 @@ KEY = "marzipan-4711"
 
 
 def get(
-    server: web.Server, target: Path, path: str = "/orders", patience: http.Patience | None = None, **settings: Any
+    server: web.Server,
+    target: Path,
+    path: str = "/orders",
+    cancellation: http.Cancellation | None = None,
+    **settings: Any,
 ) -> http.Reply:
     url = server.url + path
     endpoint = Endpoint(url=url, max_pages=1, **{"timeout_s": 5.0, **settings})
-    client = http.Client(endpoint, patience or web.Recorded())
+    client = http.Client(endpoint, cancellation or web.Recorded())
     try:
         return client.get(url, target, "the page")
     finally:
@@ -44,9 +48,9 @@ def place(server: web.Server) -> str:
     return server.url.partition("//")[2]
 
 
-def failure(server: web.Server, target: Path, *, patience: http.Patience | None = None, **settings: Any) -> str:
+def failure(server: web.Server, target: Path, *, cancellation: http.Cancellation | None = None, **settings: Any) -> str:
     with pytest.raises(FormatError) as caught:
-        get(server, target, patience=patience, **settings)
+        get(server, target, cancellation=cancellation, **settings)
     assert (caught.value.code, caught.value.path) == ("E221", "the page")
     assert caught.value.__cause__ is None
     return caught.value.message
@@ -81,20 +85,20 @@ def test_an_empty_answer_is_an_empty_page(tmp_path: Path) -> None:
     "trouble", [web.Answer(b"busy", 503), web.Answer(status=0), web.Answer(b"[1,", length=100)], ids=str
 )
 def test_what_may_pass_is_tried_again(trouble: web.Answer, tmp_path: Path) -> None:
-    patience = web.Recorded()
+    cancellation = web.Recorded()
     with web.serving(web.in_turn(trouble, trouble, web.page(1))) as server:
-        get(server, tmp_path / "page", patience=patience)
+        get(server, tmp_path / "page", cancellation=cancellation)
     assert (tmp_path / "page").read_bytes() == b"[1]"
     assert len(server.requests) == 3
-    assert patience.pauses == [1.0, 2.0]
+    assert cancellation.pauses == [1.0, 2.0]
 
 
 def test_pauses_double_up_to_a_limit_and_then_the_source_is_given_up(tmp_path: Path) -> None:
-    patience = web.Recorded()
+    cancellation = web.Recorded()
     with web.serving(lambda request: web.Answer(b"\n  sorry,\x1b we are\tbusy\n", 502)) as server:
-        told = failure(server, tmp_path / "page", patience=patience, retries=7)
+        told = failure(server, tmp_path / "page", cancellation=cancellation, retries=7)
     assert told == "HTTP 502: sorry, we are busy, after 7 retries"
-    assert patience.pauses == [1, 2, 4, 8, 16, 30, 30]
+    assert cancellation.pauses == [1, 2, 4, 8, 16, 30, 30]
     assert len(server.requests) == 8
 
 
@@ -112,18 +116,18 @@ def test_pauses_double_up_to_a_limit_and_then_the_source_is_given_up(tmp_path: P
 )
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_server_says_how_long_to_wait(status: int, headers: dict[str, str], pause: float, tmp_path: Path) -> None:
-    patience = web.Recorded()
+    cancellation = web.Recorded()
     with web.serving(web.in_turn(web.Answer(b"slow", status, headers), web.page(1))) as server:
-        get(server, tmp_path / "page", patience=patience)
-    assert patience.pauses == [pause]
+        get(server, tmp_path / "page", cancellation=cancellation)
+    assert cancellation.pauses == [pause]
 
 
 def test_nobody_waits_for_hours(tmp_path: Path) -> None:
-    patience = web.Recorded()
+    cancellation = web.Recorded()
     with web.serving(lambda request: web.Answer(b"", 503, {"Retry-After": "3600"})) as server:
-        told = failure(server, tmp_path / "page", patience=patience)
+        told = failure(server, tmp_path / "page", cancellation=cancellation)
     assert told == "HTTP 503; the server asks to wait 3600 s, more than 300 s"
-    assert patience.pauses == []
+    assert cancellation.pauses == []
 
 
 @pytest.mark.parametrize("status", [304, 400, 401, 404, 408, 429])
@@ -136,11 +140,11 @@ def test_what_will_not_pass_is_not_tried_again(status: int, tmp_path: Path) -> N
 def test_a_port_that_nobody_listens_at(tmp_path: Path) -> None:
     with web.serving(lambda request: web.page()) as server:
         pass
-    patience = web.Recorded()
-    assert failure(server, tmp_path / "page", patience=patience, retries=1) == (
+    cancellation = web.Recorded()
+    assert failure(server, tmp_path / "page", cancellation=cancellation, retries=1) == (
         "no connection: Connection refused, after 1 retry"
     )
-    assert patience.pauses == [1.0]
+    assert cancellation.pauses == [1.0]
 
 
 def test_a_host_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,31 +175,31 @@ def test_a_server_that_drips_is_not_waited_for(tmp_path: Path) -> None:
     """Each byte comes in time, the page does not: the clock goes on by a second with each look at it."""
     dripping = web.Answer(itertools.repeat(b" "))
     with web.serving(lambda request: dripping) as server:
-        told = failure(server, tmp_path / "page", patience=web.Recorded(tick_s=1.0), retries=0, timeout_s=20.0)
+        told = failure(server, tmp_path / "page", cancellation=web.Recorded(tick_s=1.0), retries=0, timeout_s=20.0)
     assert told == "no complete answer within 20 s, after 0 retries"
     assert (tmp_path / "page").stat().st_size < 64 << 20
 
 
 def test_the_end_of_the_run_ends_pauses_and_pages(tmp_path: Path) -> None:
-    patience = http.Patience()
+    cancellation = http.Cancellation()
 
     def stopping(request: web.Request) -> web.Answer:
-        patience.stop()
+        cancellation.stop()
         return web.Answer(b"", 503)
 
     with web.serving(stopping) as server, pytest.raises(http.Stopped):
-        get(server, tmp_path / "page", patience=patience)
+        get(server, tmp_path / "page", cancellation=cancellation)
     assert len(server.requests) == 1
-    patience = http.Patience()
+    cancellation = http.Cancellation()
 
     def endless() -> Iterator[bytes]:
         for number in itertools.count():
             if number == 5:
-                patience.stop()
+                cancellation.stop()
             yield b" "
 
     with web.serving(lambda request: web.Answer(endless())) as server, pytest.raises(http.Stopped):
-        get(server, tmp_path / "page", patience=patience)
+        get(server, tmp_path / "page", cancellation=cancellation)
 
 
 # ---- limits --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A web server on loopback for tests, and a patience that waits for nothing."""
+"""A web server on loopback for tests, and a cancellation that waits for nothing."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
         thread.join()
 
 
-class Recorded(http.Patience):
+class Recorded(http.Cancellation):
     """Notes the pauses; the clock goes on by them, and by `tick_s` with each look."""
 
     def __init__(self, tick_s: float = 0.0) -> None:
@@ -146,9 +146,9 @@ def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name.upper(), raising=False)
 
 
-def refusal(url: str, target: Path, patience: http.Patience | None = None, **settings: Any) -> str:
+def refusal(url: str, target: Path, cancellation: http.Cancellation | None = None, **settings: Any) -> str:
     """Why a page is not had at the first attempt."""
-    client = http.Client(Endpoint(url=url, max_pages=1, retries=0, **settings), patience or http.Patience())
+    client = http.Client(Endpoint(url=url, max_pages=1, retries=0, **settings), cancellation or http.Cancellation())
     try:
         with pytest.raises(FormatError) as caught:
             client.get(url, target, "the page")

@@ -26,10 +26,10 @@ class Outcome:
     fans_out: bool = False
 
 
-def surroundings(name: str) -> engine.Surroundings:
+def context_of(name: str) -> engine.EvaluationContext:
     """The values of `$pipeline` and `$source` without a pipeline."""
     start = datetime.now(UTC).replace(tzinfo=None)
-    return engine.Surroundings(
+    return engine.EvaluationContext(
         {
             "pipeline.name": "cxl-eval",
             "pipeline.execution_id": _NO_ID,
@@ -51,19 +51,23 @@ def run(program: typed.Program, record: dict[str, Any], row: Schema, name: str, 
     from spark_jobs.cxl import typed
 
     fans_out = any(isinstance(statement, typed.Each) for statement in program.statements)
-    outcome = (_on_arrow if engine_name == "arrow" else _interpreted)(program, record, row, surroundings(name))
+    outcome = (_on_arrow if engine_name == "arrow" else _interpreted)(program, record, row, context_of(name))
     outcome.fans_out = fans_out
     return outcome
 
 
-def _interpreted(program: typed.Program, record: dict[str, Any], row: Schema, around: engine.Surroundings) -> Outcome:
+def _interpreted(
+    program: typed.Program, record: dict[str, Any], row: Schema, context: engine.EvaluationContext
+) -> Outcome:
     from spark_jobs.cxl.interpreter import interpreter
 
-    result = interpreter.compile(program)(record, around)
+    result = interpreter.compile(program)(record, context)
     return Outcome(result.outputs, result.filtered, result.duplicate)
 
 
-def _on_arrow(program: typed.Program, record: dict[str, Any], row: Schema, around: engine.Surroundings) -> Outcome:
+def _on_arrow(
+    program: typed.Program, record: dict[str, Any], row: Schema, context: engine.EvaluationContext
+) -> Outcome:
     import pyarrow as pa
 
     from spark_jobs.cxl.kernels import kernels
@@ -72,7 +76,7 @@ def _on_arrow(program: typed.Program, record: dict[str, Any], row: Schema, aroun
     # A batch without columns has no rows, and every program deserves one.
     arrays.append(pa.array([0], pa.int64()))
     batch = pa.RecordBatch.from_arrays(arrays, names=[*row.names, "$row"])
-    result = kernels.compile(program)(batch, around)
+    result = kernels.compile(program)(batch, context)
     if result.failures:
         raise result.failures[0].failure
     static = dict(program.emits)

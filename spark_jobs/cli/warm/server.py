@@ -273,7 +273,7 @@ def _warm_up() -> None:
 
     session.follow_threads()
     session.begin(RunOptions())
-    without_pandas.settle()
+    without_pandas.hide_pandas()
     from spark_jobs.cli import run  # noqa: F401
     from spark_jobs.execute.run import executor  # noqa: F401
     from spark_jobs.plan import planner  # noqa: F401

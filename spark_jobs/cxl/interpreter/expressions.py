@@ -23,11 +23,11 @@ class Row:
     once it was read.
     """
 
-    __slots__ = ("children", "column", "fields", "metas", "moment", "slots", "surroundings")
+    __slots__ = ("children", "column", "context", "fields", "metas", "moment", "slots")
 
-    def __init__(self, column: Callable[[str], Any], surroundings: engine.Surroundings, slots: int) -> None:
+    def __init__(self, column: Callable[[str], Any], context: engine.EvaluationContext, slots: int) -> None:
         self.column = column
-        self.surroundings = surroundings
+        self.context = context
         self.moment: datetime | None = None
         self.slots: list[Any] = [None] * slots
         self.fields: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def _local(node: typed.Local) -> Compiled:
 
 def _system(node: typed.System) -> Compiled:
     path = node.path
-    return lambda row: row.surroundings.values.get(path)
+    return lambda row: row.context.values.get(path)
 
 
 def _now(node: typed.Now) -> Compiled:

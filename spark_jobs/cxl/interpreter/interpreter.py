@@ -45,13 +45,13 @@ class Interpreter:
         self.again = tuple(_statement_again(statement) for statement in program.statements)
         self._slots = program.slots
 
-    def start(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> Row:
+    def start(self, record: Mapping[str, Any], context: engine.EvaluationContext) -> Row:
         """The state of a record before the first statement."""
-        return Row(record.get, surroundings, self._slots)
+        return Row(record.get, context, self._slots)
 
-    def __call__(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> engine.RecordResult:
+    def __call__(self, record: Mapping[str, Any], context: engine.EvaluationContext) -> engine.RecordResult:
         """Run the program on a record; raises `Failure`."""
-        row = Row(record.get, surroundings, self._slots)
+        row = Row(record.get, context, self._slots)
         for step in self.steps:
             stop = step(row)
             if stop is not None:
@@ -62,10 +62,10 @@ class Interpreter:
 class DeepInterpreter(Interpreter):
     """A program so deeply nested that running it takes more stack than Python grants by default."""
 
-    def __call__(self, record: Mapping[str, Any], surroundings: engine.Surroundings) -> engine.RecordResult:
+    def __call__(self, record: Mapping[str, Any], context: engine.EvaluationContext) -> engine.RecordResult:
         """Run the program on a record; raises `Failure`."""
         with tree_walk.room():
-            return super().__call__(record, surroundings)
+            return super().__call__(record, context)
 
 
 def records_of(row: Row) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -195,7 +195,7 @@ def _distinct(statement: typed.Distinct) -> Step:
 
     def step(row: Row) -> Stop | None:
         key = key_of_row(row)
-        seen = row.surroundings.seen.setdefault(number, set())
+        seen = row.context.seen.setdefault(number, set())
         if key in seen:
             return Stop.DUPLICATE
         seen.add(key)

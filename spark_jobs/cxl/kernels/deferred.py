@@ -95,14 +95,14 @@ class Deferred:
         program: typed.Program,
         compiled: interpreter.Interpreter,
         batch: pa.RecordBatch,
-        surroundings: engine.Surroundings,
+        context: engine.EvaluationContext,
         clock: Clock,
     ) -> None:
         self._clock = clock if tree_walk.reads_clock(program) else None
         self._program = program
         self._compiled = compiled
         self._batch = batch
-        self._surroundings = surroundings
+        self._context = context
         self._entries: list[Entry] = []
         self._expressions: dict[int, tuple[str, str]] = {}
         self._finished = Finished(program)
@@ -118,14 +118,14 @@ class Deferred:
         if not positions:
             return
         records = _records(self._batch, self._program, positions)
-        surroundings = _surroundings(self._surroundings, self._program, positions)
+        context = _context(self._context, self._program, positions)
         repeat = self._compiled.again[:number]
-        around = self._surroundings
+        around = self._context
         for index, position in enumerate(positions):
             record = {name: items[index] for name, items in records.items()}
-            if surroundings:
-                own = {path: items[index] for path, items in surroundings.items()}
-                around = engine.Surroundings({**self._surroundings.values, **own}, self._surroundings.seen)
+            if context:
+                own = {path: items[index] for path, items in context.items()}
+                around = engine.EvaluationContext({**self._context.values, **own}, self._context.seen)
             entry = Entry(position, self._compiled.start(record, around), number)
             entry.row.moment = self._clock() if self._clock else None
             if not self._run(entry, repeat, 0):
@@ -213,16 +213,14 @@ def _records(batch: pa.RecordBatch, program: typed.Program, positions: list[int]
     return found
 
 
-def _surroundings(
-    surroundings: engine.Surroundings, program: typed.Program, positions: list[int]
-) -> dict[str, list[Any]]:
-    """The Python values of those surroundings that differ from row to row."""
+def _context(context: engine.EvaluationContext, program: typed.Program, positions: list[int]) -> dict[str, list[Any]]:
+    """The Python values of those context that differ from row to row."""
     rows = pa.array(positions, pa.int64())
     kinds = tree_walk.systems_of(program)
     if any(isinstance(node, typed.Trace) for node in tree_walk.walk(program)):
         kinds["source.row"] = types.INT
     return {
-        path: values.from_arrow(surroundings.values[path].take(rows), static)
+        path: values.from_arrow(context.values[path].take(rows), static)
         for path, static in kinds.items()
-        if isinstance(surroundings.values.get(path), pa.Array)
+        if isinstance(context.values.get(path), pa.Array)
     }

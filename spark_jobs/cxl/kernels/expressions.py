@@ -67,7 +67,7 @@ class ExpressionCompiler:
             return self.constants[node.slot]
         if isinstance(node, _SOURCES) or not self.analysis.facts(node).is_constant:
             return node
-        row = expressions.Row(lambda name: None, engine.Surroundings(), self.slots)
+        row = expressions.Row(lambda name: None, engine.EvaluationContext(), self.slots)
         try:
             return typed.Literal(node.type, node.place, expressions.compile(node)(row))
         except Failure:

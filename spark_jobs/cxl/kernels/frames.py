@@ -46,13 +46,13 @@ class Frame:
     def __init__(
         self,
         count: int,
-        surroundings: engine.Surroundings,
+        context: engine.EvaluationContext,
         batch: pa.RecordBatch | None = None,
         parent: Frame | None = None,
         indices: pa.Array | None = None,
     ) -> None:
         self.count = count
-        self.surroundings = surroundings
+        self.context = context
         self.clock: Clock = parent.clock if parent is not None else Clock()
         self.bad: pa.Array | None = None
         self._batch = batch
@@ -64,13 +64,13 @@ class Frame:
         self._shared: dict[Hashable, tuple[Any, pa.Array | None]] = {}
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> Frame:
+    def of(cls, batch: pa.RecordBatch, context: engine.EvaluationContext) -> Frame:
         """The frame of all rows of a batch."""
-        return cls(batch.num_rows, surroundings, batch=batch)
+        return cls(batch.num_rows, context, batch=batch)
 
     def child(self, indices: pa.Array) -> Frame:
         """A frame of these rows."""
-        return Frame(len(indices), self.surroundings, parent=self, indices=indices)
+        return Frame(len(indices), self.context, parent=self, indices=indices)
 
     def positions(self) -> pa.Array:
         """The rows of the batch that this frame's rows are."""
@@ -135,7 +135,7 @@ class Frame:
         return found
 
     def system(self, path: str, static: types.Type) -> pa.Array:
-        """A value of the surroundings on every row."""
+        """A value of the context on every row."""
         key = ("$", path)
         if key in self._shared:
             known: pa.Array = self._shared[key][0]
@@ -143,7 +143,7 @@ class Frame:
         if self._parent is not None:
             found = self._parent.system(path, static).take(self._chosen)
         else:
-            value = self.surroundings.values.get(path)
+            value = self.context.values.get(path)
             found = value if isinstance(value, pa.Array) else array_kernels.filled(self.count, value, static)
             wanted = values.arrow_type(static)
             found = found if found.type == wanted else found.cast(wanted)

@@ -44,10 +44,10 @@ class DeepProgram:
         self._run = program
         self.interpreted = program.interpreted
 
-    def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
+    def __call__(self, batch: pa.RecordBatch, context: engine.EvaluationContext) -> engine.BatchResult:
         """Run the program on a batch."""
         with tree_walk.room():
-            return self._run(batch, surroundings)
+            return self._run(batch, context)
 
 
 class KernelProgram:
@@ -61,10 +61,10 @@ class KernelProgram:
         self._steps = [_step(program, number, compiler) for number in range(len(program.statements))]
         self.interpreted = tuple(compiler.interpreted)
 
-    def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
+    def __call__(self, batch: pa.RecordBatch, context: engine.EvaluationContext) -> engine.BatchResult:
         """Run the program on a batch."""
-        frame = Frame.of(batch, surroundings)
-        state = State(frame, Deferred(self._program, self._interpreter, batch, surroundings, frame.clock))
+        frame = Frame.of(batch, context)
+        state = State(frame, Deferred(self._program, self._interpreter, batch, context, frame.clock))
         for number, step in enumerate(self._steps):
             step(state)
             state.defer_bad(number)
@@ -85,10 +85,10 @@ class RowProgram:
             ),
         )
 
-    def __call__(self, batch: pa.RecordBatch, surroundings: engine.Surroundings) -> engine.BatchResult:
+    def __call__(self, batch: pa.RecordBatch, context: engine.EvaluationContext) -> engine.BatchResult:
         """Run the program on a batch."""
-        frame = Frame.of(batch.slice(0, 0), surroundings)
-        deferred = Deferred(self._program, self._interpreter, batch, surroundings, frame.clock)
+        frame = Frame.of(batch.slice(0, 0), context)
+        deferred = Deferred(self._program, self._interpreter, batch, context, frame.clock)
         deferred.add(list(range(batch.num_rows)), 0)
         state = State(frame, deferred)
         return _result(self._program, state, batch.num_rows)
@@ -233,7 +233,7 @@ def _distinct(statement: typed.Distinct, number: int, keys: list[Evaluate]) -> S
             found = [array.filter(good) for array in found]
         frame = state.frame
         rivals = state.deferred.keys_at(number, statement)
-        seen = frame.surroundings.seen.setdefault(statement.number, set())
+        seen = frame.context.seen.setdefault(statement.number, set())
         if rivals:
             first, duplicates = distinct.first_among(found, kinds, frame.positions(), rivals, seen)
             state.deferred.decide(duplicates)

@@ -28,15 +28,15 @@ def compile(node: typed.Expression, adapt: Callable[[Any], Any] | None = None, s
 
     def evaluate(frame: Frame) -> pa.Array:
         record: dict[str, Any] = {}
-        surroundings: dict[str, Any] = {}
-        row = Row(record.get, engine.Surroundings(surroundings), slots)
+        context: dict[str, Any] = {}
+        row = Row(record.get, engine.EvaluationContext(context), slots)
         feeds = [
             *(
                 (record, name, frame.python(("column", name), frame.column(name, kind), kind))
                 for name, kind in columns.items()
             ),
             *(
-                (surroundings, path, frame.python(("$", path), frame.system(path, kind), kind))
+                (context, path, frame.python(("$", path), frame.system(path, kind), kind))
                 for path, kind in systems.items()
             ),
             *((row.slots, number, frame.python_slot(number, kind)) for number, kind in locals_.items()),

@@ -550,11 +550,11 @@ class _SessionOpening:
 
     def wait(self) -> SparkSession:
         """The session, or why there is none. The queue of a cluster may be full."""
-        patience = executors.Patience(self._limit, notice_after_s=executors.START_S)
+        watch = executors.StartupWatch(self._limit, notice_after_s=executors.START_S)
         while self._thread.is_alive():
             self._thread.join(executors.LOOK_EVERY_S)
             if session.is_on_cluster(self._options):
-                patience.look("the cluster has not started the application: see whether it runs, and has room")
+                watch.look("the cluster has not started the application: see whether it runs, and has room")
         if self._error:
             raise self._error
         assert self._session is not None

@@ -48,7 +48,7 @@ def fetch(
     Raises:
         RunFailed: a source cannot be read; the others are given up.
     """
-    patience = http.Patience()
+    cancellation = http.Cancellation()
     waiting: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
     ended: queue.SimpleQueue[tuple[str, Matched | BaseException]] = queue.SimpleQueue()
     for number, name in enumerate(steps):
@@ -61,7 +61,8 @@ def fetch(
             except queue.Empty:
                 return
             try:
-                ended.put((name, rest.pull(_wanted(steps[name], most_records), folder, f"pages-{number}", patience)))
+                wanted = _wanted(steps[name], most_records)
+                ended.put((name, rest.pull(wanted, folder, f"pages-{number}", cancellation)))
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
                 ended.put((name, error))
                 return
@@ -78,7 +79,7 @@ def fetch(
                     raise _as_run_error(plan, name, result)
                 found[name] = result
     except BaseException:
-        patience.stop()
+        cancellation.stop()
         deadline = time.monotonic() + _TIMEOUT_S
         for worker in workers:
             if worker.ident is not None:

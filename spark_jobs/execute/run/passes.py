@@ -80,7 +80,7 @@ class Pass:
         self._stop_when_broken(products)
         return products.inputs, products.measures
 
-    def over(self, spark: SparkSession, products: PassResults, clock: Stopwatch) -> None:
+    def run_jobs(self, spark: SparkSession, products: PassResults, clock: Stopwatch) -> None:
         """Run all jobs in order; each gets what earlier ones materialized. `products` collects their results.
 
         It ends early where it is of no use.

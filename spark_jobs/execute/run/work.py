@@ -180,7 +180,7 @@ class Work:
         """Run the pass; with correlation keys more passes, until one finds nothing new."""
         iteration = iterations.of(self.wanted.run)
         while iteration.state.goal is not Goal.DONE:
-            found = self._over(spark, iteration.state)
+            found = self._run_pass(spark, iteration.state)
             if self.products.unnamed:
                 return
             iteration.take(found)
@@ -191,7 +191,7 @@ class Work:
                 self.wanted = replace(self.wanted, reusable=reusable)
         iteration.finish(spark, self.products)
 
-    def _over(self, spark: SparkSession, state: PassState) -> PassResults:
+    def _run_pass(self, spark: SparkSession, state: PassState) -> PassResults:
         """Run a pass, again where folds of nodes do not hold; `products` are those of passes that compute."""
         is_search = state.goal.is_search
         materializes_sources = self._goes_on(state)
@@ -202,7 +202,7 @@ class Work:
                 wanted = replace(wanted, reusable=None)
             else:
                 self.products = found
-            wanted.over(spark, found, self.clock)
+            wanted.run_jobs(spark, found, self.clock)
             if found.materialized_inputs is not None:
                 self.wanted = replace(self.wanted, materialized_inputs=found.materialized_inputs)
             if not found.unfolded or found.unnamed:

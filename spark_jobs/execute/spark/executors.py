@@ -44,7 +44,7 @@ def limit_s(setting: str | None, name: str = LIMIT_SETTING, usual: float = LIMIT
     return int(found[1]) * _UNITS[found[2] or "s"]
 
 
-class Patience:
+class StartupWatch:
     """Watches how long a run has waited: shows notices now and then, and ends the wait after the limit and a notice."""
 
     def __init__(self, limit: Callable[[], float], notice_after_s: float = NOTICE_AFTER_S) -> None:
@@ -90,13 +90,13 @@ def watched(spark: SparkSession) -> Iterator[Callable[[], None]]:
         yield from _on_cluster(spark)
 
 
-def _patience(spark: SparkSession) -> Patience:
-    return Patience(lambda: limit_s(spark.conf.get(LIMIT_SETTING, None)))
+def _startup_watch(spark: SparkSession) -> StartupWatch:
+    return StartupWatch(lambda: limit_s(spark.conf.get(LIMIT_SETTING, None)))
 
 
 def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
     """A thread asks the JVM, which may be slow: whoever waits for the job must notice interrupts."""
-    patience = _patience(spark)
+    watch = _startup_watch(spark)
     waits_for: list[str | None] = [None]
     over = threading.Event()
 
@@ -110,7 +110,7 @@ def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
 
     threading.Thread(target=ask, daemon=True, name="executors").start()
     try:
-        yield lambda: patience.look(waits_for[0])
+        yield lambda: watch.look(waits_for[0])
     finally:
         over.set()
 
@@ -138,7 +138,7 @@ def _missing(context: Any) -> str | None:
 
 def _on_server(spark: Any) -> Iterator[Callable[[], None]]:
     """A server shows the progress of its tasks, and nothing about its executors."""
-    patience = _patience(spark)
+    watch = _startup_watch(spark)
     waits_for: list[str | None] = [None]
 
     def handle(stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
@@ -148,6 +148,6 @@ def _on_server(spark: Any) -> Iterator[Callable[[], None]]:
 
     spark.registerProgressHandler(handle)
     try:
-        yield lambda: patience.look(waits_for[0])
+        yield lambda: watch.look(waits_for[0])
     finally:
         spark.removeProgressHandler(handle)

@@ -84,7 +84,7 @@ def _preload() -> None:
     task takes.
     """
     gc.disable()
-    without_pandas.settle()
+    without_pandas.hide_pandas()
     for name in preloaded():
         importlib.import_module(name)
     from spark_jobs.formats import registry

@@ -84,7 +84,7 @@ class Columns:
         if not self._arrays:
             self._grown.take(record)
             return
-        self._waiting.append(tree.spread(record, self._arrays))
+        self._waiting.append(tree.explode(record, self._arrays))
         self.go_on()
 
     def go_on(self) -> bool:
@@ -140,7 +140,7 @@ class Columns:
             return _values(found[name], count)
         rows, lists = self._grown.lists[name].take(count)
         array = cast("pa.StringArray", values.to_arrow(lists, UNDECLARED_TYPE))
-        return records.spread(array, np.array(rows, dtype=np.int64), count)
+        return records.scatter(array, np.array(rows, dtype=np.int64), count)
 
     def _declared_array(self, column: SourceColumn, count: int, found: Mapping[str, Values]) -> pa.StringArray:
         if column.type.kind in WHOLE:
@@ -244,12 +244,12 @@ def _texts(found: Values, count: int) -> pa.StringArray:
     """A column of texts; several of one record are JSON, as an array under a text column is."""
     places, starts = _grouped(found.rows)
     if len(starts) == len(found.texts):
-        return records.spread(found.texts, places, count)
+        return records.scatter(found.texts, places, count)
     listed = found.texts.to_pylist()
     texts = [listed[start] for start in starts.tolist()]
     for at, several in _several(listed, starts):
         texts[at] = values.json_text(several)
-    return records.spread(pa.array(texts, pa.string()), places, count)
+    return records.scatter(pa.array(texts, pa.string()), places, count)
 
 
 def _values(found: Values, count: int) -> pa.StringArray:
@@ -263,7 +263,7 @@ def _values(found: Values, count: int) -> pa.StringArray:
         chosen[[at for at, _ in several]] = True
         arrays = values.to_arrow((items for _, items in several), UNDECLARED_TYPE)
         tagged = pc.replace_with_mask(tagged, pa.array(chosen), arrays)
-    return records.spread(tagged, places, count)
+    return records.scatter(tagged, places, count)
 
 
 def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: int) -> pa.StringArray:
@@ -279,4 +279,4 @@ def _wholes(column: SourceColumn, rows: Sequence[int], found: list[Any], count: 
             texts = [values.encode(item) for item in items]
         case _:
             texts = [item if item is None or isinstance(item, str) else values.json_text(item) for item in items]
-    return records.spread(pa.array(texts, pa.string()), places, count)
+    return records.scatter(pa.array(texts, pa.string()), places, count)

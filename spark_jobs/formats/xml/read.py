@@ -139,7 +139,7 @@ class XmlReader(reader.Reader):
                     for data in new:
                         self._feed_alone(data, trees, document.prefixes)
                 for record in trees:
-                    for one in tree.spread(record, self.arrays):
+                    for one in tree.explode(record, self.arrays):
                         if left is not None and left <= 0:
                             return
                         left = None if left is None else left - 1

@@ -109,7 +109,7 @@ class Partial(operator.Operator):
         before = self.step.program.before
         self.before = operator.compiled(before) if before.statements else None
         self.numeric = numbers.arguments(self.step)
-        self.state = engine.Surroundings()
+        self.state = engine.EvaluationContext()
         self.found: dict[order.MergePath, _Grouped] = {}
         self.reservation = self.context.memory_pool.reserve(self._release)
 

@@ -154,7 +154,7 @@ class Final(shuffle.ShuffleReader):
             ]
             self.fail(batch, errors)
             batch = batch.take(pa.array(np.flatnonzero(~overflowed)))
-        outcome = self.run(self.after, batch, engine.Surroundings())
+        outcome = self.run(self.after, batch, engine.EvaluationContext())
         self.fail(batch, [partial.group_error(self.step.name, item) for item in outcome.failures])
         kept = batch if outcome.rows is None else batch.take(outcome.rows)
         columns = {name: kept.data.column(name) for name in data}

@@ -89,7 +89,7 @@ class _Stored:
 
 
 @dataclass
-class Store(operator.Operator):
+class MaterializeBuildSide(operator.Operator):
     """Writes a build side's records and keys down, for the job that probes them.
 
     With several partitions each batch of the file belongs to one, whose number is in the batch's metadata.
@@ -115,7 +115,7 @@ class Store(operator.Operator):
         batch = self.placed(batch)
         for equality, program in zip(self.equalities, self.programs, strict=True):
             named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
-            result = self.run(program, named, engine.Surroundings())
+            result = self.run(program, named, engine.EvaluationContext())
             if result.failures:
                 self.become(0, len(result.failures))  # what comes in are the driver's records
                 self.fail(batch, [combine_error(item) for item in result.failures])
@@ -144,7 +144,7 @@ class Store(operator.Operator):
     def _of_ranges(self, batch: batches.Batch) -> dict[str, pa.Array]:
         """Evaluate the compared side of each range, and mark the records for which it fails."""
         named = replace(batch, data=qualified(self.step, batch.data, self.qualifier))
-        made = [self.run(program, named, engine.Surroundings()) for program in self.compared]
+        made = [self.run(program, named, engine.EvaluationContext()) for program in self.compared]
         found = Compared.of([(result.emits[KEY], result.rows) for result in made], batch.count)
         matched = dict(zip(range_names(self.step, self.qualifier), found.values, strict=True))
         if any(each.may_fail for each in ranges_of(self.step, self.qualifier)):

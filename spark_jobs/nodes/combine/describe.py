@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl import typed
     from spark_jobs.nodes.combine.step import CombineStep
-    from spark_jobs.nodes.terms.description import PlanSurroundings
+    from spark_jobs.nodes.terms.description import PlanContext
 
 
 def _strategy(step: CombineStep) -> str:
@@ -31,7 +31,7 @@ def _strategy(step: CombineStep) -> str:
     return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
 
 
-def _facts(step: CombineStep, around: PlanSurroundings) -> dict[str, str]:
+def _facts(step: CombineStep, around: PlanContext) -> dict[str, str]:
     return {"strategy": _strategy(step)}
 
 
@@ -73,7 +73,7 @@ def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[i
     return numbers[qualifier], column
 
 
-def _lines(step: CombineStep, around: PlanSurroundings) -> Iterator[str]:
+def _lines(step: CombineStep, around: PlanContext) -> Iterator[str]:
     yield f"Combine '{step.name}':"
     yield f"  Strategy: {_strategy(step)}"
     yield f"  Driving input: {step.driver} (probe, from {around.feeds[step.driver]})"

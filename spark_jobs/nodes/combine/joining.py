@@ -198,7 +198,7 @@ class Joining(operator.Operator):
         found: list[pa.Array] = []
         for equality, program in self.key_programs[qualifier]:
             named = replace(batch, data=build.qualified(self.step, batch.data, self.step.driver))
-            result = self.run(program, named, engine.Surroundings())
+            result = self.run(program, named, engine.EvaluationContext())
             if result.failures:
                 self.fail(batch, [build.combine_error(item) for item in result.failures])
                 kept = batches.indices_except(batch.count, [item.row for item in result.failures])
@@ -261,7 +261,7 @@ class Joining(operator.Operator):
         assert self.body is not None
         assert self.step.body is not None
         joined, self.context.running = self._joined(batch, pairs, self.step.body), None
-        return bool(self.body(joined.data, engine.Surroundings(self.around(joined))).failures)
+        return bool(self.body(joined.data, engine.EvaluationContext(self.around(joined))).failures)
 
     def chains(
         self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray
@@ -307,7 +307,7 @@ class Joining(operator.Operator):
         """Evaluate the driver's side of the ranges of a build side, for each record or chain so far."""
         programs = self.range_programs[qualifier]
         made = [
-            self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
+            self.run(compiled, self._joined(batch, pairs, program), engine.EvaluationContext())
             for program, compiled in programs
         ]
         return Compared.of([(result.emits[KEY], result.rows) for result in made], len(pairs.driver))
@@ -319,7 +319,7 @@ class Joining(operator.Operator):
         found: list[pa.Array] = []
         failed: list[engine.RowFailure] = []
         for equality, program in self.key_programs[qualifier]:
-            result = self.run(program, self._joined(batch, pairs, equality.driver), engine.Surroundings())
+            result = self.run(program, self._joined(batch, pairs, equality.driver), engine.EvaluationContext())
             key = result.emits[KEY]
             if result.failures:
                 failing = self._of_drivers(batch, pairs, result.failures)
@@ -366,7 +366,7 @@ class Joining(operator.Operator):
         self, batch: batches.Batch, pairs: Pairs, qualifier: str
     ) -> tuple[np.ndarray, list[engine.RowFailure]]:
         program, compiled = self.residuals[qualifier]
-        result = self.run(compiled, self._joined(batch, pairs, program), engine.Surroundings())
+        result = self.run(compiled, self._joined(batch, pairs, program), engine.EvaluationContext())
         kept = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
         failures = result.failures
         if failures and self.step.match is Match.FIRST and not self.step.is_chain_of_left_joins:
@@ -408,7 +408,7 @@ class Joining(operator.Operator):
         assert self.body is not None
         assert self.step.body is not None
         joined = self._joined(batch, pairs, self.step.body)
-        result = self.run(self.body, joined, engine.Surroundings())
+        result = self.run(self.body, joined, engine.EvaluationContext())
         rows = np.arange(len(pairs.driver)) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
         failed = self._of_drivers(batch, pairs, result.failures)
         emits = result.emits

@@ -12,5 +12,5 @@ OPERATORS = {
     shape.Role.PARTIAL: shuffled.Spread,
     shape.Role.FINAL: shuffled.Probe,
     shape.Role.ORDERED: shuffle.RestoreOrder,
-    shape.Role.BUILD: build.Store,
+    shape.Role.BUILD: build.MaterializeBuildSide,
 }

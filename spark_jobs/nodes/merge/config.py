@@ -17,7 +17,7 @@ from spark_jobs.nodes.records.columns import Fate
 from spark_jobs.nodes.terms.description import (
     ColumnDerivation,
     Description,
-    PlanSurroundings,
+    PlanContext,
     by_record,
     no_files,
     no_programs,
@@ -154,7 +154,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     return (wanted | RequiredColumns(wanted.names.intersection(converted)),)
 
 
-def _facts(step: MergeStep, around: PlanSurroundings) -> dict[str, str]:
+def _facts(step: MergeStep, around: PlanContext) -> dict[str, str]:
     return {"mode": "interleave" if step.interleave else "concat"}
 
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.nodes.output.step import OutputStep
-    from spark_jobs.nodes.terms.description import PlanSurroundings
+    from spark_jobs.nodes.terms.description import PlanContext
 
 
-def _facts(step: OutputStep, around: PlanSurroundings) -> dict[str, str]:
+def _facts(step: OutputStep, around: PlanContext) -> dict[str, str]:
     return {"format": step.format, **rules.facts(step.rules)}
 
 
@@ -26,7 +26,7 @@ def _trace(step: OutputStep, column: str) -> ColumnDerivation:
     return ColumnDerivation(how, ((0, written.source),))
 
 
-def _lines(step: OutputStep, around: PlanSurroundings) -> Iterator[str]:
+def _lines(step: OutputStep, around: PlanContext) -> Iterator[str]:
     if not step.has_path:
         yield f"  '{step.name}' → {step.options.shown}"
         yield from _sorted(step)

@@ -98,7 +98,7 @@ class Output(operator.Operator):
         if not self.step.by_file:
             yield None, batch
             return
-        files = batch.origin.surroundings(batch)["source.file"]
+        files = batch.origin.source_values(batch)["source.file"]
         if isinstance(files, str):
             yield files, batch
             return

@@ -38,7 +38,7 @@ class Origin(Protocol):
     def texts(self, batch: Batch, indices: pa.Array) -> pa.RecordBatch | None:
         """The declared columns of these rows' records as they were read; None when they are not at hand."""
 
-    def surroundings(self, batch: Batch) -> dict[str, Any]:
+    def source_values(self, batch: Batch) -> dict[str, Any]:
         """The `source.*` values for the batch."""
 
 
@@ -116,7 +116,7 @@ class GroupOrigin:
         """The first records are read again when dead letters are written."""
         return None
 
-    def surroundings(self, batch: Batch) -> dict[str, Any]:
+    def source_values(self, batch: Batch) -> dict[str, Any]:
         """A group has no file or row of its own."""
         return {"source.file": MERGED, "source.name": MERGED, "source.path": MERGED}
 

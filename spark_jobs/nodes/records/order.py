@@ -122,7 +122,7 @@ class Stream:
         start = (rank << ROW_BITS) + first
         return pa.array(np.arange(start, start + batch.count))
 
-    def spread(self, batch: batches.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def child_places(self, batch: batches.Batch, parents: pa.Array) -> tuple[pa.Array, pa.Array]:
         """New places of the records received last, and the places of their children, which take their parents' turn.
 
         Args:

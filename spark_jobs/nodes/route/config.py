@@ -15,7 +15,7 @@ from spark_jobs.nodes.terms.description import (
     Description,
     Details,
     Expression,
-    PlanSurroundings,
+    PlanContext,
     Section,
     by_record,
     no_facts,
@@ -96,7 +96,7 @@ def _programs(step: RouteStep) -> Iterator[Expression]:
         yield Expression(branch, program, branch)
 
 
-def _lines(step: RouteStep, around: PlanSurroundings) -> Iterator[str]:
+def _lines(step: RouteStep, around: PlanContext) -> Iterator[str]:
     def readers(branch: str) -> str:
         return ", ".join(f"'{name}'" for name in around.readers.get(branch, ())) or "nothing"
 

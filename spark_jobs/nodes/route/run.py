@@ -66,7 +66,7 @@ class Route(operator.Operator):
         part = batch if whole else batch.take(pa.array(rows))
         if not part.count:
             return rows, rows
-        result = self.run(program, part, engine.Surroundings())
+        result = self.run(program, part, engine.EvaluationContext())
         hits = np.arange(part.count) if result.rows is None else result.rows.to_numpy(zero_copy_only=False)
         failed = np.array([item.row for item in result.failures], dtype=np.int64)
         self._failed += len(failed)

@@ -12,10 +12,10 @@ from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
-    from spark_jobs.nodes.terms.description import PlanSurroundings
+    from spark_jobs.nodes.terms.description import PlanContext
 
 
-def _facts(step: SourceStep, around: PlanSurroundings) -> dict[str, str]:
+def _facts(step: SourceStep, around: PlanContext) -> dict[str, str]:
     live = [column.name for column in step.columns if column.name in step.live]
     facts = {
         "estimated size": "unknown" if around.size is None else f"{around.size} bytes",

@@ -91,7 +91,7 @@ class RecordOrigin(batches.GroupOrigin):
 
     places: Places
 
-    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
+    def source_values(self, batch: batches.Batch) -> dict[str, Any]:
         """Each record's own file, source and row; groups have none."""
         _, split, row = (batch.data.column(name) for name in columns.ORIGIN_NAMES)
         if columns.IS_GROUP.name in batch.data.schema.names:

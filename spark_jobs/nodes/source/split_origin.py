@@ -93,7 +93,7 @@ class SplitOrigin:
         ]
         return pa.RecordBatch.from_arrays(columns, names=names)
 
-    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
+    def source_values(self, batch: batches.Batch) -> dict[str, Any]:
         """The file's values, and the row numbers where they are known."""
         known = self.of_files(batch.rows)
         if self.place.first_row is not None:
@@ -183,7 +183,7 @@ class PackOrigin(SplitOrigin):
         source = pa.array(np.full(len(rows), self.place.source, dtype=np.int32))
         return source, pa.array(self.pack.numbers[found]), pa.array(places)
 
-    def surroundings(self, batch: batches.Batch) -> dict[str, Any]:
+    def source_values(self, batch: batches.Batch) -> dict[str, Any]:
         """Each record's own file, and the row numbers where they are known."""
         known = self.of_files(batch.rows)
         if self.pack.first_rows is not None:

@@ -54,7 +54,7 @@ def files_of(given: Any, batch: batches.Batch) -> dict[str, pa.Array]:
     """The file of each record, where a node's values are of files."""
     if given.step.scope != SOURCE:
         return {}
-    around = batch.origin.surroundings(batch)
+    around = batch.origin.source_values(batch)
     return {name: batches.repeated(around[path], batch.count) for name, path in zip(FILE, FILE_PATHS, strict=True)}
 
 
@@ -70,7 +70,7 @@ class State(operator.Operator):
         pairs = zip(self.step.assignments, self.step.folded, strict=True)
         self.programs = [fold.program if fold else each.by_record for each, fold in pairs]
         self.compiled = [operator.compiled(program) for program in self.programs]
-        self.state = engine.Surroundings()
+        self.state = engine.EvaluationContext()
         self.states = assignment_states(self.step, self.context)
         #: The values that the batch's records have assigned so far.
         self.fresh: dict[str, pa.Array] = {}

@@ -48,7 +48,7 @@ class Gather(shuffle.ShuffleWriter):
         batch = self.take(batch)
         keys = {}
         if self.step.scope == SOURCE:
-            around = batch.origin.surroundings(batch)
+            around = batch.origin.source_values(batch)
             keys = {FILE.name: batches.repeated(around["source.path"], batch.count)}
         self.depart(batch, keys)
 
@@ -114,7 +114,7 @@ class Running(shuffle.ShuffleReader):
             known |= given
             try:
                 for number, assignment in enumerate(self.step.assignments):
-                    emitted = self.programs[number](record, engine.Surroundings(known)).outputs[0]
+                    emitted = self.programs[number](record, engine.EvaluationContext(known)).outputs[0]
                     if assignment.is_total:
                         self.states[number].refuse(record | emitted)
                         arguments[number].append((row, emitted))

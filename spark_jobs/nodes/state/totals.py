@@ -85,7 +85,7 @@ class Total(Tables):
         detail = f"state {given.step.name}: integer overflow in sum"
         over = [engine.RowFailure(int(row), failure.Failure(detail)) for row in np.flatnonzero(overflowed)]
         rest = batch.take(pa.array(good))
-        outcome = given.run(operator.compiled(self._step.program.after), rest, engine.Surroundings())
+        outcome = given.run(operator.compiled(self._step.program.after), rest, engine.EvaluationContext())
         kept = np.arange(len(good)) if outcome.rows is None else outcome.rows.to_numpy()
         failing = [engine.RowFailure(int(good[item.row]), item.failure) for item in outcome.failures]
         value, wrong = fitting.fitted(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PlanSurroundings:
+class PlanContext:
     """The surroundings of a step in the plan, as far as descriptions may use them.
 
     Args:
@@ -71,7 +71,7 @@ class Details:
     """Lines of a section for a step."""
 
     section: Section
-    lines: Callable[[Any, PlanSurroundings], Iterable[str]]
+    lines: Callable[[Any, PlanContext], Iterable[str]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Description:
     """
 
     parallel: Callable[[Any], str]
-    facts: Callable[[Any, PlanSurroundings], Mapping[str, str]]
+    facts: Callable[[Any, PlanContext], Mapping[str, str]]
     programs: Callable[[Any], Iterable[Expression]]
     trace: Callable[[Any, str], ColumnDerivation]
     details: Details | None
@@ -106,7 +106,7 @@ def by_record(step: Any) -> str:
     return "record"
 
 
-def no_facts(step: Any, around: PlanSurroundings) -> Mapping[str, str]:
+def no_facts(step: Any, around: PlanContext) -> Mapping[str, str]:
     """No facts besides those of all nodes."""
     return {}
 

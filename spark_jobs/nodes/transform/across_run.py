@@ -37,7 +37,7 @@ class Across(operator.Operator):
     def open(self) -> None:
         """The rows are opened with the first record."""
         self.evaluator = Evaluator(self._run_on_rows, self.context.tuning)
-        self.state = engine.Surroundings()
+        self.state = engine.EvaluationContext()
 
     def process(self, batch: batches.Batch, port: int) -> None:
         """Find the groups of some records."""

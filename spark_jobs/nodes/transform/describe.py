@@ -11,7 +11,7 @@ from spark_jobs.nodes.terms.description import ColumnDerivation, Description, Ex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.terms.description import PlanSurroundings
+    from spark_jobs.nodes.terms.description import PlanContext
     from spark_jobs.nodes.transform.step import TransformStep
 
 
@@ -37,7 +37,7 @@ def _parallel(step: TransformStep) -> str:
     return "key" if any(isinstance(part, typed.Distinct) for part in step.program.statements) else "record"
 
 
-def _facts(step: TransformStep, around: PlanSurroundings) -> dict[str, str]:
+def _facts(step: TransformStep, around: PlanContext) -> dict[str, str]:
     window = step.window
     if window is None:
         return {}

@@ -89,7 +89,7 @@ def _holding(operator: Operator, entry: LogDirective, batch: Batch, rows: list[i
     from spark_jobs.nodes import operator as operators
 
     assert entry.condition is not None
-    result = operator.run(operators.compiled(entry.condition), batch, engine.Surroundings())
+    result = operator.run(operators.compiled(entry.condition), batch, engine.EvaluationContext())
     true = set(range(batch.count) if result.rows is None else result.rows.to_pylist())
     return [row for row in rows if row in true]
 

@@ -34,7 +34,7 @@ class Transform(operator.Operator):
         self.program = operator.compiled(self.step.program)
         self.blocks = unfolding.Blocks.of(self.step.program)
         self.checks = [(check, operator.compiled(check.check)) for check in self.step.validations]
-        self.state = engine.Surroundings()
+        self.state = engine.EvaluationContext()
         self.seen = 0
 
     @property
@@ -54,7 +54,7 @@ class Transform(operator.Operator):
         directives.log(self, directives.on_error(self, self.step, batch, result.failures, are_made=False))
         at = None
         if self.checks and result.rows is not None:
-            batch.at, at = self.stream.spread(batch, result.rows)
+            batch.at, at = self.stream.child_places(batch, result.rows)
         self.fail(batch, result.failures)
         made = batch.count if result.rows is None else len(result.rows)
         self.become(batch.count - result.filtered - result.duplicates - len(result.failures), made)
@@ -86,7 +86,7 @@ class Transform(operator.Operator):
 
     def _validate(self, batch: batches.Batch, check: Validation, program: engine.BatchProgram) -> batches.Batch:
         """Only false fails; null passes, as in SQL's CHECK. A check that fails itself is a failure of the record."""
-        result = self.run(program, batch, engine.Surroundings())
+        result = self.run(program, batch, engine.EvaluationContext())
         broken = [engine.RowFailure(item.row, _check_error(item.failure)) for item in result.failures]
         false = _false(result.emits["value"], check.check.emits[0][1])
         if result.rows is not None:

@@ -71,7 +71,7 @@ class Ranged(shuffle.ShuffleReader):
         )
         self.rows = Rows(self.context, step.name, order, following, whole, self.context.tuning.strip_rows)
         self.dropping = [field.name for field in step.fields if field.drops_nulls]
-        self.state = engine.Surroundings()
+        self.state = engine.EvaluationContext()
         if self.exchange is None:
             self.found = spill.ExternalSorter(self.context, step.name)
 

@@ -131,7 +131,7 @@ def between(old: Version, new: Version) -> Differences:
     before, after = ({node.name: node for node in version.nodes} for version in (old, new))
     both = [name for name in after if name in before]
     settings = list(_settings(_apart_from_nodes(old.tree), _apart_from_nodes(new.tree)))
-    around = _Surroundings.of(settings)
+    around = _ChangedContext.of(settings)
     comparisons = {
         name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs, around) for name in both
     }
@@ -151,7 +151,7 @@ def between(old: Version, new: Version) -> Differences:
 
 
 @dataclass(frozen=True)
-class _Surroundings:
+class _ChangedContext:
     """The changes around the nodes.
 
     Args:
@@ -163,7 +163,7 @@ class _Surroundings:
     everywhere: bool
 
     @classmethod
-    def of(cls, settings: Iterable[Setting]) -> _Surroundings:
+    def of(cls, settings: Iterable[Setting]) -> _ChangedContext:
         keys = [setting.key for setting in settings]
         declared = [key.split(".")[2:] for key in keys if key.startswith("pipeline.vars.")]
         return cls(
@@ -197,7 +197,7 @@ class _NodeComparison:
         return bool(self.settings or self.statements)
 
     @classmethod
-    def of(cls, old: NodeSource, new: NodeSource, is_output: bool, around: _Surroundings) -> _NodeComparison:
+    def of(cls, old: NodeSource, new: NodeSource, is_output: bool, around: _ChangedContext) -> _NodeComparison:
         programs = [_program(node) for node in (old, new)]
         settings = [*_settings(_without_program(old.tree), _without_program(new.tree)), *_other_order(old, new)]
         # The names of inputs are compared by what comes from there.

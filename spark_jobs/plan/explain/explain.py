@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.diagnostics.printable import printable
 from spark_jobs.nodes import registry
 from spark_jobs.nodes.records.columns import CORRELATION
-from spark_jobs.nodes.terms.description import PlanSurroundings, Section
+from spark_jobs.nodes.terms.description import PlanContext, Section
 from spark_jobs.plan import pending
 from spark_jobs.plan.explain import columns, correlation, pictures, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
@@ -81,11 +81,11 @@ def _details(plan: Plan, sources: Mapping[str, Discovered], section: Section) ->
     return lines
 
 
-def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> PlanSurroundings:
+def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered]) -> PlanContext:
     readers: dict[str, tuple[str, ...]] = {}
     for consumer, edge in plan.consumers[planned.name]:
         readers[edge.port] = (*readers.get(edge.port, ()), consumer.name)
-    return PlanSurroundings(
+    return PlanContext(
         size=sources[planned.name].bytes if planned.name in sources else None,
         feeds={edge.qualifier: edge.node for edge in planned.inputs},
         readers=readers,

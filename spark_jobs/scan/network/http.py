@@ -64,7 +64,7 @@ class Stopped(Exception):
     """The run ends: nobody waits for the page any more."""
 
 
-class Patience:
+class Cancellation:
     """The time of a pull: a clock, and pauses that end when the run does. Tests have one that waits for nothing."""
 
     def __init__(self) -> None:
@@ -126,9 +126,9 @@ class _Final(Exception):
 class Client:
     """Gets the pages of one endpoint, one after the other."""
 
-    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+    def __init__(self, endpoint: Endpoint, cancellation: Cancellation) -> None:
         self._endpoint = endpoint
-        self._patience = patience
+        self._cancellation = cancellation
         self._pools: dict[tuple[str, str | None], urllib3.PoolManager] = {}
         self._deadlines = Deadlines()
 
@@ -153,7 +153,7 @@ class Client:
         """
         attempts = self._endpoint.retries + 1
         for attempt in range(1, attempts + 1):
-            self._patience.check()
+            self._cancellation.check()
             try:
                 return self._attempt(url, target)
             except _Final as failed:
@@ -167,12 +167,12 @@ class Client:
                     reason = f"{failed.reason}; the server asks to wait {pause:.0f} s, more than {LONGEST_PAUSE_S} s"
                     raise FormatError(reason, name, "E221") from None
                 LOG.warning("%s: %s; attempt %d of %d in %.3g s", name, failed.reason, attempt + 1, attempts, pause)
-            self._patience.pause(pause)
+            self._cancellation.pause(pause)
         raise AssertionError("the last attempt returns or raises")
 
     def _attempt(self, url: str, target: Path) -> Reply:
         for _ in range(MAX_REDIRECTS + 1):
-            with self._deadlines.within(self._endpoint.timeout_s, self._patience.at_stop):
+            with self._deadlines.within(self._endpoint.timeout_s, self._cancellation.at_stop):
                 found = self._step(url, target)
             if isinstance(found, Reply):
                 return found
@@ -181,7 +181,7 @@ class Client:
 
     def _step(self, url: str, target: Path) -> Reply | str:
         """Send one request. Returns the page, or the address of a redirect."""
-        started = self._patience.now()
+        started = self._cancellation.now()
         response = self._request(url)
         try:
             if self._deadlines.is_over:
@@ -277,7 +277,7 @@ class Client:
         # Pages are data of others, like copies of staged sources: for this user alone.
         with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             while True:
-                self._patience.check()
+                self._cancellation.check()
                 try:
                     chunk = response.read1(_CHUNK_BYTES)
                 except (exceptions.HTTPError, OSError) as error:
@@ -294,14 +294,14 @@ class Client:
                 file.write(chunk)
 
     def _left(self, started: float) -> float:
-        return self._endpoint.timeout_s - (self._patience.now() - started)
+        return self._endpoint.timeout_s - (self._cancellation.now() - started)
 
     def _too_late(self) -> str:
         return f"no complete answer within {self._endpoint.timeout_s:g} s"
 
     def _failure(self, error: exceptions.HTTPError | OSError) -> _Passing | _Final:
         """The problem with a connection, in words without addresses."""
-        self._patience.check()
+        self._cancellation.check()
         if self._deadlines.is_over:
             return _Passing(self._too_late())
         cause = error.__cause__ or error.__context__

@@ -30,10 +30,10 @@ class Pages(Protocol):
     """Answers the questions of a pull about its pages, with knowledge of their format."""
 
     @property
-    def is_spread(self) -> bool:
+    def explodes(self) -> bool:
         """Whether `array_paths` make other records of a page's own elements."""
 
-    def records(self, file: InputFile, *, spread: bool) -> int:
+    def records(self, file: InputFile, *, exploded: bool) -> int:
         """The number of records of a page: after `array_paths`, or its own elements."""
 
     def document(self, data: bytes) -> Any:
@@ -60,7 +60,7 @@ class Pull:
     most_records: int | None = None
 
 
-def pull(wanted: Pull, folder: Path, prefix: str, patience: http.Patience) -> Matched:
+def pull(wanted: Pull, folder: Path, prefix: str, cancellation: http.Cancellation) -> Matched:
     """The pages of a source as files of a folder, in their order; `prefix` begins their names there.
 
     Raises:
@@ -69,7 +69,7 @@ def pull(wanted: Pull, folder: Path, prefix: str, patience: http.Patience) -> Ma
         Stopped: the run ends.
         OSError: a file cannot be written.
     """
-    client = http.Client(wanted.endpoint, patience)
+    client = http.Client(wanted.endpoint, cancellation)
     try:
         return _Walk(wanted, client).pages(folder, prefix)
     finally:
@@ -101,7 +101,7 @@ class _Walk:
             file = InputFile(str(path), name, path.stat().st_size, source_file=network_file(self._wanted.source))
             url = self._next(file, path, reply, number)
             if left is not None:
-                records = self._records(file, spread=True)
+                records = self._records(file, exploded=True)
                 if records > left:
                     file = replace(file, most_records=left)
                 left = max(left - records, 0)
@@ -144,7 +144,7 @@ class _Walk:
                 return None
             case Strategy.OFFSET:
                 # Servers count the elements of pages, not the records that `array_paths` makes of them.
-                if self._records(file, spread=False) < paging.limit:
+                if self._records(file, exploded=False) < paging.limit:
                     return None
                 return self._offset(self._endpoint.url, number * paging.limit)
             case Strategy.CURSOR_TOKEN:
@@ -163,11 +163,11 @@ class _Walk:
             raise FormatError(f"the Link header leads to {shown}, which {reason}", name, "E221")
         return url
 
-    def _records(self, file: InputFile, *, spread: bool) -> int:
-        key = (file.path, spread and self._wanted.pages.is_spread)
+    def _records(self, file: InputFile, *, exploded: bool) -> int:
+        key = (file.path, exploded and self._wanted.pages.explodes)
         if key not in self._counted:
             with _LOOKING:
-                self._counted[key] = self._wanted.pages.records(file, spread=spread)
+                self._counted[key] = self._wanted.pages.records(file, exploded=exploded)
         return self._counted[key]
 
     def _token(self, file: InputFile, path: Path) -> str | None:

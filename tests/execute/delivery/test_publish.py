@@ -287,7 +287,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     draft = publish.DraftFolders.open("one", tmp_path / "out", [tmp_path / "other"])
     renames = [journal.Rename(f"/staged/{number}", str(tmp_path / name)) for number, name in enumerate(names[:3])]
-    journal.write_down([*renames, journal.Rename(None, str(tmp_path / names[3]))], draft.home)
+    journal.write([*renames, journal.Rename(None, str(tmp_path / names[3]))], draft.home)
     opened = os.open(draft.home, os.O_RDONLY)
     known = journal.Journal.read(opened)
     os.close(opened)

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute.spark import cancellation, executors
-from spark_jobs.execute.spark.executors import Patience
+from spark_jobs.execute.spark.executors import StartupWatch
 from spark_jobs.execute.verdict import RunFailed
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ def test_what_is_waited_for_is_told_now_and_then_and_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = Clock(monkeypatch)
-    patience = Patience(lambda: 180.0)
+    watch = StartupWatch(lambda: 180.0)
     with caplog.at_level(logging.WARNING, logger="clinker.run"):
         for second in range(180):
             clock.now = 1000.0 + second
-            patience.look("there is no executor")
+            watch.look("there is no executor")
         clock.now += 1
         with pytest.raises(RunFailed) as caught:
-            patience.look("there is no executor")
+            watch.look("there is no executor")
     assert caplog.messages == [
         "for 10 s there is no executor; waiting, for 170 s more",
         "for 70 s there is no executor; waiting, for 110 s more",
@@ -67,33 +67,33 @@ def test_what_is_waited_for_is_told_now_and_then_and_ends_the_run(
 
 def test_what_goes_on_is_waited_for_anew(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(monkeypatch)
-    patience = Patience(lambda: 100.0)
+    watch = StartupWatch(lambda: 100.0)
     with caplog.at_level(logging.WARNING, logger="clinker.run"):
         for second in range(0, 500, 5):
             clock.now = 1000.0 + second
-            patience.look(None if second % 50 == 45 else "none")
+            watch.look(None if second % 50 == 45 else "none")
     assert caplog.messages[:2] == ["for 10 s none; waiting, for 90 s more", "the work goes on"]
 
 
 def test_nothing_is_ended_that_was_not_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A busy computer may look too late."""
     clock = Clock(monkeypatch)
-    patience = Patience(lambda: 20.0)
-    patience.look("none")
+    watch = StartupWatch(lambda: 20.0)
+    watch.look("none")
     clock.now += 25
-    patience.look("none")
+    watch.look("none")
     assert caplog.messages == ["for 25 s none; waiting, for 0 s more"]
     clock.now += 1
     with pytest.raises(RunFailed, match="for 26 s none"):
-        patience.look("none")
+        watch.look("none")
 
 
 def test_no_limit_is_for_ever(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock(monkeypatch)
-    patience = Patience(lambda: 0.0)
+    watch = StartupWatch(lambda: 0.0)
     for hour in range(100):
         clock.now = 1000.0 + 3600 * hour
-        patience.look("none")
+        watch.look("none")
     assert "for 3600 s none; waiting" in caplog.text
 
 
@@ -126,7 +126,7 @@ class Cluster:
 def run(spark: object, job: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(executors, "LOOK_EVERY_S", 0.05)
     monkeypatch.setattr(executors, "NOTICE_AFTER_S", 0.1)
-    monkeypatch.setattr(Patience.__init__, "__defaults__", (0.1,))
+    monkeypatch.setattr(StartupWatch.__init__, "__defaults__", (0.1,))
     monkeypatch.setattr(cancellation, "_PAUSE_S", 0.05)
     monkeypatch.setattr(cancellation, "_TIMEOUT_S", 0.1)
     return cancellation.cancellable(spark, job)  # type: ignore[arg-type]

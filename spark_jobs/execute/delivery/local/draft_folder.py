@@ -58,12 +58,12 @@ class DraftFolder:
                 return cls(path, lock)
 
     @classmethod
-    def of_dead(cls, path: Path, *, patience_s: float | None = None) -> DraftFolder | None:
+    def of_dead(cls, path: Path, *, timeout_s: float | None = None) -> DraftFolder | None:
         """Take the folder of a run that died; None when its run lives, or when it is gone or no draft folder.
 
         Args:
             path: the folder.
-            patience_s: how long to wait for another process that has it; None when its run may live.
+            timeout_s: how long to wait for another process that has it; None when its run may live.
 
         Raises:
             NotOwnError: it is marked as a run's folder, and others may have made it.
@@ -78,12 +78,12 @@ class DraftFolder:
                 return None
             raise
         try:
-            return cls._of_dead(path, folder, patience_s)
+            return cls._of_dead(path, folder, timeout_s)
         finally:
             os.close(folder)
 
     @classmethod
-    def _of_dead(cls, path: Path, folder: int, patience_s: float | None) -> DraftFolder | None:
+    def _of_dead(cls, path: Path, folder: int, timeout_s: float | None) -> DraftFolder | None:
         try:
             lock = ownership.open_file(LOCK, folder, os.O_RDWR)
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class DraftFolder:
         except ownership.NotOwnError:  # no run has made it
             return None
         try:
-            if _held(lock, path, patience_s) and locks.has_name(lock, LOCK, folder) and _has_mark(lock, folder):
+            if _held(lock, path, timeout_s) and locks.has_name(lock, LOCK, folder) and _has_mark(lock, folder):
                 ownership.check(folder, path)
                 ownership.check(lock, path / LOCK)
                 return cls(path, lock)
@@ -251,14 +251,14 @@ def _foreign(path: Path) -> OSError:
     return FileExistsError(errno.EEXIST, text, str(path))
 
 
-def _held(lock: int, path: Path, patience_s: float | None) -> bool:
+def _held(lock: int, path: Path, timeout_s: float | None) -> bool:
     """Lock a file without waiting, or for no longer than that."""
-    deadline = time.monotonic() + (patience_s or 0.0)
+    deadline = time.monotonic() + (timeout_s or 0.0)
     while True:
         try:
             locks.hold(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, path / LOCK)
         except BlockingIOError as error:
-            if patience_s is None:
+            if timeout_s is None:
                 return False
             if time.monotonic() >= deadline:
                 raise OSError(errno.EBUSY, "another process has it; run again later", str(path)) from error

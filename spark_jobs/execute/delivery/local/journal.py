@@ -89,7 +89,7 @@ class Journal:
             raise ownership.NotOwnError(JOURNAL, "is not the journal of a run") from error
 
 
-def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()) -> None:
+def write(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()) -> None:
     """Write down in a draft folder what is to be renamed; all sources lie in draft folders beside their targets.
 
     Raises:
@@ -110,12 +110,12 @@ def write_down(renames: Sequence[Rename], place: Path, others: Sequence[Address]
     if len(data) > MOST_BYTES:
         text = f"the journal of {len(renames)} files would have {len(data)} bytes, more than {MOST_BYTES}"
         raise OSError(errno.EFBIG, f"{text}: write fewer files in one run", str(place / JOURNAL))
-    durable.write_down(place / JOURNAL, data)
+    durable.write_file(place / JOURNAL, data)
 
 
 def announce(others: Sequence[Address], place: Path) -> None:
     """Write down in a draft folder where something will be prepared."""
-    durable.write_down(place / ANNOUNCED, _as_json(participant.as_json(others)).encode())
+    durable.write_file(place / ANNOUNCED, _as_json(participant.as_json(others)).encode())
 
 
 def announced(folder: int) -> tuple[Address, ...]:
@@ -135,7 +135,7 @@ def announced(folder: int) -> tuple[Address, ...]:
 
 def point(folder: Path, place: str) -> None:
     """Say in a draft folder which one has the journal."""
-    durable.write_down(folder / POINTER, os.fsencode(place))
+    durable.write_file(folder / POINTER, os.fsencode(place))
 
 
 def pointed(folder: int, run: str) -> str | None:

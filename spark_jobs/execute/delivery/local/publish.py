@@ -127,7 +127,7 @@ class DraftFolders:
         place = self.place(renames)
         for folder in self.folders:
             journal.point(folder, os.path.realpath(place))
-        journal.write_down(renames, place, others)
+        journal.write(renames, place, others)
 
     def rename(self, renames: Sequence[Rename]) -> None:
         """Give the files their names.

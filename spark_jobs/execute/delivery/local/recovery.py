@@ -90,7 +90,7 @@ def _complete(found: DraftFolder, reach: Reach) -> None:
             _remove_others(folder, found.path, reach)
             return
         if place != os.path.realpath(found.path):
-            home = DraftFolder.of_dead(Path(place), patience_s=_TIMEOUT_S)
+            home = DraftFolder.of_dead(Path(place), timeout_s=_TIMEOUT_S)
             if home is None:  # the files have their names already
                 return
             held.callback(home.close)

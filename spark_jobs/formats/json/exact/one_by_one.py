@@ -18,7 +18,7 @@ from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import blocks, coerce, misread
 from spark_jobs.formats.json.exact import objects
 from spark_jobs.formats.json.texts import decoding
-from spark_jobs.formats.records import malformed, spread
+from spark_jobs.formats.records import malformed, scatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,7 +131,7 @@ class ExactRecords:
                 continue
             places, leaves = found[name]
             texts = cast("pa.StringArray", values.to_arrow(leaves, UNDECLARED_TYPE))
-            arrays.append(spread(texts, np.array(places, np.int64), len(records)))
+            arrays.append(scatter(texts, np.array(places, np.int64), len(records)))
         return arrays
 
 

@@ -240,7 +240,7 @@ def present(tree: Tree, prefix: str = "") -> Iterator[str]:
                 yield from present(item, f"{prefix}{key}.")
 
 
-def spread(record: Tree, paths: Sequence[ArrayPath]) -> Iterator[Tree]:
+def explode(record: Tree, paths: Sequence[ArrayPath]) -> Iterator[Tree]:
     """The records that `array_paths` make of a record, one at a time.
 
     Each path applies to every record that the path before it made.

@@ -73,8 +73,10 @@ def test_the_process_of_a_command_imports_no_pandas(argv: tuple[str, ...]) -> No
 
 
 def test_pandas_can_be_imported_where_arrow_has_been_told_of_none() -> None:
-    code = "from spark_jobs.execute import without_pandas; without_pandas.hide_pandas()\n"
+    code = (
+        "from spark_jobs.execute import without_pandas; without_pandas.hide_pandas()\n"
         "import pandas; print(pandas.__name__)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "pandas\n"
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def problem(callback: Callable[..., Any] | str | None) -> str | None:
-    """Why an import path cannot be that of a function, as far as is known without importing its module."""
+    """The reason why an import path cannot name a function, as far as is known without importing its module."""
     if not isinstance(callback, str):
         return None
     module, _, name = callback.rpartition(".")

@@ -96,7 +96,7 @@ def forget(context: Context) -> None:
 
 
 def folder_of(work_dir: str, execution_id: str) -> Path:
-    """The folder of an attempt that outlives its worker; made anew, and open to whoever shares `work_dir`."""
+    """The new folder of an attempt that outlives its worker, open to all users that share `work_dir`."""
     folder = Path(work_dir) / f"clinker-{execution_id}"
     # A DAG run that is deleted and made again has attempts of the same names: their records are not this one's.
     shutil.rmtree(folder, ignore_errors=True)

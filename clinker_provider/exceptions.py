@@ -28,7 +28,7 @@ class ClinkerEvaluationError(ClinkerError, AirflowFailException):
 
 
 class ClinkerDeadLettersError(ClinkerError, AirflowFailException):
-    """The run left dead letters and the task was told not to accept them (`on_partial`, `dlq_threshold`)."""
+    """The run left dead letters, and the task does not accept them (`on_partial`, `dlq_threshold`)."""
 
 
 class ClinkerFinalError(ClinkerError, AirflowFailException):

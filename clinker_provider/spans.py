@@ -18,7 +18,7 @@ _NANOSECONDS = 1_000_000
 
 
 def publish(record: RunResult, provider: TracerProvider | None = None) -> None:
-    """Make the spans of a run below the current one; they cost nothing where nobody traces.
+    """Create the spans of a run below the current one. Without tracing they cost nothing.
 
     Args:
         record: what the run left.

@@ -16,7 +16,7 @@ RESULT_SENTINEL = "CLINKER_RESULT"
 #: Options that only a scheduler gives to the job: the name of this attempt, and the folder for its result record.
 EXECUTION_ID_OPTION = "--execution-id"
 WORK_DIR_OPTION = "--work-dir"
-#: Who asks for a run, and for which one: attempts at the same have the same names.
+#: The requester of a run and the name of the run: all attempts at one run have the same names.
 ONCE_OPTION = "--once"
 #: Says that an attempt with these names came before: only then may what it has published stand for this one.
 RETRY_OPTION = "--retry"
@@ -56,7 +56,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-#: The file and source of records that are no longer those of a file: groups, and merged streams.
+#: The file and source of records that do not come from a single file: groups, and merged streams.
 MERGED = "<merged>"
 
 

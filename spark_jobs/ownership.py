@@ -26,7 +26,7 @@ _ROOT = 0
 
 
 class NotOwnError(PermissionError):
-    """Somebody else may have made or changed a file; `strerror` says how."""
+    """Another user may have created or changed a file; `strerror` says how."""
 
     def __init__(self, path: str | Path, reason: str) -> None:
         super().__init__(1, reason, str(path))

@@ -1,1 +1,1 @@
-"""Notifications: what people are told of runs."""
+"""Notifications to people about runs."""

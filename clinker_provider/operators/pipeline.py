@@ -132,7 +132,7 @@ class PipelineOperator(BaseOperator):
         return validation.credentials_of(self.subject())
 
     def plan_of(self, subject: validation.Subject, arguments: Sequence[str] = ()) -> str:
-        """The plan as text, short enough to be shown among the rendered fields; `arguments` are those of its run."""
+        """The plan as text, short enough for a rendered field. `arguments` are the options of its run."""
         # Airflow cuts what is longer, and puts a note about its settings in front.
         limit = conf.getint("core", "max_templated_field_length", fallback=4096)
         return validation.shortened(validation.explain(subject, arguments), limit)

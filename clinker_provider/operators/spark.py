@@ -556,7 +556,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             self.log.info("%s", self.without_secrets("\n".join(["What the nodes did:", *lines])))
 
     def _publish_figures(self, context: Context, ended: outcome.Outcome, record: result.RunResult | None) -> None:
-        """Give the run's figures and its spans to Airflow; what a run did does not depend on who counts it."""
+        """Publish the run's metrics and spans in Airflow. Errors there do not affect the task."""
         ti, shown = context["ti"], record
         if record:
             name = self.without_secrets(record.pipeline_name)

@@ -284,7 +284,7 @@ class _Matched:
     Args:
         pairs: those that are on both sides, in the order of the old one.
         only_old: the records of the old side that have no other.
-        only_new: those of the new side.
+        only_new: the names that only the new side has.
         repeated: how many values have several records on one side.
     """
 

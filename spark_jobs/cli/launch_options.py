@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def java_options(environ: Mapping[str, str]) -> str:
     """The JVM options by which an embedded Spark starts quickly in this environment.
 
-    The archive of Spark's classes is among them when an earlier run had one made, and nobody else could have made it.
+    They include the archive of Spark's classes if an earlier run has made one, and no other user can have written it.
     """
     from spark_jobs import contract
     from spark_jobs.execute.spark.embedded import class_archive, java

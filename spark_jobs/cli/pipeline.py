@@ -46,7 +46,7 @@ def _planned(
 
 
 def _first(found: Sequence[Diagnostic]) -> RunError:
-    """The first error as that of the run, with how many there are more."""
+    """The first error as the error of the run, with the number of further ones."""
     first, *more = [each for each in found if each.is_error]
     others = f" (and {len(more)} more)" if more else ""
     return RunError(first.code.id, first.message + others, str(first.span) if first.span else None)

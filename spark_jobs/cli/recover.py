@@ -1,4 +1,4 @@
-"""`clinker recover`: completes or removes what dead runs left in folders, local ones and those of stores."""
+"""`clinker recover`: completes or removes the remains of dead runs, in local folders and in stores."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _record(record: result.RunResult, options: RunOptions, plan: Plan | None) ->
 
 
 def unreachable(plan: Plan, options: RunOptions) -> Diagnostic | None:
-    """Why nobody would hear of the run: the store for its result record refuses. None where that can be written."""
+    """The reason why the result record cannot be written to its store; None if it can."""
     if options.work_dir is None or isinstance(options.work_dir, Path):
         return None
     from spark_jobs.stores import results
@@ -152,7 +152,7 @@ def _as_text(summary: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def _as_json(summary: Iterable[tuple[str, Mapping[str, Any]]], batch_id: str) -> str:
-    """The summary as lines like those of the log: `event` says what each is about, and has its figures."""
+    """The summary as log lines. `event` says what a line is about; further fields are its figures."""
     from spark_jobs.execute import logs
 
     lines = (logs.object_line("info", text.strip(), batch_id, facts) for text, facts in summary if facts)

@@ -41,7 +41,7 @@ _PLAIN_SCALE = 6
 
 
 def texts(column: pa.Array) -> pa.StringArray:
-    """All digits of each number, those of its scale included; null stays null."""
+    """All digits of each number, including those after the point; null stays null."""
     found = pc.cast(column, pa.string())
     if column.type.scale <= _PLAIN_SCALE:
         return found

@@ -320,7 +320,7 @@ def as_run_errors(plan: plans.Plan, name: str) -> Iterator[None]:
 
 
 def _scan(step: SourceStep, matched: matching.Matched, search: Search, *, is_asked: bool) -> columns.ScanPlan:
-    """The files of a source with their columns; undeclared ones are not looked for where nobody asks for them."""
+    """The files of a source with their columns. Undeclared columns are not searched for if nothing needs them."""
     on_unmapped = step.on_unmapped
     if on_unmapped is columns.OnUnmapped.AUTO_WIDEN and not is_asked:
         on_unmapped = columns.OnUnmapped.DROP

@@ -102,7 +102,7 @@ def shown(
 
 
 class _Masked(logging.Formatter):
-    """Whole lines, tracebacks too, without what nobody may see."""
+    """Formats whole lines, including tracebacks, with secrets masked."""
 
     def __init__(self, lines: logging.Formatter, masked: Callable[[str], str]) -> None:
         super().__init__()

@@ -254,7 +254,7 @@ def _rounds(plan: plans.Plan, entries: Iterable[Entry]) -> list[_Round]:
 
 
 def _served(plan: plans.Plan, entry: Entry) -> frozenset[str]:
-    """The outputs that had a record already when it failed: those of branches beside the one in which it did.
+    """The outputs that already had a record when it failed, by branches other than the failing one.
 
     With correlation keys a dead record is in no output; and one with a value that does not convert came nowhere.
     """

@@ -34,7 +34,7 @@ def broken(
 ) -> RunFailed:
     """The end of a run that lacks a file or room, or is led out of its folder, with the node and that one's place.
 
-    What a task on another machine does not find, and this process does, is told as that.
+    If a task on another machine misses a file that this process finds, the error says so.
     """
     if unseen is not None and (explained := unseen.explained()):
         code, message = shared_paths.UNSHARED, explained

@@ -15,7 +15,7 @@ class ByteStream(Protocol):
 
 
 class TooLong(Exception):
-    """A record is longer than memory allows; whoever knows the file makes an error of it."""
+    """A record is longer than memory allows. Callers that know the file convert this to an error."""
 
 
 class TooHeavy(TooLong):

@@ -121,7 +121,7 @@ class Options:
 
     @property
     def header_section(self) -> str | None:
-        """The section of `$doc` that is the header of a file again; None where there is none."""
+        """The section of `$doc` from which the header of a file is written again; None if there is none."""
         return None
 
     def writes_names(self, *, include_header: bool) -> bool:

@@ -283,7 +283,7 @@ class Reader(ABC):
         return [[part] for part in parts]
 
     def names(self, parts: Sequence[Part]) -> list[tuple[str, ...]]:
-        """The undeclared names of the records of each part of a group; those of parts before it may be left out.
+        """The undeclared names in each part of a group. Names of earlier parts may be left out.
 
         Raises:
             FormatError: a file cannot be read, changed (E907), or is broken.

@@ -110,7 +110,7 @@ class RecordShape(blocks.Shape["pa.StringArray"]):
 
 
 def scatter(array: pa.StringArray, places: np.ndarray, count: int) -> pa.StringArray:
-    """Texts at the places of their records, nulls at those of others."""
+    """Put texts at the places of their records; other records get null."""
     if len(places) == count:
         return array
     if not len(places):

@@ -120,7 +120,7 @@ def _between_lines(split: Split, stream: Stream, start_in: StartIn) -> tuple[int
 
 
 def _line_start(stream: Stream, position: int, start_in: StartIn, until: int | None) -> int | None:
-    """The first line start at or after a position; None where there is none before another one, or at all."""
+    """The first line start at or after a position; None if there is none before the limit."""
     at = position - 1
     stream.seek(at)
     size = _PROBE_BYTES

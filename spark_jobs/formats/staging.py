@@ -123,7 +123,7 @@ class Putting(Protocol):
         """Have a staging table outlive the server."""
 
     def alone(self, found: Any, run_name: str, connection: str) -> None:
-        """Until the transaction ends nobody else publishes or removes what a run has staged."""
+        """Lock a run's staged rows against publication and removal by others until the transaction ends."""
 
     def publish(self, found: Any, staging: Staging) -> None:
         """Put the rows of a staging table into its table, and remove it."""

@@ -227,7 +227,7 @@ class BindScope(Protocol):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources that the node may name: those of its file, so bodies of compositions see their own alone."""
+        """The sources that the node may name: those in its file. Bodies of compositions see only their own."""
 
     def source_flow(self, name: str) -> Flow | None:
         """The flow of a source; None if there is no such source."""
@@ -300,7 +300,7 @@ def passes_through(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns,
 
 
 def emitted_schema(base: Schema, program: typed.Program, origin: str) -> Schema:
-    """The columns after a program: emits replace or follow those of the input, and metadata comes last."""
+    """The columns after a program: emits replace or follow input columns, and metadata comes last."""
     emits = [Column(name, kind, origin) for name, kind in program.emits]
     metas = [Column(columns.META.of(key), kind, origin) for key, kind in program.metas]
     return base.with_columns(*emits, *metas)

@@ -1,7 +1,7 @@
 """Final values of variables: what state nodes write down when their last record has been seen, and how readers see it.
 
-A variable of scope `pipeline` has one value, of scope `source` one for each file. A value that nobody has set is its
-default, that of a channel for the record's source first.
+A variable of scope `pipeline` has one value, and a variable of scope `source` one for each file. An unset variable has
+its default; a channel's default for the record's source comes first.
 """
 
 from __future__ import annotations

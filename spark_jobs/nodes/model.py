@@ -341,7 +341,7 @@ class SortFieldConfig(Config):
     null_order: choice(NullOrder) = NullOrder.LAST  # type: ignore[valid-type]
 
     def of_type(self, type: types.Type | None) -> SortField:
-        """The field as steps have it; the type of its column is None where no schema declares it."""
+        """The field in the form that steps use. The type is None if no schema declares the column."""
         return SortField(self.field, type, self.order is Order.DESC, self.null_order)
 
 

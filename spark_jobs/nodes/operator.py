@@ -46,7 +46,7 @@ class Exchanges(Protocol):
         """Give rows to an exchange."""
 
     def broadcast(self, exchange: int, message: bytes) -> None:
-        """Send a message to all partitions of an exchange: its operators receive those of all tasks before any rows."""
+        """Send a message to all partitions of an exchange. They receive the messages of all tasks before any rows."""
 
     def record_origin(self, number: int) -> batches.Origin:
         """The origin of records that an exchange brought to a partition, which still have their file and row."""
@@ -174,7 +174,7 @@ class Context(Protocol):
         """Have the run warn of values of some rows, as one with all others of the same text; replays warn of nothing.
 
         Args:
-            operator: who warns.
+            operator: the operator that warns.
             text: what is to be said, to stand before the number of all tasks' values.
             batch: the records.
             values: the values, by their rows.

@@ -26,7 +26,7 @@ def fits(size: int, count: int) -> bool:
 
 
 def order(numbers: np.ndarray) -> np.ndarray:
-    """The positions of whole numbers in ascending order; those of equal ones as they stand."""
+    """The positions of whole numbers in ascending order. The order is stable."""
     count = len(numbers)
     if count < 2:
         return np.arange(count)
@@ -120,7 +120,7 @@ def _range(numbers: np.ndarray) -> tuple[int, int]:
 
 
 def _from_zero(numbers: np.ndarray, low: int) -> np.ndarray:
-    """Numbers less the least of them, of which words have room for the greatest."""
+    """The numbers minus the smallest one; the result must fit into words."""
     wide = numbers if numbers.dtype.itemsize == 8 else numbers.astype(np.int64)
     # Unsigned numbers beyond 63 bits become small by the subtraction, and so do those that are far from zero.
     found: np.ndarray = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)

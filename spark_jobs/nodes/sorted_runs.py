@@ -1,4 +1,4 @@
-"""External merge sort: rows of any number in the order of some columns, of which a few blocks are in memory at a time.
+"""External merge sort: orders any number of rows, with a few blocks in memory at a time.
 
 A run is rows in order, in blocks; each block says what its first row is ordered by. These first keys are known without
 reading, so they cut all runs into ranges of about equal size (`splitters`). A range takes the blocks that may have rows
@@ -177,7 +177,7 @@ def ranges(runs: Sequence[Sequence[Block]], by: Sequence[str], most: int) -> Ite
 
 
 def merged(runs: Sequence[Sequence[Block]], by: Sequence[str], most: int) -> Iterator[pa.Table]:
-    """The rows of runs in order, a range at a time (see `ranges`); of equal rows those of earlier runs come first."""
+    """The rows of runs in order, a range at a time (see `ranges`). Equal rows are in the order of the runs."""
     for found in ranges(runs, by, most):
         joined = pa.concat_tables(found, promote_options="permissive").combine_chunks()
         del found

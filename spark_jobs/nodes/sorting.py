@@ -83,7 +83,7 @@ def columns(
 
 
 def ranks(column: pa.Array) -> np.ndarray:
-    """The ranks of texts or bytes, from 0; each value is compared once. Those of nulls mean nothing."""
+    """The ranks of texts or bytes, from 0. Each distinct value is compared once. Ranks of nulls are undefined."""
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     found = np.zeros(max(len(order), 1), np.int64)

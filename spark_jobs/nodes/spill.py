@@ -39,7 +39,7 @@ class SpillContext(Protocol):
     memory_pool: memory.MemoryPool
 
     def spill(self, node: str, table: pa.Table) -> Spilled:
-        """Write rows down for this task. Raises `ResourcesExhausted`."""
+        """Spill rows of this task. Raises `ResourcesExhausted`."""
 
 
 class ResourcesExhausted(Exception):
@@ -59,17 +59,17 @@ class ResourcesExhausted(Exception):
 
 
 class Spillable(Protocol):
-    """Rows that wait, and come back when all have come."""
+    """Buffers rows until all have come, and spills them if memory is short."""
 
     def add(self, table: pa.Table) -> None:
-        """Take rows, in any order."""
+        """Add rows in any order."""
 
     def tables(self) -> Iterator[pa.Table]:
-        """The rows; can be asked for once."""
+        """Return all rows. May be called once."""
 
 
 class ExternalSorter:
-    """An external sort: rows come back in the order of their places, unless other columns come first.
+    """Sorts rows by their places, or by other columns, and spills sorted runs if memory is short.
 
     Args:
         room: the task.
@@ -107,7 +107,7 @@ class ExternalSorter:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """While what was held is worked on, nobody asks for it; afterwards it is gone."""
+        """Within, the buffered rows are in use and not released; afterwards they are freed."""
         with self._reservation.busy():
             yield
             self._reservation.close()
@@ -206,7 +206,7 @@ class ExternalMap:
         self._spilled: dict[int, list[Spilled]] = {}
 
     def add(self, table: pa.Table) -> None:
-        """Rows in any order; those of one key keep the order they come in."""
+        """Add rows in any order. Rows of one key keep their order."""
         self._held.append(table)
         self._reservation.add(table.nbytes)
 

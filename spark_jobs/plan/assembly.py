@@ -137,7 +137,7 @@ def _planned(bindings: binder.Bindings) -> Iterator[PlannedNode]:
 
 
 def _looked_up(bindings: binder.Bindings, name: str) -> tuple[str, ...]:
-    """The sources whose records a node reads beside those of its inputs."""
+    """The sources whose records a node reads in addition to its inputs."""
     step = bindings.bound[name].step
     return step.record_properties.looked_up if step is not None else ()
 

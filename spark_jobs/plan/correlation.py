@@ -67,7 +67,7 @@ class NodeKeys:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The engine columns of its keys: those of fields, then the numbers of groups."""
+        """The engine columns of its keys: key fields first, then group numbers."""
         return (*(CORRELATION.of(each) for each in self.fields), *(group_number(each) for each in self.aggregates))
 
 

@@ -213,7 +213,7 @@ class Plan:
 
 
 def cached_on_plan(compute: Callable[Concatenate[Plan, _P], _T]) -> Callable[Concatenate[Plan, _P], _T]:
-    """A function of a plan and hashable values that computes once. The plan keeps the result; nobody may change it."""
+    """Cache the results of a function of a plan and hashable values on the plan. Results must not be modified."""
 
     @wraps(compute)
     def kept(plan: Plan, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -40,7 +40,7 @@ def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[Plan
 
 
 def _awaited(bindings: Bindings, init: set[str]) -> dict[str, dict[str, VariableRead]]:
-    """The awaited variables by node and path. Nobody waits for values that travel with their record."""
+    """The awaited variables by node and path, without values that travel with their record."""
     writers = scoping.writers(bindings)
     found: dict[str, dict[str, VariableRead]] = {}
     for read in scoping.reads(bindings) if writers else ():

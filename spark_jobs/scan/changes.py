@@ -90,7 +90,7 @@ class Stream:
         """Do nothing: the stream is read-only."""
 
     def close(self) -> None:
-        """Whoever opened the file closes it."""
+        """Do nothing: the caller that opened the file closes it."""
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes; none at the end.

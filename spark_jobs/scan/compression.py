@@ -40,7 +40,7 @@ MAGIC = {
 
 
 def ending(name: str) -> str:
-    """The ending of a name that tells how the file is compressed; empty where there is none."""
+    """The ending of a file name that implies a compression; empty if there is none."""
     return next((known for known in _ENDINGS if name.lower().endswith(known)), "")
 
 

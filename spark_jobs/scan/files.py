@@ -69,7 +69,7 @@ class FormatError(Exception):
 
 
 class UnreadableText(Exception):
-    """Bytes that are as a whole no text of their encoding; the name of the file is known to whoever opened it."""
+    """Bytes are no text of their encoding. The caller knows the name of the file."""
 
 
 def network_file(source: str) -> str:
@@ -130,7 +130,7 @@ class InputFile:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its bytes have to be unpacked, from the first one on; nobody knows how many they are."""
+        """Whether its bytes have to be unpacked from the first one on. Their number is unknown."""
         return self.compression is not Compression.NONE
 
     @classmethod
@@ -209,7 +209,7 @@ def open_input(file: InputFile) -> pa.NativeFile | ObjectReader:
 
 
 def prefetched(files: Sequence[InputFile]) -> AbstractContextManager[None]:
-    """Within, the beginnings of those files that are objects are fetched a little before somebody looks at them."""
+    """Within, the beginnings of files in stores are prefetched."""
     objects = objects_of(files)
     if not objects:
         return nullcontext()

@@ -325,7 +325,7 @@ def _refused(answer: _Answer, what: str, location: Location) -> StoreError:
 
 
 def _signed(settings: GcsSettings, method: str, url: str, location: Location) -> dict[str, str]:
-    """The headers that say who asks."""
+    """The headers that identify the client."""
     if settings.anonymous:
         return {}
     found = credentials(location)

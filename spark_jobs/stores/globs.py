@@ -143,7 +143,7 @@ def _component(part: str) -> re.Pattern[str]:
 
 
 def _fits(components: Sequence[re.Pattern[str] | None], names: Sequence[str]) -> bool:
-    """Whether the components of a key match those of a pattern; None stands for any number of them."""
+    """Whether the components of a key match a pattern's; None stands for any number of components."""
     reached = {0}
     for name in names:
         # `**` may stand for nothing, so what follows it is reached with it.

@@ -49,7 +49,7 @@ class _Fetcher:
                 self._waiting[uri, version] = self._threads.submit(fetch)
 
     def take(self, uri: str, version: str) -> bytes | None:
-        """A beginning, for the first who asks; None where it is not on its way."""
+        """A prefetched beginning, once; None if it is not being fetched."""
         with self._lock:
             found = self._waiting.pop((uri, version), None)
             if found is None:

@@ -1,4 +1,4 @@
-"""Metrics files in a store, collected into a local archive as `spool.py` collects those of a folder."""
+"""Collects metrics files from a store into a local archive, as `spool.py` does from a folder."""
 
 from __future__ import annotations
 

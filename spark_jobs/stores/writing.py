@@ -47,7 +47,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True)
 class Upload:
-    """An upload that nobody has completed yet."""
+    """An incomplete upload."""
 
     location: Location
     id: str
@@ -119,13 +119,13 @@ class WritableStore(Store, Protocol):
         """Make an object of the parts of an upload; see `put`. Gives its version."""
 
     def reads(self, upload: Upload, tags: Sequence[str]) -> list[Location]:
-        """The objects that completing an upload reads: a journal that somebody has forged must not name others."""
+        """The objects that completing an upload reads, so that a forged journal cannot name others."""
 
     def abort(self, upload: Upload) -> None:
-        """End an upload that nobody wants; one that is gone already is fine."""
+        """Abort an upload. It may be gone already."""
 
     def uploads(self, prefix: Location) -> Iterator[Upload]:
-        """The uploads to keys that begin with a prefix that nobody has completed, where the store tells of them."""
+        """The incomplete uploads to keys with a prefix, if the store lists them."""
 
     def delete(self, location: Location) -> None:
         """Remove an object; one that is gone already is fine."""

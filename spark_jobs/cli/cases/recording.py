@@ -36,7 +36,7 @@ def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
         pipeline: the pipeline's file.
         name: what the case shows.
         rows: how many records of each source.
-        letters: a dead-letter file, whose records are taken for those of the sources that have any there.
+        letters: a dead-letter file. For sources with records in it, these are used.
 
     Raises:
         NotRecorded: the pipeline has errors, or its inputs cannot be read.

@@ -168,7 +168,7 @@ _PLANS: dict[str, _Kept] = {}
 
 
 def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
-    """The plan, or that of an earlier case which differs in nothing that a plan is made of."""
+    """The plan, or the plan of an earlier case if nothing that planning reads differs."""
     path = os.path.abspath(setup.pipeline)
     places = [str(setup.pipeline), path, os.getcwd(), workspace_file.find(Path(path).parent)]
     options = _options(setup.config)

@@ -123,7 +123,7 @@ class Program:
         lines: the program.
         schema: the types of columns, as JSON.
         rules_path: where `use` finds modules.
-        group_by: the keys, where it is that of an aggregate node.
+        group_by: the keys of an aggregate node; None for other programs.
         record: the record, as JSON.
         fields: its fields, as `NAME=VALUE`.
         as_json: whether the outcome is printed as JSON, errors included.

@@ -86,7 +86,7 @@ def _type(name: Any, spelled: Any) -> types.Type:
 
 
 def _decimal(found: re.Match[str]) -> types.Type | None:
-    """The type of Decimals of some digits; None where there is none of so many."""
+    """The type of Decimals with so many digits; None if no Decimal has as many."""
     if found[1] is None:
         return types.DECIMAL
     precision, scale = int(found[1]), int(found[2] or 0)

@@ -104,7 +104,7 @@ def _is_utf8(data: bytes, *, is_cut: bool) -> bool:
 
 
 def _of_letters(data: bytes) -> Charset:
-    """The encoding whose letters look most like those of a language."""
+    """The encoding in which the text looks most like a language."""
     beyond = _around_others(data)
     scores = []
     for place, name in enumerate((*_DOUBLE, *_SINGLE)):

@@ -186,7 +186,7 @@ def _guess(text: str, sample: Sample, encoding: Charset, *, as_text: bool) -> tu
 
 
 def _name(path: Path, taken: set[str]) -> str:
-    """A name for a source, from that of its file."""
+    """A name for a source, made from its file's name."""
     stem = path.name.split(".")[0] or path.name.strip(".")
     name = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_").lower() or "source"
     name = name if not name[0].isdigit() else f"source_{name}"

@@ -29,7 +29,7 @@ _SHOWN_ROWS = 5
 _FEWEST_ALIGNED = 4
 #: The parts of numbers before and after a comma: groups of three digits, or a fraction of two.
 _WHOLE_PART, _REST = re.compile(r"[+-]?[0-9]{1,3}"), re.compile(r"[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?")
-#: Stands for a quote that nobody escaped, while the text is looked at.
+#: The replacement of an unescaped quote while the text is inspected.
 _TEXT_QUOTE = "\U0010fffc"
 
 
@@ -39,9 +39,9 @@ class Found:
 
     Args:
         table: its table.
-        rows: its records, with those of ranges further on.
+        rows: its records, and records from later ranges of the file.
         score: how well its signs fit.
-        repaired: how many of its quotes nobody escaped, where more records are as wide as each other without these.
+        repaired: the number of unescaped quotes, if more records have the same width without them.
     """
 
     table: Table
@@ -86,7 +86,7 @@ def is_aligned(found: Found) -> bool:
 
 
 def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> tuple[Table | None, int]:
-    """The table that `quotes: repair` reads, and of how many quotes it is told, where it is a better one."""
+    """The table as `quotes: repair` reads it, with the number of repaired quotes, if that is better."""
     is_usual = rewriting.is_plain(signs.delimiter) and signs.quote and not signs.separator and not signs.escape
     if not is_usual or signs.quote not in text or _TEXT_QUOTE in text:
         return found, 0

@@ -148,7 +148,7 @@ def _objects(found: list[Any]) -> list[dict[str, Any]]:
 
 
 def _of_lines(texts: Iterable[str], *, is_whole: bool) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The objects of lines; None for a line that is none. The first line and the last of a range may be cut."""
+    """The object of each line; None for other lines. The first and the last line of a range may be cut."""
     for text in texts:
         lines = text.split("\n")
         if not is_whole:

@@ -451,7 +451,7 @@ def _loosely(line: str, delimiter: str, quote: str) -> list[str]:
 
 
 def _names(header: Sequence[Row]) -> tuple[str, ...]:
-    """The names of a header, as the reader of CSV sources joins those of several records."""
+    """The names in a header. Those of several header records are joined as the CSV reader does it."""
     if len(header) == 1:
         return header[0].cells
     width = max(len(row.cells) for row in header)

@@ -92,9 +92,9 @@ class Evidence:
 
     Args:
         decimals: the separators of fractions that are certain.
-        groups: those of groups of digits.
-        day_first: the marks between the parts of dates in which days come before months, where it is certain.
-        month_first: those in which months come before days.
+        groups: the separators of digit groups that are certain.
+        day_first: the marks between the parts of dates whose days certainly come before months.
+        month_first: the marks between the parts of dates whose months certainly come before days.
         has_semicolons: whether semicolons stand between fields, as where commas begin fractions.
     """
 

@@ -210,7 +210,7 @@ class Analysis:
         return found
 
     def given(self, node: NodeSource) -> dict[str, str]:
-        """The columns that a node gives, with their types; of a route those of its first branch."""
+        """The output columns of a node, with their types. A route has the columns of its first branch."""
         bindings = self._bindings
         flows = list(bindings.flows.get(node.name, {}).values()) if bindings is not None else []
         return {column.name: str(column.type) for column in flows[0].schema.user_columns} if flows else {}
@@ -230,7 +230,7 @@ class Analysis:
         return named
 
     def word_at(self, place: int) -> tuple[int, int]:
-        """The name at a place, as its start and end; empty where there is none."""
+        """The start and end of the name at a place; an empty range if there is none."""
         for found in _WORD.finditer(self.text, self.text.rfind("\n", 0, place) + 1):
             if found.start() <= place <= found.end():
                 return found.span()
@@ -483,7 +483,7 @@ def _is_of_node(written: str) -> bool:
 
 
 def programs_of(node: NodeSource) -> list[Program]:
-    """The CXL texts of a node: those of keys that have programs or conditions."""
+    """The CXL texts of a node, from its keys with programs or conditions."""
     config = node.tree.get("config")
     if not isinstance(config, Mapping):
         return []
@@ -566,7 +566,7 @@ def _defined_in(program: Program, name: str, before: int | None = None) -> Span 
 def _defining(
     statements: tuple[ast.Statement, ...], program: Program, before: int | None
 ) -> Iterator[ast.Emit | ast.Let | ast.EmitEach]:
-    """The statements that define names, in their order; not those of blocks that end before a place."""
+    """The statements that define names, in order, without blocks that end before the place."""
     for one in statements:
         if isinstance(one, ast.EmitEach):
             place = program.text.span(*one.place)

@@ -241,7 +241,7 @@ def _path(uri: str) -> Path:
 
 
 def _is_of(one: Diagnostic, text: Analysis) -> bool:
-    """Whether a problem is shown with a text: those of other files are where those are open."""
+    """Whether a problem belongs to this text. Problems of other files are shown when those are open."""
     return one.span is None or one.span.file.name == str(text.path)
 
 

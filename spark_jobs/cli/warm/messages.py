@@ -23,7 +23,7 @@ _MOST_BYTES = 1 << 26
 
 
 class Unreadable(ValueError):
-    """Somebody has sent something else than a request."""
+    """A message is not a request."""
 
 
 @dataclass(frozen=True)

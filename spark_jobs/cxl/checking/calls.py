@@ -322,7 +322,7 @@ def _widen_together(
 def _as_decimals(
     arguments: list[typed.Expression | typed.Closure], numeric: Sequence[int]
 ) -> list[typed.Expression | typed.Closure]:
-    """Ints become Decimals beside Decimals, of which one is chosen; all have one scale where it is known."""
+    """Convert alternative values next to Decimals: Ints become Decimals, and all get one scale if it is known."""
     given = (arguments[i] for i in numeric)
     chosen = [one for one in given if isinstance(one, typed.Expression) and one.type.kind is not Kind.NULL]
     together = dict(zip(map(id, chosen), operators.meet(chosen)[0], strict=True))

@@ -191,7 +191,7 @@ def _arithmetic(
 def _decimal_arithmetic(
     session: Session, operator: Operator, left: typed.Expression, right: typed.Expression, place: Place
 ) -> typed.Expression:
-    """An operation on Decimals, with the scale of its result where those of the operands are known."""
+    """An operation on Decimals. The scale of the result is known if the operands' scales are."""
     scale: int | None = None
     if left.type.scale is not None and right.type.scale is not None:
         scale = max(left.type.scale, right.type.scale)

@@ -58,7 +58,7 @@ class Scope:
         max_expansion: the cap of `emit each`.
         is_open: whether a bare name that nothing declares is a column of type `any` (`cxl check` without a schema).
         has_this: whether `this.name` is a column of the record.
-        is_alone: whether the record is one that somebody typed in, of no node (`cxl eval`).
+        is_alone: whether the record was typed in by a user and belongs to no node (`cxl eval`).
         date_header: the names of months and weekdays that date formats use (`date_names.header`); empty for English.
         constants: in VALUE mode, names with the values that they stand for, like `let`s (the `args` of a check).
         expected: in VALUE mode, the type that the value must have (a validation's `check`: Bool); None for any.

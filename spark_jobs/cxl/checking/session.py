@@ -93,7 +93,7 @@ class Session:
 
     @property
     def imports(self) -> dict[str, Module]:
-        """The modules in scope: those of the program, or of the module whose member is being checked."""
+        """The modules in scope: imported by the program, or by the module whose member is being checked."""
         return self.module.imports if self.module else self.modules
 
     def adopt(self, findings: Iterable[Finding]) -> None:

@@ -275,7 +275,7 @@ def _trace(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
 
 
 def _traced(statement: typed.Trace, compiler: ExpressionCompiler) -> Step:
-    """A log line in a block: rows that have one are left to the interpreter, which writes those of each element."""
+    """A log line in a block. Rows that log are left to the interpreter, which logs for each element."""
     guard = compiler.condition(statement.guard) if statement.guard is not None else None
     message, level = compiler.compile(statement.message), statement.level
 

@@ -116,7 +116,7 @@ def _kernel(node: typed.Binary, result: pa.DataType) -> Callable[[Frame, Any, An
 
 
 def _of_decimals(node: typed.Binary) -> Callable[[Frame, Any, Any], Any]:
-    """Decimals among themselves and beside Ints, of which each has its own scale; a result that is none is marked."""
+    """An operation on Decimals and Ints, each with its own scale. Results that are no Decimal are marked."""
     operator, scale = node.operator, node.type.scale
     if operator in _COMPARISONS:
         return lambda frame, left, right: decimal_columns.compared(operator, left, right, frame.count)

@@ -1,7 +1,7 @@
 """A batch on its way through the statements of a program, and the records that blocks make of its rows.
 
-The records of a row stand in the order in which one would make them record by record: those of one block before those
-of the next, and of nested blocks those of one outer element before those of the next.
+The records of a row are in the order in which a single row would produce them: block by block, and in nested blocks
+by outer elements.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Expansion:
 
 
 def joined(pieces: Sequence[EmittedRecords], names: Names) -> EmittedRecords:
-    """The records of several blocks, those of each row in the order of the blocks."""
+    """The records of several blocks. The records of each row are in the order of the blocks."""
     if len(pieces) == 1:
         return pieces[0]
     rows = np.concatenate([one.rows for one in pieces])

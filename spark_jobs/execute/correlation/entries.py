@@ -39,10 +39,10 @@ class EntryFilter:
     """The entries of a pass that count.
 
     Args:
-        kinds: those of these kinds,
-        records: of records and what is beside them those of a file alone; None: all,
-        rows: of rows of aggregates and what is beside them those of a file alone; None: all,
-        nodes: and of these those of some nodes alone, as facts number them: what failed elsewhere was not made.
+        kinds: the kinds of entries.
+        records: a file with the numbers of the records whose entries count; None if all do.
+        rows: a file with the numbers of the aggregate rows whose entries count; None if all do.
+        nodes: the nodes at which these rows may have failed, as facts number them. Elsewhere they were not made.
     """
 
     kinds: tuple[int, ...]

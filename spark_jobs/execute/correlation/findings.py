@@ -129,7 +129,7 @@ def joined(tables: Sequence[pa.Table], folder: str) -> pa.Table:
 
 
 def pairs(found: Facts, names: tuple[str, str], known: pa.Table, folder: str) -> pa.Table:
-    """Merge pairs with those of two columns of facts, each once; pairs without a group are left out."""
+    """Add the pairs of two columns of facts. Each pair is kept once, and pairs without a group are left out."""
 
     def of(table: pa.Table) -> pa.Table:
         some = table.rename_columns(PAIRS.names).cast(PAIRS)

@@ -83,7 +83,7 @@ class GroupKeys:
         return None if text is None else pc.fill_null(text, "")
 
     def all_texts(self, name: str, batch: Batch) -> dict[str, pa.Array]:
-        """The correlation keys of a batch at a node, field by field, as texts; empty where there is none."""
+        """The correlation keys of a batch at a node, as texts by field; empty without keys."""
         found = {field: self._text(name, batch, CORRELATION.of(field)) for field in self._plan.fields}
         return {field: text for field, text in found.items() if text is not None}
 

@@ -1,6 +1,6 @@
 """The correlation hooks of tasks: what operators and dead letters need to know of groups.
 
-`of` gives a task its hook. That of pipelines without keys does nothing, and no one has to ask which it is.
+`of` returns the hook of a task. Without keys it does nothing, so callers need not distinguish the cases.
 """
 
 from __future__ import annotations
@@ -344,7 +344,7 @@ class CorrelatedTask(TaskHook):
         said = self._collateral(output.step.name, gone)
         entries = DlqEntries(failing, places, buffer.own(gone.places), texts=texts, correlation=said)
         stages = [_COMMIT] * len(failing.reasons)
-        # The failure of the others, wherever that was, is told of them.
+        # Their dead letters name the failure that rejected the group.
         self._record(output, entries, Site(stages, number + output.number, guard=self._guard))
 
     # ---- rows that fail

@@ -408,7 +408,7 @@ class Iteration:
     # ------------------------------------------------------------------------------------------------------------------
 
     def finish(self, spark: SparkSession, products: PassResults) -> None:
-        """The dead letters of all passes become those of the last pass, and so do log lines about their records."""
+        """Move the dead letters of all passes, and log lines about their records, to the last pass."""
         last = entries.PassEntries(tuple(products.dlq), entries.EVERYTHING)
         products.dlq = entries.merged_reports(spark, self.run, [*self._entries, *self.suppressed.entries, last])
         products.tally.recount(products.dlq)

@@ -1,6 +1,6 @@
 """Tables of any length: a short one is in memory, the columns of a longer one are files that are mapped.
 
-Whoever reads a table need not know which it is: each of its columns is one piece, and a range of it copies nothing.
+Readers need not distinguish the two: each column is a single array, and slicing it copies nothing.
 """
 
 from __future__ import annotations

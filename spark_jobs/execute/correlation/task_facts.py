@@ -149,7 +149,7 @@ class TaskFacts:
                 self.add(found, of_source, records=records[mine], group=group, whole=whole, bucket=bucket)
 
     def add_rows_of_groups(self, found: Found, rows: np.ndarray, batch: Batch) -> None:
-        """Note the groups that rows of aggregates are of by their keys; `rows` are those of a batch."""
+        """Note the groups of aggregate rows by their keys. `rows` are rows of the batch."""
         aggregated = identity.aggregated(batch)
         for key in self._plan.nodes[found.node].keys if len(rows) else ():
             texts = self._keys.texts(found.node, batch, key) if key.origin is KeyOrigin.AGGREGATE else None

@@ -91,7 +91,7 @@ class Cutter:
     Args:
         part_store: where the parts are.
         split: the limits.
-        first: bytes that the first file begins with; `later`: those of all others.
+        first: the bytes of the header in the first file; `later`: in all other files.
         later: see `first`.
     """
 

@@ -35,7 +35,7 @@ class _File:
         ranges: what it is made of.
         target: where in the depot.
         moved: whether their records moved alone.
-        checked: whether somebody has seen that the parts are as they were written.
+        checked: whether the parts are known to be complete.
     """
 
     ranges: tuple[PartRange, ...]

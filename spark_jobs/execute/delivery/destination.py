@@ -87,7 +87,7 @@ class Content:
         separator: what stands between two.
         end: what follows the last.
         trailing: so many bytes of the last range are left out.
-        uses_up: whether the ranges are whole parts, or all of these together, that nobody needs any more.
+        uses_up: whether the ranges cover whole parts that are not needed afterwards.
     """
 
     ranges: tuple[PartRange, ...] = ()
@@ -248,7 +248,7 @@ class Destination(Protocol[Where]):
         """The names in a folder, sorted; none where there is no folder."""
 
     def own(self, path: Where, most: int) -> bytes:
-        """The bytes of a file, so many at most, that only those can have written who may write the folder.
+        """The bytes of a file, up to a limit, if only users who may write the folder can have written it.
 
         Raises:
             OSError: there is none, or others may have written it, or it cannot be read.

@@ -53,7 +53,7 @@ class Material:
     Args:
         plan: the plan.
         identity: the run's ids, for sidecars.
-        run: what its tasks were told: the undeclared columns of outputs, and what a task may hold.
+        run: the specification of its tasks: undeclared columns of outputs, and the memory of a task.
         products: what came of its jobs.
     """
 
@@ -217,7 +217,7 @@ class _Assembly:
         return registry.named(self.target.step.format).is_typed
 
     def _to_table(self, spark: SparkSession, table: Target, ranges: list[PartRange]) -> None:
-        """Files in the folder of a table, which nobody sees before the commit."""
+        """Write files in the folder of a table. They are invisible before the commit."""
         from spark_jobs.execute.delivery.tables.output import Records, Room  # other runs need no Arrow for tables
 
         run, step = self.material.run, self.target.step
@@ -305,7 +305,7 @@ class _Assembly:
         return Content((first, *rest), b"", self._writer.separator, self._writer.end, uses_up=not rest)
 
     def _chunks(self, spark: SparkSession, path: FilePath, parts: Sequence[PartRange], split: ChunkRule) -> None:
-        """Numbered files. Those of an earlier run that are not written again are removed: all files are of one run."""
+        """Write numbered files, and remove those of an earlier run, so that all files belong to one run."""
         writer, step = self._writer, self.target.step
         later = writer.start if split.repeat_header else writer.continued
         around = (0, 0) if self._is_converted else (len(writer.start), len(later))

@@ -287,7 +287,7 @@ def _parents(real: str) -> Iterator[str]:
 
 
 def check(targets: Targets, options: RunOptions) -> None:
-    """Stop before any work when a file cannot be written, or one is in the way that nobody agreed to replace.
+    """Stop before any work if a file cannot be written, or would replace one without consent.
 
     What dead runs had begun to publish is completed first: it would be in the way of itself.
     """
@@ -300,7 +300,7 @@ def check(targets: Targets, options: RunOptions) -> None:
 
 
 def refuse_existing(targets: Targets, options: RunOptions) -> None:
-    """Stop when something is in the way that nobody agreed to replace: `--force` and `if_exists` are consent.
+    """Stop if a file would be replaced without consent; `--force` and `if_exists` are consent.
 
     This is asked again before publishing, because another run may have published meanwhile.
     """

@@ -77,7 +77,7 @@ class Shown:
 
     @property
     def _drivers(self) -> pa.Array:
-        """The driver's record that a build side's was refused with, in words; empty where there is none."""
+        """A text that names the driver record with which a build record was refused; empty for other entries."""
         is_joined = pc.greater_equal(single(self._part.column("cause_split")), 0)
         if not pc.any(is_joined).as_py():
             return pa.repeat(pa.scalar(""), self._part.num_rows)
@@ -88,7 +88,7 @@ class Shown:
 
     @property
     def _equals(self) -> pa.Array:
-        """The record that each equals and should not, in words; empty where there is none."""
+        """A text that names the record that each one must not equal but does; empty for other entries."""
         numbers = single(self._part.column("equal_to"))
         is_equal = pc.greater_equal(numbers, 0)
         if not pc.any(is_equal).as_py():
@@ -151,7 +151,7 @@ def place_of(number: int, file_of: Callable[[int, int], str], rows_before: Mappi
 
 
 def _named(keys: pa.Array, name_of: Callable[[int], str]) -> pa.Array:
-    """A text for each of some numbers, of which few differ."""
+    """Texts for numbers of which few are distinct."""
     encoded = keys.dictionary_encode()
     return pa.array([name_of(key) for key in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Rereader:
-    """Reads records of a run's inputs again. Who asks in the order of the records reads a split once."""
+    """Reads records of a run's inputs again. Requests in record order read each split once."""
 
     def __init__(self, inputs: Inputs) -> None:
         self.inputs = inputs

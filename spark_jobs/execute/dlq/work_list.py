@@ -121,7 +121,7 @@ class Entry:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """The correlation key; empty where there is none."""
+        """The correlation key; empty without one."""
         found = tuple(cell for name, cell in self.cells.items() if name.startswith(KEY_PREFIX))
         return found if any(found) else ()
 
@@ -176,7 +176,7 @@ class WorkList:
         return ledger_of(self.path)
 
     def drivers(self) -> dict[str, Entry]:
-        """The entry of the driver's record for those of records that a combine refused with it, by their ids."""
+        """The driver records' entries for entries that a combine refused together with them, by id."""
         heads = {(entry.stage, entry.file, entry.row): entry for entry in self.entries if entry.joined_to is None}
         found = {}
         for entry in self.entries:

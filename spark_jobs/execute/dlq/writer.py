@@ -168,7 +168,7 @@ class DlqWriter:
     def _keys(
         self, file: DlqFile, part: pa.Table, shown: display.Shown, records: Mapping[str, pa.Array]
     ) -> list[pa.Array]:
-        """The correlation keys; where none is at hand that of the record which the entry shows.
+        """The correlation keys; if there is none, the key of the record that the entry shows.
 
         That is where records are late, and where a group's own result fails: its entry is that of its first record.
         """

@@ -150,7 +150,7 @@ def _mark(found: Any) -> bookmarks.Mark:
 
 
 def _bytes(path: FilePath, there: Destination[FilePath]) -> bytes:
-    """The contents of the bookmark; empty where there is none."""
+    """The contents of the bookmark; empty if there is none."""
     try:
         if isinstance(path, Path):
             return path.read_bytes()

@@ -549,7 +549,7 @@ class _SessionOpening:
         return executors.limit_s(session.setting(self._options, executors.LIMIT_SETTING))
 
     def wait(self) -> SparkSession:
-        """The session, or why there is none. The queue of a cluster may be full."""
+        """The session, or the error that prevents it. The queue of a cluster may be full."""
         watch = executors.StartupWatch(self._limit, notice_after_s=executors.START_S)
         while self._thread.is_alive():
             self._thread.join(executors.LOOK_EVERY_S)

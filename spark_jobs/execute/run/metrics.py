@@ -1,4 +1,4 @@
-"""A run's record: the metrics file with counters per node, and the result for whoever started the run."""
+"""The records of a run: the metrics file with counters per node, and the result record for the caller."""
 
 from __future__ import annotations
 

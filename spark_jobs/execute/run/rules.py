@@ -68,7 +68,7 @@ class Outcome:
 
 
 def so_far(plan: plans.Plan, tally: Tally) -> list[Outcome]:
-    """The rules that records had broken when a run ended early; of all others nobody knows."""
+    """The rules that records had broken when a run ended early. Others are unknown."""
     return [each for each in outcomes(plan, tally, datetime.min, is_preview=True) if each.broken]
 
 

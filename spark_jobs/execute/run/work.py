@@ -192,7 +192,7 @@ class Work:
         iteration.finish(spark, self.products)
 
     def _run_pass(self, spark: SparkSession, state: PassState) -> PassResults:
-        """Run a pass, again where folds of nodes do not hold; `products` are those of passes that compute."""
+        """Run a pass, and repeat it if the folds of nodes do not hold. `products` come from computing passes."""
         is_search = state.goal.is_search
         materializes_sources = self._goes_on(state)
         while True:

@@ -74,7 +74,7 @@ def _unified(folder: Path) -> int | None:
 
 
 def _quota(folder: Path) -> int | None:
-    """Version 1: a quota of -1 is none."""
+    """Read the quota of cgroups version 1, in which -1 means no quota."""
     quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
     return _cores(quota[0], period[0]) if quota and period else None
 

@@ -35,7 +35,7 @@ _UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 def limit_s(setting: str | None, name: str = LIMIT_SETTING, usual: float = LIMIT_S) -> float:
-    """The seconds that a value of a setting means; the usual ones where it is none or makes no sense."""
+    """The seconds that a setting's value means; the default if it is absent or invalid."""
     found = _TIME.fullmatch((setting or "").strip().lower())
     if found is None:
         if setting:
@@ -95,7 +95,7 @@ def _startup_watch(spark: SparkSession) -> StartupWatch:
 
 
 def _on_cluster(spark: SparkSession) -> Iterator[Callable[[], None]]:
-    """A thread asks the JVM, which may be slow: whoever waits for the job must notice interrupts."""
+    """Watch from a thread, since the JVM may be slow, and the waiting thread must notice interrupts."""
     watch = _startup_watch(spark)
     waits_for: list[str | None] = [None]
     over = threading.Event()

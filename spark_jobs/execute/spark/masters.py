@@ -1,6 +1,6 @@
 """Masters of a standalone cluster that are not there: known before Spark asks them, which takes it two minutes.
 
-Spark asks in threads of its own, and what it says at the end names no address. Here somebody knocks first.
+Spark connects in threads of its own, and its final error names no address. So the address is tried first.
 """
 
 from __future__ import annotations

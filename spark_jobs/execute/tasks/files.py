@@ -1,4 +1,4 @@
-"""The files of a task: parts of outputs, records materialized for later jobs, and those of earlier jobs."""
+"""The files of a task: parts of outputs, records materialized for later jobs, and records of earlier jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TaskFiles:
-    """The files that one attempt of a task writes, and those of earlier jobs that it reads.
+    """The files that an attempt of a task writes, and the files of earlier jobs that it reads.
 
     Args:
         spec: the job.

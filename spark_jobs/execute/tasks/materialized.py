@@ -1,6 +1,6 @@
 """Records that an earlier job materialized, in files of Arrow batches in record order.
 
-A file ends with a list of its batches: who wants some of them does not look at the others.
+A file ends with a list of its batches, so that readers can skip some.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Writer:
         self._partitions: list[int | None] = []
 
     def write_batch(self, batch: pa.RecordBatch, partition: int | None = None) -> None:
-        """Append records; those of a partition, where they are read by partitions."""
+        """Append records, all of one partition if the file is read by partitions."""
         self._file.write_batch(batch)
         self._rows.append(batch.num_rows)
         self._partitions.append(partition)
@@ -60,7 +60,7 @@ class Writer:
 
 
 def whole(files: Sequence[MaterializedFile], partition: int | None = None) -> pa.Table:
-    """All records, or those of a partition; mapped, and copied where files are many.
+    """All records, or the records of one partition: mapped, or copied if there are many files.
 
     What the records of some merge path or file lack is null there.
     """

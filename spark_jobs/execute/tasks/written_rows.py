@@ -54,7 +54,7 @@ class WrittenRows:
         self._chunks: dict[int, np.ndarray] = {}
 
     def add(self, split: pa.Array, row: pa.Array) -> None:
-        """Mark records; a group of no records has the split -1, and is none."""
+        """Mark records. A group without records has the split -1, and is not marked."""
         splits, rows = split.to_numpy(), row.to_numpy()
         if len(splits) and splits.min() < 0:
             splits, rows = splits[splits >= 0], rows[splits >= 0]

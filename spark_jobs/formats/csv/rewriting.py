@@ -166,7 +166,7 @@ class Rewriting:
         return self.original(text.encode()).decode(errors="replace")
 
     def cells(self, column: pa.StringArray) -> pa.StringArray:
-        """The cells of a rewritten file as those of the file."""
+        """Restore the original cells from those of a rewritten file."""
         data = cell_text.characters(column)
         for old, new in self._restored:
             if old in data:

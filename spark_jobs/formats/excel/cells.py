@@ -1,4 +1,4 @@
-"""The cells of a sheet, read as a stream: those of some columns, and which rows have a value at all."""
+"""Reads the cells of a sheet as a stream: the values of some columns, and which rows have any value."""
 
 from __future__ import annotations
 

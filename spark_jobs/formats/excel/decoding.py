@@ -177,7 +177,7 @@ class Decoder:
         return "any", values.to_arrow(found, types.ANY), rows
 
     def _value(self, text: str, kind: Kind) -> Any:
-        """The value of a cell; None for errors, and for what is none of its kind."""
+        """The value of a cell; None for errors, and for values of another kind."""
         match kind:
             case Kind.TEXT:
                 return text

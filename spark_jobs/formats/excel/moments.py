@@ -122,7 +122,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z?)?", re.ASCII)
 
 
 def of_iso(text: str) -> date | datetime | None:
-    """The value of a cell that has its date as a text; None where it is none."""
+    """The value of a cell with a date as text; None for other texts."""
     if _ISO.fullmatch(text) is None:
         return None
     try:

@@ -268,7 +268,7 @@ def _int(value: int) -> int | str:
 
 
 def time_of(value: int, kind: pa.DataType) -> date | datetime | str:
-    """A day or a moment by its number; as a text where there is none."""
+    """A date or moment from its number; a text if it is out of range."""
     bounds = limits(kind)
     if bounds is not None and not bounds[0] <= value <= bounds[1]:
         unit: Any = "D" if pa.types.is_date32(kind) else "ms" if pa.types.is_date64(kind) else kind.unit

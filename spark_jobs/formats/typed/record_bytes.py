@@ -1,4 +1,4 @@
-"""Records of files of columns on their way, each as bytes of its own: those of sorted and split outputs move alone.
+"""Encodes each record of a columnar format as bytes, since sorted and split outputs move records separately.
 
 A record is a size, a byte and a slot of eight bytes for each column, and after these its texts. A slot has a number,
 or how long the text is; lists are texts of JSON. All of it is made and read by columns.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def of(columns: Sequence[pa.Array], count: int) -> np.ndarray:
-    """The bytes of each record's values; those of texts as long as they are, all others eight.
+    """The bytes of each record's values: the length of texts, and eight for others.
 
     Args:
         columns: the columns.

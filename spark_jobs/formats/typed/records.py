@@ -110,7 +110,7 @@ class TypedShape(blocks.Shape[Found]):
 
 
 class _Texts(Mapping[int, pa.StringArray]):
-    """The texts of columns, made when somebody wants them."""
+    """The texts of columns, made on demand."""
 
     def __init__(self, found: Mapping[int, Found], refused: Mapping[int, Refusals]) -> None:
         self._found = found
@@ -183,7 +183,7 @@ def _of_bytes(array: pa.Array) -> coerce.Converted:
 
 
 def _shown_bytes(array: pa.Array) -> pa.StringArray:
-    """Bytes as texts, with a sign for what is none."""
+    """Bytes as texts, with a replacement for undecodable ones."""
     return pa.array(
         [None if each is None else each.decode(errors="replace") for each in array.to_pylist()], pa.string()
     )

@@ -225,7 +225,7 @@ class _Grown:
 
 
 def _grouped(rows: Sequence[int] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The records that have values, and where those of each begin."""
+    """The records that have values, and the index of each one's first value."""
     places = np.array(rows, dtype=np.int64)
     is_first = np.ones(len(places), dtype=np.bool_)
     is_first[1:] = places[1:] != places[:-1]

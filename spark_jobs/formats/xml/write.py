@@ -296,7 +296,7 @@ def _none_if_empty(text: pa.StringArray) -> pa.Array:
 
 
 def _with_lists(lists: dict[int, str], whole: pa.Array) -> pa.StringArray:
-    """Elements with those of lists in their places: one for each value; none of an empty one."""
+    """Replace list elements by one element for each value, or by none for an empty list."""
     is_list = np.zeros(len(whole), dtype=np.bool_)
     is_list[list(lists)] = True
     found = pa.array([text or None for text in lists.values()], pa.string())

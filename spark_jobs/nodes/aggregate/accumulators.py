@@ -65,7 +65,7 @@ class Accumulator:
     takes_dynamic: ClassVar = False
     #: Whether its result follows from the order of all records of a group; the first and the last one have places.
     needs_order: ClassVar = False
-    #: Whether its result is that of a group's last record.
+    #: Whether its result depends on a group's last record.
     needs_last: ClassVar = False
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class FloatSum(Accumulator):
 
 
 class DecimalSum(FloatSum):
-    """Sums of Decimals of one scale: those of their units, by digits where 64 bits might not do."""
+    """Sums Decimals of one scale in their units, by digits if 64 bits might overflow."""
 
     width = 2
 

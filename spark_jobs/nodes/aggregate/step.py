@@ -37,7 +37,7 @@ class AggregateStep(node.Step):
     time_window: TimeWindow | None = None
     #: Keys that are undeclared columns.
     undeclared: tuple[str, ...] = ()
-    #: The counters that its emits and programs downstream of it read; None when nobody asks.
+    #: The counters that its emits and downstream programs read; None if there are none.
     totals: Totals | None = None
     #: The correlation keys of fields that are grouped by: a field that was rewritten has a group for each (decision
     #: 106).

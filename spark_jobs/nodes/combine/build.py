@@ -73,7 +73,7 @@ def ranges_of(step: CombineStep, qualifier: str) -> list[Range]:
 
 
 def qualified(step: CombineStep, data: pa.RecordBatch, qualifier: str) -> pa.RecordBatch:
-    """The batch with its columns under their qualified names; those of the engine keep theirs."""
+    """The batch with qualified column names. Engine columns keep their names."""
     undeclared = {name: batches.undeclared(data, name) for owner, name in step.undeclared if owner == qualifier}
     data = batches.overlay(data, undeclared)
     return data.rename_columns([n if columns.is_engine(n) else f"{qualifier}.{n}" for n in data.schema.names])

@@ -195,7 +195,7 @@ def _undeclared(rows: dict[str, Schema], programs: list[typed.Program]) -> tuple
 
 
 def _visible(feed: Feed, drives: bool, on_miss: OnMiss) -> Schema:
-    """The columns that programs see of an input; those of a build side can be missing."""
+    """The columns of an input that programs see. Columns of a build side can be null."""
     missing = on_miss is OnMiss.NULL_FIELDS and not drives
     return Schema(
         tuple(Column(c.name, c.type.or_null() if missing else c.type, c.origin) for c in feed.flow.schema.user_columns)
@@ -257,7 +257,7 @@ def _pass_through(config: CombineConfig, feeds: tuple[Feed, ...], driver: str) -
 
 
 def _warn_of_keys(config: CombineConfig, scope: BindScope, driver: str) -> None:
-    """W007 for a build side whose correlation key ends here, and nobody has said so."""
+    """Warn of a build side whose correlation key ends here without an explicit setting (W007)."""
     if "propagate_ck" in config.model_fields_set:
         return
     kept = next(feed.flow.key for feed in scope.feeds if feed.qualifier == driver)

@@ -74,7 +74,7 @@ class Scale:
 
     @classmethod
     def of(cls, column: pa.Array) -> Scale:
-        """The scale of a column's values. Null is none, and neither is NaN, which no comparison holds for."""
+        """The scale of a column's values, without nulls, and without NaN, for which no comparison holds."""
         if pa.types.is_string(column.type):
             unique = pc.unique(column.drop_null())
             return cls(unique.take(pc.sort_indices(unique)))
@@ -87,7 +87,7 @@ class Scale:
         return len(self.values) + 1
 
     def ranks(self, column: pa.Array) -> np.ndarray:
-        """The rank of each value of the scale's column; -1 for what is none."""
+        """The rank of each value of the scale's column; -1 for values that are not on the scale."""
         found, is_value = self.places(column, "left")
         return np.where(is_value, found, -1)
 
@@ -129,7 +129,7 @@ def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndar
 
 @dataclass
 class Uniques:
-    """The distinct values of a column; their numbers are their positions here. Null is none of them."""
+    """The distinct values of a column without null, numbered by their positions."""
 
     values: pa.Array | np.ndarray
 

@@ -43,7 +43,7 @@ class Pairs:
 
     @cached_property
     def _stand_alone(self) -> bool:
-        """Whether the first chain is that of the first driver record, and so on."""
+        """Whether there is exactly one chain for each driver record, in order."""
         return np.array_equal(self.driver, np.arange(len(self.driver)))
 
     @cached_property
@@ -115,7 +115,7 @@ def _together(found: Pairs, alone: Pairs, order: np.ndarray) -> Pairs:
 def columns(
     step: CombineStep, driver: pa.RecordBatch, builds: Mapping[str, pa.RecordBatch], pairs: Pairs
 ) -> dict[str, pa.Array]:
-    """The columns of results that nobody emits.
+    """The columns of results that the body does not emit.
 
     Args:
         step: the combine.
@@ -213,7 +213,7 @@ class Joining(operator.Operator):
         self.emit_matches(batch, *self.chains(batch, chosen, rows))
 
     def emit_matches(self, batch: batches.Batch, pairs: Pairs, failed: list[engine.RowFailure]) -> None:
-        """Emit driver records whose matches are all known, or refuse them; `failed` are those of which a part fails."""
+        """Emit driver records whose matches are all known. Records in `failed` are refused instead."""
         broken = {item.row for item in failed}
         if self.step.match is Match.COLLECT:
             self.fail(batch, failed)

@@ -23,7 +23,7 @@ _KEY = "schema"
 
 
 def written(scope: BindScope) -> formats.Layout | None:
-    """The format schema with what its fields inherit; None where there is none, or it is broken."""
+    """The format schema with inherited field properties; None if it is absent or broken."""
     layout = scope.part(_KEY)
     return formats.filled(layout) if isinstance(layout, formats.Layout) else None
 
@@ -99,7 +99,7 @@ def _with_names(layout: Any, date_header: str) -> Any:
 
 
 def shapes_of(layout: formats.Layout | None, format: Format, date_header: str) -> tuple[Shape, ...] | None:
-    """The fields of a format schema, each name once; None where there is none.
+    """The fields of a format schema, each name once; None without a schema.
 
     In files whose fields have places the writer knows of their types, forms, points and defaults.
     """

@@ -1,4 +1,4 @@
-"""Engine columns: what travels beside the fields of a record, each declared once with what becomes of it.
+"""Engine columns, which travel with the fields of a record. Each family is declared once, with its fate at each node.
 
 Their names begin with `$`, so no field is called like them, and programs see them as `$…` or not at all. Nodes ask here
 what goes on (`with_fate`) and never look at names themselves. A new column is a new `Family` in `FAMILIES`, and
@@ -61,8 +61,8 @@ class Family:
     Args:
         name: the column's, or what those of all keys begin with.
         holds: what is in it.
-        maker: who makes it.
-        fates: what becomes of it.
+        maker: the part of the engine that creates it.
+        fates: its fate at each kind of node.
         arrow: its type as Arrow names it; None where it has values of any type.
         is_value: whether programs read it, as `$…`.
         surrounds: whether what programs read is found by it.
@@ -96,7 +96,7 @@ class Family:
         return name.removeprefix(self.name)
 
     def keys(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The keys of those of some columns that are of the family."""
+        """The keys of the columns that belong to the family."""
         return tuple(self.key(name) for name in names if name in self)
 
 

@@ -53,7 +53,7 @@ def has_secret(columns: Iterable[str]) -> bool:
 
 
 def detail(text: str, value: str | None) -> str:
-    """The text about a value that nobody may see, without the value.
+    """A message with a secret value replaced.
 
     >>> detail("cannot convert 'hunter2' to Int", "hunter2"), detail("it is hunter2", "hunter2")
     ("cannot convert '***' to Int", '***')

@@ -43,7 +43,7 @@ _FEW, _SPARSE = 1 << 16, 32
 
 
 def record_numbers(split: pa.Array | pa.ChunkedArray, row: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The number of each record; less than 0 where the split is -1, which is none."""
+    """The number of each record; negative for split -1, which stands for no split."""
     found: np.ndarray = (split.to_numpy().astype(np.int64) << ROW_BITS) + row.to_numpy()
     return found
 

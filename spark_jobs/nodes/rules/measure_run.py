@@ -112,7 +112,7 @@ class Meters:
 
 
 def totalled(column: pa.Array, static: types.Type) -> tuple[int, float]:
-    """The sum of a column in units of its type (see `Measurement`), and that of its NaN and infinities."""
+    """The sum of a column's finite values in units of its type (see `Measurement`), and of its NaN and infinities."""
     if column.null_count == len(column):
         return 0, 0.0
     if static.kind is types.Kind.DECIMAL:

@@ -185,7 +185,7 @@ def _one_kind(value: Any) -> Any:
 
 
 def _miscounted(named: Sequence[str], value: Mapping[str, Any]) -> str:
-    """Why an entry that is not one rule is none."""
+    """The error for an entry that does not contain exactly one rule."""
     if named:
         return f"`{named[0]}` and `{named[1]}` are two rules: write an entry for each"
     empty = next((key for key in KINDS if key in value), None)
@@ -346,7 +346,7 @@ def _leave_room(least: int | Decimal | date | None, most: int | Decimal | date |
 def _read(
     written: int | Decimal | str | None, static: types.Type, scope: BindScope, path: tuple[str | int, ...]
 ) -> int | Decimal | date | None:
-    """A bound as the column has values; what is none is noted."""
+    """A bound converted to the column's type; invalid bounds are reported."""
     is_moment = static.kind in _MOMENTS
     if written is None or (is_moment is isinstance(written, str) and not is_moment):
         return None if written is None else written  # type: ignore[return-value]  # numbers

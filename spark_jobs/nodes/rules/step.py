@@ -98,7 +98,7 @@ class Unique(Rule):
 
 @dataclass(frozen=True)
 class References(Rule):
-    """The values of some columns are those of a record of `source`: `matches` says which of which.
+    """The values of some columns must occur in a record of `source`; `matches` pairs the columns.
 
     A record with a null among them refers to nothing, and keeps the rule, as with SQL's foreign keys.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def of(rows: pa.RecordBatch, columns: Sequence[tuple[str, types.Type]], guard: guarded.Guard) -> pa.StringArray:
-    """The values of some columns, one text for each row; those of several are hidden where one of them is secret."""
+    """The values of some columns as one text per row. If one of several columns is secret, all are hidden."""
     found = [cell_text.texts(rows.column(name), static) for name, static in columns]
     if len(found) == 1:
         return found[0]

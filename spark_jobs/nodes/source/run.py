@@ -83,7 +83,7 @@ class Source(operator.Operator):
 
     @property
     def _takers_pass_over(self) -> bool:
-        """Whether all who are given records count those that do not come."""
+        """Whether all operators downstream can count records that are skipped."""
         takers = [target for target, _ in self.targets.get("", ())]
         return not self.shows_later and bool(takers) and all(target.can_pass_over for target in takers)
 
@@ -247,7 +247,7 @@ class Source(operator.Operator):
         return found
 
     def _provenance(self, origin: SplitOrigin, rows: pa.Array) -> dict[str, pa.Array]:
-        """The metadata that says where records were read, as far as somebody asks."""
+        """The required metadata about the origin of records."""
         known = origin.of_files(rows)
         found = {}
         for key in self.step.provenance:
@@ -289,7 +289,7 @@ class Source(operator.Operator):
 def _with_values(
     data: pa.RecordBatch, wanted: format.Reading, typed_fields: Sequence[format.SourceColumn]
 ) -> pa.RecordBatch:
-    """Undeclared texts as values of any kind; those of fields with a type have it where they convert."""
+    """Convert undeclared texts to dynamic values. Texts of fields with a type get it if they convert."""
     names = [name for name in data.schema.names if name in columns.UNDECLARED]
     found: dict[str, pa.Array] = {name: records.tagged(data.column(name), types.STRING) for name in names}
     for field_ in typed_fields:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def accepts(declared: types.Type, given: types.Type) -> bool:
-    """Whether values of a type can be those of a variable; of dynamic values each shows for itself."""
+    """Whether a variable may take values of a type. Dynamic values are checked one by one."""
     if given.is_dynamic or given.kind in (Kind.NULL, declared.kind):
         return True
     return declared.kind is Kind.FLOAT and given.kind is Kind.INT

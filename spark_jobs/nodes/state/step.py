@@ -103,7 +103,7 @@ class StateStep(node.Step):
         return "running" if self.is_running else "run"
 
     def partitions(self, sizes: shape.Sizes) -> int:
-        """The records of a file depend on one another, or those of the whole run."""
+        """Whether records depend on one another, within a file or in the whole run."""
         return sizes.partitions(self.name) if self.is_running and self.scope == SOURCE else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:

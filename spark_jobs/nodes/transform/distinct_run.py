@@ -109,7 +109,7 @@ class First(shuffle.ShuffleReader):
         self.records.add(table)
 
     def _firsts(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """The first record of each key; those of a key come in record order."""
+        """The first record of each key. Records of a key come in record order."""
         table = pa.concat_tables(tables, promote_options="default")
         firsts = _first_rows(table, self.by)
         self.drop(duplicates=table.num_rows - len(firsts))

@@ -60,7 +60,7 @@ def _test(expression: typed.Expression) -> Test | None:
 
 
 def _compared(column: typed.Column, literal: typed.Literal, operator: typed.Operator, side: int) -> Test | None:
-    """A comparison of values of one type; that of a column with null is null, and none with NaN is looked at."""
+    """A comparison of values of one type. Comparisons with null are null; those with NaN are not pushed down."""
     kind, value = column.type.kind, literal.value
     if operator not in _OPERATORS or kind not in _KINDS or literal.type.kind is not kind or value is None:
         return None

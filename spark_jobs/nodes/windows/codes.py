@@ -69,7 +69,7 @@ def of_sort(column: pa.Array, static: types.Type, *, descending: bool, nulls_fir
 
 
 def _ranks(column: pa.Array, static: types.Type, valid: np.ndarray) -> Codes:
-    """Numbers in the order of values; those of nulls mean nothing."""
+    """Numbers in the order of the values. Numbers of nulls are undefined."""
     if static.is_dynamic or static.kind is types.Kind.ARRAY:
         return _texts(sorting.field(column, static))
     if static.kind is types.Kind.STRING:

@@ -149,7 +149,7 @@ class _Decomposer:
         return found
 
     def with_lets(self, node: typed.Expression, own: dict[str, typed.Expression]) -> typed.Expression:
-        """An expression in which lets are what they are for the record at hand: columns beside those of the frame."""
+        """Replace lets in an expression by columns with their values for the current record."""
         inside = _closures(node)
 
         def held(part: Any) -> typed.Expression | None:

@@ -83,7 +83,7 @@ def _pairs(
 
 
 def _scattered(call: Call, has_frame: np.ndarray, found: list[pa.Array], problems: list[pa.Array]) -> Results:
-    """The results of records that have a frame, with those of an empty one for the others."""
+    """Scatter the results of records with a frame. Other records get the result of an empty frame."""
     empty = nothing(call)
     values_ = pa.concat_arrays([empty, *found])
     failures = pa.concat_arrays([pa.nulls(1, pa.string()), *problems])

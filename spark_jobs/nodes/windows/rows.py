@@ -124,7 +124,7 @@ class Order:
         ]
 
     def comparable(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """Columns of numbers and bytes that have the order, by their names: first those of the keys."""
+        """Sort columns of numbers and bytes by name, the keys' columns first."""
         found = [column for name, static in self.keys for column in sorting.columns(rows.column(name), static)]
         for f in self.fields:
             found += sorting.columns(
@@ -134,12 +134,12 @@ class Order:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The names of those of the keys."""
+        """The names of the columns for keys."""
         return tuple(SORTED.of(str(i)) for i in range(self._key_width))
 
     @property
     def field_names(self) -> tuple[str, ...]:
-        """The names of those of the fields."""
+        """The names of the columns for sort fields."""
         count = sum(sorting.width(f.declared_type) for f in self.fields)
         return tuple(SORTED.of(str(self._key_width + i)) for i in range(count))
 

@@ -130,7 +130,7 @@ def check_shadows(bindings: Bindings) -> None:
 
 
 def _passing(bindings: Bindings) -> dict[str, set[str]]:
-    """The columns that pass through each call: those of its input rows that its ports do not declare."""
+    """The columns that pass through each call: input columns that its ports do not declare."""
     passing: dict[str, set[str]] = {}
     for name, node in bindings.graph.nodes.items():
         feeds = bindings.feeds.get(name, ())

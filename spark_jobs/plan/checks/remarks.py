@@ -44,7 +44,7 @@ def check_decimals(read: Document, found: Diagnostics) -> None:
 
 
 def _types(node: Node, *, within: bool) -> Iterator[Scalar]:
-    """The scalars that may be types: those of schemas."""
+    """The scalars in schemas that may be types."""
     match node:
         case Mapping():
             for key, entry in node.entries.items():

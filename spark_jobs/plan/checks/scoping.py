@@ -144,7 +144,7 @@ def _is_of_input(path: str) -> bool:
 
 
 def _check_input(read: Read, bindings: Bindings) -> None:
-    """An input whose sources differ in a value that nobody sets: binding has replaced all others by theirs."""
+    """Report that the sources of an input differ in a value that no node sets."""
     name = read.variable.removeprefix("source.")
     message = f"node '{read.node}' reads ${read.path}, and the sources of '{read.input}' have different values"
     bindings.found.add(codes.E172.at(read.span, message, help=f"name one of them: `$source.<source>.{name}`"))

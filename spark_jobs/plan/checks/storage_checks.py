@@ -54,7 +54,7 @@ class _Checks:
         self._found.add(code.at(self._storage.places.get(setting), message, help=help))
 
     def spill_folder(self) -> None:
-        """The folder that is configured; the system's own is nobody's to refuse."""
+        """Check the configured spill folder. The system's own temporary folder is not checked."""
         folder = self._storage.spill_dir
         if folder is None or not self._is_usable("spill.dir", folder):
             return

@@ -267,7 +267,7 @@ def _is_variable(value: yaml_tree.Node) -> bool:
 
 
 def _bare(tree: Mapping) -> dict[str, Entry]:
-    """The variables directly below `vars:` of a channel: they are those of `$vars`, as under `pipeline.vars`."""
+    """The variables directly below `vars:` of a channel. They belong to `$vars`, as under `pipeline.vars`."""
     blocks = _VarsConfig.model_fields
     return {k: e for k, e in _entries(tree, ("vars",)).items() if k not in blocks and _is_variable(e.value)}
 

@@ -262,7 +262,7 @@ class Expander:
         return paths.security_problem(path, self.base_dir, allow_absolute=self.allow_absolute, folder=folder)
 
     def _folder(self, use: str, nearest_folder: Path) -> Path:
-        """The folder that a call's file is found from: that of the calling file, else the base folder."""
+        """The folder in which a call's file is searched: the calling file's folder, or the base folder."""
         folders = (nearest_folder, self.base_dir)
         # A name that no file system takes is no file either.
         return next((each for each in folders if small_files.is_there(os.path.normpath(each / use))), nearest_folder)

@@ -152,7 +152,7 @@ def _variable(label: str, value: Node, place: Span, found: Diagnostics) -> Varia
 
 
 def give(declared: Variables, given: MappingType[str, Any], found: Diagnostics) -> None:
-    """Lay values over those of `$vars`. Texts, as the command line has them, are read by the variables' types."""
+    """Override values of `$vars`. Texts from the command line are parsed by the variables' types."""
     members = declared.declared["vars"]
     for name, value in given.items():
         known = members.get(name)

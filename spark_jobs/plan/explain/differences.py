@@ -387,7 +387,7 @@ def _without_program(tree: Mapping) -> Mapping:
 
 
 def _settings(old: Node, new: Node) -> Iterator[Setting]:
-    """The keys with other values, those of the old version first."""
+    """The keys with different values, those of the old version first."""
     before, after = (dict(_leaves(tree, ())) for tree in (old, new))
     for key in dict.fromkeys((*before, *after)):
         a, b = before.get(key), after.get(key)

@@ -36,7 +36,7 @@ def without(job: Job, unwanted: Collection[str]) -> Job:
 
 
 def short(job: Job, silent: Container[str]) -> Job:
-    """The job without its exchanges, where nobody sends to them but nodes that keep silent; else as it is."""
+    """The job without exchanges to which only silent nodes send."""
     if not all(op.step.name in silent for op in job.ops.values() if op.exchange is not None):
         return job
     ops = {name: replace(op, exchange=None) for name, op in job.ops.items()}

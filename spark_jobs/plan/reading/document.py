@@ -76,7 +76,7 @@ def open_tree(
     base_dir: Path,
     marks: Collection[str],
 ) -> tuple[SourceFile | None, Node | None]:
-    """The text of a file that a pipeline names, and its tree; each is None where it cannot be had.
+    """The text and the tree of a file that a pipeline names; None for each that is not available.
 
     A file outside of the base folder that has no key by which files of its kind are known may be anything, a file of
     secrets as well: no message shows a line of it.

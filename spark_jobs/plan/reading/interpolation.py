@@ -157,7 +157,7 @@ REMEDY = "secrets are filled in below `auth:` of a source's `transport:` alone; 
 
 
 def shift(segments: tuple[tuple[int, int], ...], edits: tuple[Edit, ...]) -> tuple[tuple[int, int], ...]:
-    """The places of an edited text's characters, from those of the text before; `edits` are in order.
+    """Map places of a text to places after some edits, which are in order.
 
     Those of what was put in stand where its token stood.
     """

@@ -77,7 +77,7 @@ _BELOW = {
 
 
 def hide(span: Span, role: Role) -> None:
-    """Hide what a scalar of this role has that nobody may see."""
+    """Hide the secret parts of a scalar with this role."""
     if role is Role.SECRET:
         _hide(span.file, span.start, span.end)
     elif role in (Role.TRANSPORT, Role.ADDRESS):

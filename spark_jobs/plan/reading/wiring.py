@@ -43,7 +43,7 @@ class Reference:
 
 
 def read(item: Mapping, kind: NodeType, found: Diagnostics) -> tuple[Reference, ...]:
-    """The inputs of a node of a type; problems are told in `found`."""
+    """The inputs of a node of a type; problems are added to `found`."""
     match kind.wiring:
         case Wiring.NONE:
             return ()

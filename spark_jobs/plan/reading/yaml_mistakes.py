@@ -1,4 +1,4 @@
-"""Why a file is no YAML, in words for whoever wrote it: the parser's own name what it wanted, not what is wrong.
+"""Explains YAML syntax errors to the author: the parser's messages name what it expected, not what is wrong.
 
 Each rule looks at the place where the parser gave up, and at the lines around it.
 """
@@ -41,7 +41,7 @@ class _Place:
         return start, self.text[start : len(self.text) if end < 0 else end].rstrip("\r")
 
     def previous(self, start: int) -> tuple[int, str]:
-        """The last line before a line that has something on it; empty where there is none."""
+        """The last non-empty line before a line; empty if there is none."""
         while start > 0:
             begin, line = self.line(start - 1)
             if line.strip() and not line.lstrip().startswith("#"):

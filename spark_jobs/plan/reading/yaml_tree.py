@@ -316,7 +316,7 @@ class _Builder:
 
 
 def _hide(node: Node, role: secrecy.Role, seen: dict[tuple[int, secrecy.Role], Node]) -> None:
-    """Hide what a value has that nobody may see where an alias has put it; `seen` is what was looked at before."""
+    """Hide the secret parts of a value where an alias has put it; `seen` are the values visited before."""
     if (id(node), role) in seen:
         return
     seen[id(node), role] = node

@@ -61,7 +61,7 @@ def silenced() -> Iterator[None]:
 
 
 class Stopped(Exception):
-    """The run ends: nobody waits for the page any more."""
+    """The run ends, so the page is not needed any more."""
 
 
 class Cancellation:

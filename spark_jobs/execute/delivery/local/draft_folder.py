@@ -246,7 +246,7 @@ def _may_be_taken(folder: int) -> bool:
 
 
 def _foreign(path: Path) -> OSError:
-    """A run that is given the id in the name of somebody else's folder must not take it for its own."""
+    """The error for a run whose id is in the name of another user's folder."""
     text = "is not the draft folder of a run of this user; choose another execution id"
     return FileExistsError(errno.EEXIST, text, str(path))
 

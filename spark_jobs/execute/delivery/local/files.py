@@ -143,7 +143,7 @@ class LocalFiles:
     reach: Reach = field(default_factory=Reach)
 
     def problem(self, path: Path) -> str | None:
-        """See `Destination`; the limit is that of the usual file systems."""
+        """See `Destination`. The limit is the one of common file systems."""
         return f"the name has more than {_LONGEST_NAME} bytes" if len(os.fsencode(path.name)) > _LONGEST_NAME else None
 
     def standing(self, path: Path) -> FileType:

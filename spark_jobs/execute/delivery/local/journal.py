@@ -1,6 +1,6 @@
 """The journal of a run that publishes: what is to be renamed, so that another run can complete it.
 
-It lies in one of the run's draft folders, and every one of them says in which. It has names and no paths but those of
+It is in one of the run's draft folders, to which all others point. It has names, and no paths other than those of
 the folders that get files: a file comes from the run's draft folder in such a folder, and goes into the folder
 itself. So the worst that a false journal could do is to publish what lies in draft folders of this user, beside them.
 

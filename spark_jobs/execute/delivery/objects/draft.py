@@ -1,4 +1,4 @@
-"""A run's draft in a store: parts, then uploads that nobody sees, then the journal, then all files at once."""
+"""A run's draft in a store: parts, then invisible uploads, then the journal, then all files at once."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class ObjectDraft:
 
 
 def _can_be_later(problems: Sequence[StoreError]) -> bool:
-    """Whether the next run can do some of what did not work; what somebody else has written meanwhile stays."""
+    """Whether the next run can complete some of the failed steps. Objects that others have written meanwhile stay."""
     return any(error.kind not in (Kind.TAKEN, Kind.MISSING) for error in problems)
 
 

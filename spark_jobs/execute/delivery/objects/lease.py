@@ -139,7 +139,7 @@ class Lease:
             self._thread.join(timeout=RENEWAL_S)
 
     def give_up(self) -> None:
-        """Say that the run has ended, so that nobody waits to recover it."""
+        """Mark the run as ended, so that recovery need not wait."""
         self.stop()
         self._write(self._version if self.keeps_conditions else None, ended=True)
 
@@ -181,7 +181,7 @@ def _machine() -> str:
 
 
 def _process(number: int) -> str:
-    """When a process began, which tells it from a later one of the same number; empty when there is none."""
+    """The start time of a process, to tell it from a later one with the same id; empty without a process."""
     try:
         with open(f"/proc/{number}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

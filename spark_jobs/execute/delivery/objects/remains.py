@@ -65,7 +65,7 @@ class Remains:
         self.store.put(self.home / layout.UPLOADS, json.dumps(listed).encode())
 
     def abort_uploads(self, may: Callable[[Location], bool] = lambda _: True) -> None:
-        """End the uploads that the run has begun and nobody has completed.
+        """Abort the uploads that the run has begun and not completed.
 
         Args:
             may: whether the run publishes into a folder.
@@ -94,7 +94,7 @@ class Remains:
 
 
 def pending(store: WritableStore, target: Location) -> list[Upload]:
-    """The uploads to a key that nobody has completed; none where the right to list them is missing."""
+    """The incomplete uploads to a key; empty without the permission to list them."""
     return [upload for upload in listed(store, target) if upload.location == target]
 
 
@@ -109,7 +109,7 @@ def listed(store: WritableStore, prefix: Location) -> Iterator[Upload]:
 
 
 def sweep(store: WritableStore, prefix: Location, keep: Location | None = None) -> None:
-    """Remove what lies below a prefix, uploads that nobody completed included."""
+    """Remove everything below a prefix, including incomplete uploads."""
     at_once(store.abort, listed(store, prefix))
     for page in store.pages(prefix, deep=True):
         at_once(store.delete, (each.location for each in page.objects if each.location != keep))

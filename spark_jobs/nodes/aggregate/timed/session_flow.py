@@ -1,4 +1,4 @@
-"""Pieces of sessions in the order of keys and time: those of a key are looked at a part at a time, however many."""
+"""Streams pieces of sessions in the order of keys and time, so that a key may have any number of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Windows of a fixed length: which of them a moment is in, and what is said of records that come late.
 
-Windows are numbered: that of number n begins n slides after the epoch.
+Windows are numbered: window n begins n slides after the epoch.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def late(node: str, rows: Numbers, starts: Numbers, ends: Numbers) -> failure_co
 
 
 def _nanoseconds(times: Numbers) -> pa.Array:
-    """Nanoseconds as texts: those of the year 9999 have more than 64 bits."""
+    """Nanoseconds as texts, since 64 bits are too few for the year 9999."""
     micros = pa.array(times)
     texts = pc.cast(micros, pa.string())
     return pc.if_else(pc.equal(micros, 0), texts, pc.binary_join_element_wise(texts, "000", ""))

@@ -41,7 +41,7 @@ class Function:
         self.call = call
 
     def results(self, batch: SortedBatch, given: Arguments) -> Results:
-        """The results for a batch, of which the rest of a partition may follow."""
+        """The results for a batch. Its last partition may continue in the next batch."""
         raise NotImplementedError
 
     def lengths(self, batch: SortedBatch, given: Arguments | None) -> np.ndarray:
@@ -66,7 +66,7 @@ class Function:
 
 
 def largest_so_far(batch: SortedBatch, sizes: np.ndarray, carried: int) -> np.ndarray:
-    """The largest size in each row's partition up to the row; `carried` is that of earlier batches."""
+    """The largest size in each row's partition up to the row. `carried` is the largest size of earlier batches."""
     known = sizes[: batch.count].copy()
     if batch.head:
         known[0] = max(int(known[0]), carried)

@@ -111,7 +111,7 @@ def replace_text(path: Path, text: str, newline: str | None = None) -> None:
     Args:
         path: where it goes.
         text: what will be in it, in UTF-8.
-        newline: what becomes of line ends, as for `open`.
+        newline: the translation of line ends, as for `open`.
 
     Raises:
         OSError: it cannot be written; it names the path.

@@ -36,7 +36,7 @@ def batch(
     """The record batch of a block.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         declared: the values of each declared column; None where nobody needs it.
         undeclared: the values of each undeclared column that the reading carries.
         count: how many records there are.
@@ -86,7 +86,7 @@ def block(
     """The block of some records.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         first: the place of the first record in the split.
         count: how many records there are, good and bad.
         declared: the values of each declared column in the well-formed records; None where nobody needs it.
@@ -162,7 +162,7 @@ class Shape(ABC, Generic[Field]):
     """Converts the fields of a file's records to the columns of its source. Formats implement the conversion.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         columns: which field feeds which column.
     """
 

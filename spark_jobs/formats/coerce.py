@@ -197,7 +197,7 @@ def section_of_texts(section: Section, texts: Mapping[str, str | None], forms: t
 
     Args:
         section: the section.
-        texts: what the file has, by field.
+        texts: the file's values, by field.
         forms: the forms of dates that the pipeline knows.
 
     Raises:
@@ -217,9 +217,9 @@ def section_of(
 
     Args:
         section: the section.
-        found: what the file has, by field.
+        found: the file's values, by field.
         convert: converts a value; raises `ValueError` where it does not.
-        shown: what messages show of a value.
+        shown: formats a value for messages.
 
     Raises:
         UnfitSection: a value does not convert.

@@ -99,7 +99,7 @@ class Section:
     """A section of the envelope of a source's files.
 
     Args:
-        name: what programs call it.
+        name: its name in programs.
         key: by which key of `extract:` it is found.
         where: the value of that.
         fields: names and types.
@@ -370,7 +370,7 @@ class Format:
 
     Args:
         name: the word under `type:`, and the name of its package.
-        title: what messages call it.
+        title: its name in messages.
         chapter: its place in lists of formats.
         read_options: the options of a source.
         write_options: the options of an output.
@@ -393,7 +393,7 @@ class Format:
         is_in_catalog: whether the reader finds the files of a table that a catalogue knows by its name.
         growth: what incremental sources of it grow by; None where no source of it can be incremental.
         is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
-        known_as: what other tools call it.
+        known_as: its name in other tools.
     """
 
     name: str

@@ -16,9 +16,9 @@ class Joined:
     """The text around the parts of a file.
 
     Args:
-        start: what stands before all of them.
-        parts: for each part its ranges: what stands before each, and how many bytes it has; None are all the rest.
-        end: what follows all of them.
+        start: the text before all of them.
+        parts: for each part its ranges: the text before each, and the bytes of each; None stands for the rest.
+        end: the text after all of them.
     """
 
     start: bytes

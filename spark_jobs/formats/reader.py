@@ -101,7 +101,7 @@ class Reader(ABC):
         """Facts about the inputs for plans, by name.
 
         Args:
-            files: what was found.
+            files: the files that were found.
             columns: the declared columns.
             passes: what a record has to pass first.
         """
@@ -134,9 +134,9 @@ class Reader(ABC):
         """Match the columns of the files with the declared ones.
 
         Args:
-            declared: what the declared columns are called in the files, in order.
+            declared: the names of the declared columns in the files, in order.
             inputs: the files in reading order.
-            on_unmapped: what becomes of undeclared columns.
+            on_unmapped: the policy for undeclared columns.
             search: looks for the names that only records tell.
 
         Raises:

@@ -24,7 +24,7 @@ class RecordShape(blocks.Shape["pa.StringArray"]):
     """Converts the text fields of a file's records to the columns of its source.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         columns: which field feeds which column.
         has_nulls: whether an empty cell is null in columns of texts too, where it else is the empty text.
         ready: fields that are no texts but values of their columns' types already.

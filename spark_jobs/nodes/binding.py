@@ -267,7 +267,7 @@ class NodeType:
         config: the model of `config:`.
         bind: makes a step of a valid configuration; None when an error (that it noted) makes that impossible.
         reads: what a step reads of each input, given what is read of its outputs; one for all inputs, or one each.
-        description: what there is to say of the steps; None for calls, of which nothing is left in a plan.
+        description: the description of the steps; None for calls, which leave no step in a plan.
         needs_config: whether `config:` must be there.
         check: finds what is wrong without knowing the inputs; runs for every node before any is bound.
         spellings: further accepted names of keys of `config:`, each with the usual one (`routes` for `conditions`).

@@ -112,9 +112,9 @@ def check(options: type[declared.Options], scope: BindScope, layout_key: str) ->
     """Report problems of the options of a source or an output.
 
     Args:
-        options: what the format has.
+        options: the options of the format.
         scope: the node.
-        layout_key: what the node calls its format schema.
+        layout_key: the node's key for its format schema.
     """
     written, layout = scope.part("options"), scope.part(layout_key)
     found = frozen(options, written, layout)
@@ -301,7 +301,7 @@ def check_layout(layout: Layout, format: Format, scope: BindScope, key: str) -> 
         layout: the format schema, templates filled in.
         format: the format of the files.
         scope: the node.
-        key: what the node calls its format schema.
+        key: the node's key for its format schema.
     """
     complain = partial(_complain, scope, key)
     if format.layout is None and (layout.records is not None or layout.discriminator is not None):

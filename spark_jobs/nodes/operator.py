@@ -204,7 +204,7 @@ class Context(Protocol):
         Args:
             operator: where they pass.
             rule: the rule's name.
-            found: what was measured.
+            found: the measurement.
         """
 
     def abort(self, operator: Operator, code: str, message: str, batch: Batch, rows: np.ndarray) -> None:
@@ -223,13 +223,13 @@ class Wiring:
         last: whether they leave it here.
         exchange: where the operator sends records; None when it pushes them on.
         partitions: in how many partitions it sends them, or writes them down.
-        provides: what it materializes for a later job.
-        reads: what earlier jobs materialized that it reads as a root.
+        provides: the records that it materializes for a later job.
+        reads: the materialized records that it reads as a root.
         arrivals: where the records come from that are pushed to it.
         before: where the records downstream of an exchange came from, before it joined their merge paths into one.
         number_of_partition: which partition of an exchange this is.
         undeclared: the undeclared columns that reach the node, in first-seen order.
-        undeclared_type: what they hold.
+        undeclared_type: their type.
         shows_later: whether records are only materialized here, for tasks that may have to show them as dead letters.
     """
 

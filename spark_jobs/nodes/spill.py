@@ -1,6 +1,6 @@
 """Rows that a task holds until all have come: in memory while they fit its share, in runs on local disk beyond that.
 
-`Ordered` gives rows back by their places, `Keyed` by their keys. Both count what they hold in the task's account
+`ExternalSorter` returns rows by their places, `ExternalMap` by their keys. Both count what they hold in the task's pool
 (`memory.py`) and spill it when asked; what was spilled comes back a piece at a time. A key whose rows do not fit even
 alone is E310.
 """
@@ -233,7 +233,7 @@ class ExternalMap:
         )
 
     def _release(self) -> None:
-        """Merge what is held, and write it down unless that has made it much smaller."""
+        """Merge the buffered rows, and spill them unless merging has made them much smaller."""
         before = self._reservation.bytes
         if before < 2 * self._least:
             return

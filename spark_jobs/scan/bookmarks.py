@@ -67,7 +67,7 @@ class News:
 
     Args:
         source: the source's name.
-        settings: what is written.
+        settings: the configuration.
         mark: what was read before; None: nothing, so everything is new.
         since: the command line's first moment or value; what was read before is read again from there on.
         until: the first moment or value that is not read.

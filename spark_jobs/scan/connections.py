@@ -33,7 +33,7 @@ class Engine:
 
     Args:
         name: which module of `formats/database` reads it.
-        title: what messages call it.
+        title: its name in messages.
         schemes: how its URIs begin.
         driver: the package that it needs; empty where none is needed.
         example: how a URI looks.
@@ -108,8 +108,8 @@ class Connection:
         """The error for a problem that a driver reports, without the URI and its password.
 
         Args:
-            problem: what the driver says.
-            name: what is read.
+            problem: the driver's error.
+            name: the name of the table or statement.
         """
         text = " ".join(str(problem).split()).replace(self.uri, self.shown)
         for secret in sorted(credentials.within(self.uri), key=len, reverse=True):

@@ -36,7 +36,7 @@ class Result:
     Args:
         case: the case.
         differences: the assertions that do not hold; none: it passes.
-        ran: what came; None where it could not run.
+        ran: the result; None if it could not run.
         seconds: how long it took.
     """
 

@@ -29,7 +29,7 @@ class Case:
     Args:
         path: the file.
         pipeline: the pipeline's file.
-        config: what is written.
+        config: the case as it is written.
         tree: the same with places.
     """
 

@@ -62,8 +62,8 @@ class Ran:
     Args:
         rows: the records of outputs and of other nodes that were asked for.
         dead: the dead letters, in order.
-        diagnostics: what planning found.
-        error: what ended the run.
+        diagnostics: the diagnostics of planning.
+        error: the error that ended the run.
         nodes: the nodes that had records, and all that there are.
     """
 
@@ -82,7 +82,7 @@ class Setup:
     Args:
         pipeline: the pipeline's file.
         folder: where files are that the case names.
-        config: what is written.
+        config: the case as it is written.
         shown: nodes whose records are wanted beside those of outputs; None: also every branch of every route.
     """
 

@@ -45,7 +45,7 @@ def guess(path: Path, name: str, head: bytes, *, is_whole: bool, as_text: bool) 
 
     Args:
         path: the file.
-        name: what messages call it.
+        name: its name in messages.
         head: its beginning, or all of it.
         is_whole: whether it is all of it.
         as_text: whether all columns are to be texts.

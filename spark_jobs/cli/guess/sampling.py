@@ -61,7 +61,7 @@ def read(path: Path, name: str) -> Sample:
 
     Args:
         path: the file.
-        name: what messages call it.
+        name: its name in messages.
 
     Raises:
         FormatError: it cannot be read, or is compressed and broken.

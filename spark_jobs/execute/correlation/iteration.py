@@ -95,9 +95,9 @@ class Iteration:
     """The state machine of a run with correlation keys: its passes, and their findings so far.
 
     Args:
-        run: what is the same for all passes.
+        run: the settings that all passes share.
         plan: which groups rows belong to.
-        state: what the next pass starts from.
+        state: the state that the next pass starts from.
         passes: how many there were.
     """
 

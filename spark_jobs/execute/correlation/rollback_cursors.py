@@ -22,7 +22,7 @@ def of(inputs: Inputs, records: Mapping[int, int], excluded: str | None, oversiz
     A source that has none is not named. No cursor is after the first record of a group that is too large.
 
     Args:
-        inputs: what was read.
+        inputs: the inputs of the run.
         records: how many records each split has.
         excluded: the file of records that have failed or were retracted; None: there are none.
         oversized: the numbers of the records of groups that are too large.

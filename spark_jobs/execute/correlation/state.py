@@ -36,7 +36,7 @@ OVERSIZED = pa.schema([("group", pa.uint64()), ("first", pa.int64()), ("why", pa
 class Goal(StrEnum):
     """The goal of a pass."""
 
-    #: Computes the outputs, and finds what fails.
+    #: Computes the outputs, and finds failures.
     COMPUTE = "compute"
     #: Finds the groups of rows of aggregates that failed downstream of where their keys end.
     ROW_KEYS = "row keys"
@@ -67,7 +67,7 @@ class PassState:
     """The knowledge with which a pass starts. Each path leads to a file of sorted numbers; None: there are none.
 
     Args:
-        goal: what the pass is for.
+        goal: the goal of the pass.
         subject: of a search, the records, rows, groups or buckets that it is about.
         excluded: the records that count as never read, because they failed or were retracted.
         retracted: those of them that were retracted, and are the first of no group; known to searches for first

@@ -32,7 +32,7 @@ class _File:
     """A file that is to be made.
 
     Args:
-        ranges: what it is made of.
+        ranges: the ranges of parts that it consists of.
         target: where in the depot.
         moved: whether their records moved alone.
         checked: whether the parts are known to be complete.

@@ -83,9 +83,9 @@ class Content:
 
     Args:
         ranges: ranges of parts, in order.
-        start: what stands before the first.
-        separator: what stands between two.
-        end: what follows the last.
+        start: the text before the first.
+        separator: the text between two.
+        end: the text after the last.
         trailing: so many bytes of the last range are left out.
         uses_up: whether the ranges cover whole parts that are not needed afterwards.
     """

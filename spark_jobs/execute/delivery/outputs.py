@@ -54,7 +54,7 @@ class Material:
         plan: the plan.
         identity: the run's ids, for sidecars.
         run: the specification of its tasks: undeclared columns of outputs, and the memory of a task.
-        products: what came of its jobs.
+        products: the results of its jobs.
     """
 
     plan: plans.Plan

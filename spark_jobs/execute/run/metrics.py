@@ -45,7 +45,7 @@ class Outcome:
 
     Args:
         result: the record for its scheduler.
-        nodes: what each node did with its records.
+        nodes: the record counts of each node.
         document: what a metrics file of the run says, whether one is wanted or not; empty of a run that did nothing.
     """
 
@@ -59,11 +59,11 @@ class Facts:
     """The facts about a run when it ends, however far it came.
 
     Args:
-        plan: what was to be done.
+        plan: the plan.
         identity: its ids, and when it began.
         threads: the tasks that ran at a time on one machine.
-        inputs: what it read, None where that was not found out.
-        tally: what its tasks have counted.
+        inputs: its inputs; None if they were not determined.
+        tally: the counts of its tasks.
         application: the Spark application.
         phases: the seconds of its phases.
         output_files: the published files of each output.

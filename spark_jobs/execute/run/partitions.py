@@ -90,7 +90,7 @@ class Sizes:
 
     @property
     def range_bytes(self) -> int:
-        """The usual size of a kept range: a task has all of it at hand, to put it into order."""
+        """The usual size of a materialized range: a task has all of it at hand, to put it into order."""
         return min(self._unit, max(self.memory_share // 4, 1 << 20))
 
     def _share(self, size: int) -> int:

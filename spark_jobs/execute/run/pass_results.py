@@ -45,7 +45,7 @@ class ReusableJob:
     It would do the same again, unless more records of its sources are excluded.
 
     Args:
-        operators: what it consisted of.
+        operators: its operators.
         reports: those of its tasks, as often as asked.
         excluded: the file of records that were excluded then.
     """
@@ -91,15 +91,15 @@ class PassResults:
     """The products of a pass.
 
     Args:
-        inputs: what was read; with exact borders where splits turned out to be cut wrongly.
-        tally: what was counted, and what would end the run.
+        inputs: the inputs of the pass; with exact borders where splits turned out to be cut wrongly.
+        tally: counts, and failures that would end the run.
         parts: the part files of outputs, and of what later jobs need.
         measures: the measure of each split.
         written_rows: which records came to outputs, as tasks reported.
         dlq: the files of dead letters.
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         correlation: with correlation keys, the metrics of the passes.
-        fact_files: what tasks found of correlation groups.
+        fact_files: the tasks' files with facts about correlation groups.
         counted: what nodes had counted when what they look up was materialized.
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.

@@ -48,9 +48,9 @@ class Pass:
 
     Args:
         plan: the plan.
-        run: what is the same for all passes.
-        inputs: what is read, with what earlier passes have measured of it.
-        values: what is known of `$...`.
+        run: the settings that all passes share.
+        inputs: the inputs, with measurements of earlier passes.
+        values: the known values of `$…` members.
         state: its goal, and what earlier passes have found of excluded records and rejected groups.
         materializes_sources: whether the records of all sources are materialized as they are read, for a later job.
         materialized_inputs: the records of sources as an earlier pass materialized them, read in place of the sources.
@@ -293,7 +293,7 @@ def _departing(job: fragments.Job, loads: Sequence[task_inputs.Load]) -> range:
 
 
 def _read(loads: Sequence[task_inputs.Load]) -> Iterator[int]:
-    """The numbers of the splits and kept ranges that are read."""
+    """The numbers of the splits and materialized ranges that are read."""
     for load in loads:
         if isinstance(load, task_inputs.Splits):
             yield from (place.number for place in load.splits)

@@ -36,10 +36,10 @@ class Outcome:
 
     Args:
         node: its node.
-        name: what it is called.
-        kind: what it is: `check`, `unique`, `row_count`, `sum` and so on.
+        name: its name.
+        kind: its kind: `check`, `unique`, `row_count`, `sum` and so on.
         text: the rule as plans show it.
-        severity: what happens where it is broken.
+        severity: the consequence of breaking it.
         broken: how many records break it; of a rule on all records 1 where it is broken.
         value: the number, or the day or moment as text, that a rule on all records is about; None where it is about
             records, was not judged, there is no such value, or nobody may see it.
@@ -77,7 +77,7 @@ def outcomes(plan: plans.Plan, tally: Tally, started: datetime, *, is_preview: b
 
     Args:
         plan: the plan.
-        tally: what was counted.
+        tally: the counts.
         started: when the run began.
         is_preview: whether only the first records were read.
     """

@@ -25,7 +25,7 @@ class ShuffleBuffer:
     Args:
         job: whose exchanges they go to.
         stage: the stage of the task.
-        pool: what the task may hold.
+        pool: the memory pool of the task.
         space: where payloads go that are too many for it.
     """
 

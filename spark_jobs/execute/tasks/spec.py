@@ -35,19 +35,19 @@ class RunSpec:
         steps: the sources' steps by name, in the order of their numbers.
         undeclared: the undeclared columns that records carry, by node.
         undeclared_type: what undeclared columns hold: texts, or values of any kind when some source has such.
-        strategy: what a failing record does.
+        strategy: the effect of a failing record.
         filed: the sources whose dead letters go to a file; None: all.
         named: so many of the others are named in the log.
         keep_texts: whether dead letters show the record's columns.
         scratch: where the files lie that stay inside the run (dead letters, build sides).
         parts: where the parts of outputs go.
         memory_share: bytes of Arrow data that a task may hold.
-        spill: where a task writes what is more.
+        spill: where a task spills.
         log_level: the level below which lines are not kept, as Python's logging numbers them.
         branches: those of all routes, with none before them; records know theirs by its number.
         pack_bytes: splits of a source that together have no more bytes than this are read by one task.
         correlation: which correlation groups rows belong to; None where no source has a key.
-        guards: what nobody may see at nodes into which credentials have gone.
+        guards: the values that must not be shown at nodes that credentials have gone into.
         tuning: how much is worked on at once.
     """
 
@@ -80,14 +80,14 @@ class JobSpec:
     """A job of a pass, as its tasks see it.
 
     Args:
-        run: what is the same for all jobs.
+        run: the settings that all jobs share.
         job: operators and exchanges.
-        loads: what stage 0 reads, one per task.
+        loads: the loads of stage 0, one per task.
         values: the run-wide values of `$...`.
         measures_only: whether stage 0 only measures its splits.
         state: the goal of the pass, and what earlier passes have found.
         materialized: files of earlier jobs by what they have, in record order.
-        numbers: those of the splits, kept ranges and partitions that records can come from.
+        numbers: those of the splits, materialized ranges and partitions that records can come from.
         departing: those of them whose records leave for an exchange: range partitions share them.
         places: what is known of splits by their numbers, for records that an exchange brought.
         shares: of what a group has anywhere, a task of the job or the records that died have this part at least.

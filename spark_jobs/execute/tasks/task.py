@@ -1,4 +1,4 @@
-"""A task: some splits, a kept range or a partition of an exchange through its fragment; what its operators ask for."""
+"""A task: it runs splits, a materialized range or a partition of an exchange through a fragment of operators."""
 
 from __future__ import annotations
 

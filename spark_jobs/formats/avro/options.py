@@ -1,4 +1,4 @@
-"""Avro: what its options are."""
+"""The options of Avro."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def read(
     Args:
         file: the file.
         options: how it is read.
-        declared: what the declared columns are called in it.
+        declared: the names of the declared columns in it.
         most: how many bytes its header may have.
 
     Raises:
@@ -305,7 +305,7 @@ def _records(
 
     Args:
         stream: the bytes that were not read yet.
-        dialect: what structures them.
+        dialect: their dialect.
         data: those that were.
         before: how many stand before these.
         most: how many bytes a record may have.

@@ -1,4 +1,4 @@
-"""CSV: what its options are."""
+"""The options of CSV."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class CsvParser:
 
         Args:
             stream: the bytes of the range and no more, in UTF-8 and with the usual signs.
-            stats: where to note what was read.
+            stats: collects statistics of the range.
             is_last: whether the file ends with the range. Elsewhere an end inside quotes means that the range was
                 cut wrongly: then `stats.is_closed` is false at the end, and what was read must not be used.
         """

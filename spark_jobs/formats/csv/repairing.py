@@ -62,7 +62,7 @@ class Repair:
 
     Args:
         data: the bytes.
-        dialect: what structures them.
+        dialect: their dialect.
         width: how many fields a record has; 0 where that is not known.
         at_end: whether the file ends with them.
         hopeless: before which place no field of several signs is quoted; known from the bytes before.

@@ -43,7 +43,7 @@ def read(
         stream: the bytes of the range, from a record start on.
         dialect: the bytes that structure the file.
         size: how much makes a piece.
-        stats: what was found is noted in it.
+        stats: collects statistics of the range.
         is_last: whether the file ends with the range, so that its end is the end of a record.
         most: how long a record may be. Where that is less than `MOST_RECORD_BYTES`, longer ones are left out and noted.
     """

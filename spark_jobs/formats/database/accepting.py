@@ -144,7 +144,7 @@ class Target:
     """A table that takes records.
 
     Args:
-        name: what messages call it.
+        name: its name in messages.
         relation: its name as statements have it, with its schema.
         schema: the schema that staging tables are made in.
         columns: its columns.

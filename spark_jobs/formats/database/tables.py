@@ -36,7 +36,7 @@ class Part:
 
     Args:
         relation: the text after `FROM`.
-        name: what messages call it.
+        name: its name in messages.
         size: its bytes, about; where it has pages, exactly those.
         page_bytes: the bytes of a page, where rows are found by their pages; else 0.
         condition: what chooses its rows among those of the table.

@@ -24,7 +24,7 @@ class Documents:
     """The wanted fields of the segments around records.
 
     Args:
-        wanted: what is wanted of the file.
+        wanted: the requirements for reading the file.
         envelope: the kind of envelope that it has.
     """
 

@@ -42,7 +42,7 @@ class Envelope(ABC):
     """Follows the envelope of a file's interchanges, service segment by service segment.
 
     Args:
-        trailers: what becomes of counts and references in trailers that do not fit.
+        trailers: the policy for counts and references in trailers that do not fit.
 
     Attributes:
         is_open: whether an interchange is open.

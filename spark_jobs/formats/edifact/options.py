@@ -1,4 +1,4 @@
-"""EDIFACT: what its options are."""
+"""The options of EDIFACT."""
 
 from __future__ import annotations
 

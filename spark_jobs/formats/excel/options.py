@@ -1,4 +1,4 @@
-"""Excel: what its options are."""
+"""The options of Excel."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class Field:
     """A field of a record.
 
     Args:
-        name: what the field is called in the files.
-        column: what the column of it is called in outputs.
+        name: the name of the field in the files.
+        column: the name of its column in outputs.
         start: where it begins, in bytes from 0.
         width: how many bytes it has.
         type: its type in the layout; None where nothing is said.

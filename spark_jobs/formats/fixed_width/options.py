@@ -1,4 +1,4 @@
-"""Fixed width: what its options are."""
+"""The options of Fixed width."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Session:
 
     Args:
         stream: its bytes.
-        name: what messages call it.
+        name: its name in messages.
         request: how it is opened.
     """
 
@@ -215,10 +215,10 @@ def opened(stream: Stream, name: str, decoder: str, memory: int = MEMORY, **sett
 
     Args:
         stream: its bytes.
-        name: what messages call it.
+        name: its name in messages.
         decoder: the module that reads it (see `program.Decoder`).
         memory: how many bytes the process may hold for it.
-        settings: what the decoder has to know.
+        settings: the settings of the decoder.
 
     Raises:
         FormatError: the file is broken.

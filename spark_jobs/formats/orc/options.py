@@ -1,4 +1,4 @@
-"""ORC: what its options are."""
+"""The options of ORC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet: what its options are."""
+"""The options of Parquet."""
 
 from __future__ import annotations
 

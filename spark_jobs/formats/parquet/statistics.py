@@ -43,7 +43,7 @@ def passed_over(
         groups: the row groups.
         leaves: the columns of the file: the name of the one at the top, their own, and their types.
         columns: which of them feed which declared ones.
-        wanted: what is wanted, with the tests of the first filter.
+        wanted: the requirements for reading, with the predicates of the first filter.
     """
     required: list[str] = []
     limited: list[tuple[str, tuple[int, int]]] = []

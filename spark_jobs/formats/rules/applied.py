@@ -91,7 +91,7 @@ def checked(block: Block, wanted: Reading, *, blanks: bool) -> Block:
 
     Args:
         block: some records; it has all columns that have rules.
-        wanted: what is wanted of the file.
+        wanted: the requirements for reading the file.
         blanks: whether an empty text is nothing, as in files of texts.
     """
     batch = block.batch

@@ -43,7 +43,7 @@ class Unknown:
     """A type that nothing stands for.
 
     Args:
-        title: what it is called in the file.
+        title: its name in the file.
         hint: what else can be done than to leave the column out, to follow that.
     """
 
@@ -82,7 +82,7 @@ class TypedReader(reader.HeadReader[TypedHead]):
     """Reads files of columns with types.
 
     Args:
-        declared: what the declared columns are called in the files: structures among them are read as a whole.
+        declared: the names of the declared columns in the files: structures among them are read as a whole.
     """
 
     declared: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""X12: what its options are."""
+"""The options of X12."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Columns:
     """Collects the wanted values of records, and makes blocks of them.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         options: the read options.
         arrays: arrays to explode or join.
         listed: the names of arrays of undeclared elements, and of declared columns with arrays beside them.

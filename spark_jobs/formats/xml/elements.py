@@ -16,7 +16,7 @@ class Element:
     """An element of records.
 
     Args:
-        name: what it is called.
+        name: its name.
         text: the column that is its text, by its place.
         attributes: the names of its attributes and their columns.
         children: the elements in it, in order.

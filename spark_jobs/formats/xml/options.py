@@ -1,4 +1,4 @@
-"""XML: what its options are, and which names its elements can have."""
+"""The options of XML, and the names that its elements can have."""
 
 from __future__ import annotations
 

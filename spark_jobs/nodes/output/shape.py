@@ -24,7 +24,7 @@ class Shape:
 
     Args:
         name: the column that it is about, as `mapping` calls it.
-        label: what it is called in the file.
+        label: its name in the file.
         type: the type that its values get; None leaves them as they are.
         form: the form of its dates, with the names of the pipeline's language.
         is_required: whether a record without a value is an error.
@@ -72,7 +72,7 @@ class Written:
 
     Args:
         source: the record's column; None where it has none.
-        name: what it is called in the file.
+        name: its name in the file.
         read: the type of the record's column.
         type: the type of what is written.
         shape: what the format schema asks of it; None where that is nothing.

@@ -223,7 +223,7 @@ def bound(
     """The rules of a node; what is wrong with them is noted.
 
     Args:
-        configs: what is written.
+        configs: the configuration.
         row: the columns of the node's records.
         scope: the node.
         source_of: the record's column behind a name that the node gives its columns.
@@ -381,7 +381,7 @@ def _columns(
     """The columns that a rule names, each once; others are noted.
 
     Args:
-        names: what is written.
+        names: the configuration.
         row: the columns of the node's records.
         scope: the node.
         path: where the names are written.

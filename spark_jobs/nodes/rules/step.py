@@ -45,7 +45,7 @@ class Rule:
 
     Args:
         name: what metrics, messages and dead letters call it; no other rule of the node is called so.
-        severity: what happens where it is broken.
+        severity: the consequence of breaking it.
         message: the user's words for that; empty where there are none.
     """
 

@@ -24,7 +24,7 @@ class PlanContext:
         size: the bytes of the step's own files; None when that is not known before a run.
         feeds: the nodes that the inputs come from, by the names that the step gives them.
         readers: the nodes that read each port.
-        found: what looking for the step's input told, by its name.
+        found: facts from the search for the step's input, by name.
     """
 
     size: int | None
@@ -39,7 +39,7 @@ class Expression:
 
     Args:
         label: what it is called in the form for programs.
-        program: what runs.
+        program: the program.
         title: what follows the node's name in the text; None: the program is not there at all.
         why: why it runs record by record where its node has it so; empty: by kernels, as far as there are.
     """
@@ -81,7 +81,7 @@ class Description:
     Args:
         parallel: what the tasks of a step divide among them, in a word.
         facts: properties of a step, by their names.
-        programs: what runs for each record or group.
+        programs: the programs that run for each record or group.
         trace: how a column of a step's output comes about.
         details: lines of a section of the text.
         unready: what of a step does not run yet, although it binds. These lists may only shrink.

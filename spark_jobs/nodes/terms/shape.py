@@ -20,9 +20,9 @@ class Role(StrEnum):
 
     #: All that the step does with a record.
     WHOLE = ""
-    #: The end of a fragment: sends records, or what it made of them, to an exchange.
+    #: The end of a fragment: sends records or partial results to an exchange.
     PARTIAL = "partial"
-    #: Has what belongs together.
+    #: Receives rows that belong together.
     FINAL = "final"
     #: Restores record order.
     ORDERED = "ordered"
@@ -81,10 +81,10 @@ class LocalPhase:
     """A part that works on records in the task that has them.
 
     Args:
-        step: what runs.
+        step: the step that runs.
         arrival: how records come to it.
         merge_paths: whether each input is a merge path of its own: true of a merge that keeps the order of its inputs.
-        side_output: where it sends what it finds out while records pass, to a single partition.
+        side_output: the exchange for its findings about passing records, with a single partition.
     """
 
     step: Step
@@ -98,14 +98,14 @@ class ExchangeSpec:
     """An exchange within a phase, and the operator that receives from it.
 
     Args:
-        kind: what brings rows together.
-        role: what the operator does that gets them.
+        kind: the partitioning of rows.
+        role: the role of the receiving operator.
         title: what `explain` calls the operator.
-        moved: what goes through the exchange, in words of `explain`.
-        by: by what it is brought together, in words of `explain`.
+        moved: the kind of rows that are exchanged, in words of `explain`.
+        by: the partitioning in words of `explain`.
         alone: whether the exchange is there with a single partition too.
         provides: what the operator materializes for later jobs.
-        step: what runs there, if it is not the step of the part.
+        step: the step of the receiving operator, if it is not the phase's own.
     """
 
     kind: ExchangeKind
@@ -129,7 +129,7 @@ class ShufflePhase:
     """A phase whose records are exchanged between tasks, and continue after the last exchange.
 
     Args:
-        step: what runs.
+        step: the step that runs.
         partitions: how many partitions its exchanges have.
         arrival: how records come to where they meet.
         departs: what `explain` calls the operator that sends them.

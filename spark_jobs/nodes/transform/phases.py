@@ -92,7 +92,7 @@ class AcrossStep(node.Step):
 
     Args:
         rows: these rows.
-        matches: what must be equal; without any all rows belong to every record.
+        matches: the columns that must be equal; without any all rows belong to every record.
         fields: `sort_by`.
         calls: the functions, in the order in which they are computed.
     """

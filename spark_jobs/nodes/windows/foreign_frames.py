@@ -37,7 +37,7 @@ class Groups:
         frame: the rows, one group after another.
         bounds: where each group begins, and where the last ends.
         table: finds the group of a record.
-        matches: what must be equal.
+        matches: the columns that must be equal.
     """
 
     frame: pa.RecordBatch

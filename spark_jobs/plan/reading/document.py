@@ -84,7 +84,7 @@ def open_tree(
     Args:
         path: where the file is.
         name: how messages call it.
-        variables: what is filled in.
+        variables: the values of variables.
         found: gets what is wrong with it.
         base_dir: the base folder.
         marks: the keys by which a file of its kind is known.

@@ -94,7 +94,7 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
     """Fill in the variables of a text. A variable that is set to nothing counts as set.
 
     Args:
-        text: what is written.
+        text: the text as it is written.
         variables: their values by name.
         room: how much may be filled in; without enough of it `Full` is raised.
         takes_secrets: whether the text is a credential: nothing else may show what a secret variable holds.

@@ -34,7 +34,7 @@ def load(nodes: Iterable[NodeSource], file: RuleFile | None, variables: Mapping[
     Args:
         nodes: all nodes; what their trees and models say of such directives is what both say then.
         file: the rules. It is read when a directive asks for one.
-        variables: what is filled in.
+        variables: the values of variables.
         found: where problems go.
     """
     rules: Mapping[str, yaml_tree.Mapping] | None = None

@@ -144,7 +144,7 @@ class Client:
         Args:
             url: the page's address.
             target: the file.
-            name: what messages call the page.
+            name: the page's name in messages.
 
         Raises:
             FormatError: it cannot be had (code `E221`).

@@ -111,7 +111,7 @@ class QuickRecords:
     """Makes the columns of a source of many objects at once.
 
     Args:
-        reading: what is wanted.
+        reading: the requirements for reading the files.
         arrays: arrays that are exploded or joined.
         noticing: is shown all that is read, where names are noticed.
         tuning: how many objects are read as arrays of bytes.

@@ -34,7 +34,7 @@ def take(wanted: TextColumnRecords, data: bytes, record: str, prefixes: Collecti
     """The wanted columns of whole records; None where Expat has to read them.
 
     Args:
-        wanted: what is wanted of a record.
+        wanted: the wanted parts of a record.
         data: the records in UTF-8, with nothing but blanks between them.
         record: the name of their element, as it is written.
         prefixes: those that have a namespace around the records.

@@ -1,5 +1,5 @@
 """Plan to run: the only package that touches Spark.
 
-Here: what its rooms share: identity, verdict, log, interrupts.
-Not here: what a pipeline means; the plan has said that.
+Here: identity, verdict, log and interrupts, which its packages share.
+Not here: the meaning of a pipeline, which the plan has determined.
 """

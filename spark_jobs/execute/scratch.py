@@ -1,12 +1,12 @@
-"""The scratch location of a run: what its processes hand to one another lies there, each in a file of its own.
+"""The scratch location of a run: files through which its processes exchange data.
 
-Materialized records, dead letters on their way, facts about groups, unpacked inputs: a task writes them, and other
-tasks or the driver read them, on other machines perhaps. The location is a folder that all of them see, or a prefix of
-a store that all of them reach. A path leads to either, and nobody who writes or reads has to know which it is: a local
-file is mapped, an object is read by ranges, or copied where it is needed as a whole.
+Materialized records, dead letters, facts about groups, unpacked inputs: a task writes them, and other tasks or the
+driver read them, perhaps on other machines. The location is a folder that all of them see, or a prefix of a store that
+all of them reach. Writers and readers need not know which it is: a local file is mapped, an object is read by ranges,
+or copied if it is needed as a whole.
 
-The driver makes a `Scratch`, which travels with everything that reads such files. A process that gets one knows from
-then on how the store is reached. All files of a run go with its draft (`execute/delivery/`).
+The driver makes a `Scratch`, which travels with everything that reads such files. A process that receives one knows how
+to reach the store. All files of a run go with its draft (`execute/delivery/`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keeps Arrow from importing pandas in processes of ours, which never use it: that is a good part of their start.
+"""Keeps Arrow from importing pandas in our processes, which never use it. The import takes a good part of their start.
 
 Arrow looks for pandas once in a process, with the first value that it converts, and remembers what it found.
 """

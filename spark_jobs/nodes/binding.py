@@ -1,7 +1,7 @@
 """The interface between node types and the planner for binding: scopes, inputs, flows.
 
 A node's `config.py` has a `NODE`: its model, how it is wired, how schemas flow through it, and which columns it reads.
-The planner supplies the surroundings as a `BindScope`; nodes never see YAML.
+The planner supplies the context as a `BindScope`; nodes never see YAML.
 """
 
 from __future__ import annotations

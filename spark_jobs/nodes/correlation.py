@@ -1,8 +1,8 @@
-"""Correlation as nodes know it: the groups of their rows, as the plan has them, and what operators ask while they run.
+"""Correlation as nodes know it: the groups of their rows, from the plan, and the hook that operators call.
 
-A group is all records of a source that have equal values of the source's correlation key. A row of an output may be of
-several: of the group of its own record, and of the groups of what was joined to it. Which ones follows from the plan
-alone (`CorrelationPlan`); a task has to compare values (`spark_jobs/nodes/records/identity.py`).
+A group is all records of a source that have equal values of the source's correlation key. A row of an output may belong
+to several: to the group of its own record, and to the groups of the records joined to it. Which ones follows from the
+plan alone (`CorrelationPlan`); a task has to compare values (`spark_jobs/nodes/records/identity.py`).
 
 Operators know correlation by `CorrelationHook` alone, which asks nothing of pipelines without keys. The machine that
 stands on the other side is `spark_jobs/execute/correlation/`.

@@ -1,4 +1,4 @@
-"""Final values of variables: what state nodes write down when their last record has been seen, and how readers see it.
+"""Final values of variables: state nodes write them after their last record, and readers look them up.
 
 A variable of scope `pipeline` has one value, and a variable of scope `source` one for each file. An unset variable has
 its default; a channel's default for the record's source comes first.

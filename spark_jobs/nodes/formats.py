@@ -1,6 +1,6 @@
-"""The formats as users write them: their words under `type:`, the models of their `options:`, and format schemas.
+"""The configuration of formats: their names under `type:`, the models of their `options:`, and format schemas.
 
-What a format is, and which options it has, its package in `formats/` says.
+Each format and its options are declared in its package in `formats/`.
 """
 
 from __future__ import annotations

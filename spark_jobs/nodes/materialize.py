@@ -1,8 +1,8 @@
-"""Materialized records: written to files with everything that is known of them, for a later job to read.
+"""Materialized records: written to files with all engine columns, for a later job to read.
 
-The later job begins with ranges of these records, as other jobs begin with splits. Either the node itself goes on with
-them (an interleaved merge takes them in turn), or the node has emitted them already and `ReadMaterialized` gives them
-to the nodes downstream, which run in several jobs.
+The later job begins with ranges of these records, as other jobs begin with splits. Either the node itself continues
+with them (an interleaved merge takes them in turn), or the node has emitted them already, and `ReadMaterialized` pushes
+them to the nodes downstream, which run in several jobs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which members of arrays of maps a program reads: `orders.length()` none of them, `orders.map(it => it.amount)` one.
+"""Finds the members of arrays of maps that a program reads: `orders.map(it => it.amount)` reads one.
 
-Arrays are followed through lets, emitted fields, closures and loops, from what is done with a value back to the
-columns that it comes from. Unknown uses read the whole value.
+Arrays are followed through lets, emitted fields, closures and loops, from the use of a value back to its columns.
+Unknown uses read the whole value.
 """
 
 from __future__ import annotations

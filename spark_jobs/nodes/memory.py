@@ -1,10 +1,10 @@
 """The memory of a task: a pool of reservations.
 
-A task has an equal share of `memory.limit`. Records wait for a lookup, for their group, to be sorted, to be sent.
-Whatever holds records makes a `Reservation` in the task's `MemoryPool` and counts its bytes there. All reservations
-together may hold a part of the share: working on what is held takes as much again, and more, for copies, hash tables
-and indices. When they hold too much, the largest one releases what it can, by sending or spilling it. `room` says how
-much may be allocated for work.
+Each task has an equal share of `memory.limit`. Operators buffer records for a lookup, for grouping, sorting or sending.
+Each buffer makes a `Reservation` in the task's `MemoryPool` and counts its bytes there. All reservations together may
+hold only a part of the share, because processing the records takes at least as much again for copies, hash tables and
+indices. When they exceed it, the largest one releases what it can, by sending or spilling. `room` is the memory that
+may be allocated for work.
 """
 
 from __future__ import annotations

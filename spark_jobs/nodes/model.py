@@ -1,7 +1,7 @@
 """The vocabulary of configuration models: strict values, with all spellings that are accepted.
 
-YAML's own types count: a quoted `"5"` is no number, a plain `5` is a text where a text is wanted. Messages are
-complete sentences of ours; `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error
+YAML's own types count: a quoted `"5"` is no number, but a plain `5` is accepted where a text is expected. Messages are
+complete sentences; `plan/reading/reader.py` turns each into a diagnostic at the value's place. A custom error
 whose type is a diagnostic's id becomes that diagnostic.
 """
 

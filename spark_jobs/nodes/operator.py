@@ -1,4 +1,4 @@
-"""Steps at work: batches of records pushed from operator to operator inside one task.
+"""Operators: they push batches of records to one another inside a task.
 
 A fragment is a tree of operators. The task pushes batches into the roots; each operator works on a batch and pushes the
 result to its targets. Nothing can make a record disappear unseen: records come in through `take` and leave

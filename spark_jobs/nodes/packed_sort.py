@@ -1,6 +1,6 @@
-"""Rows sorted by whole numbers: a number and the position of its row share a word, and words are sorted as they are.
+"""Sorts rows by whole numbers: a number and the position of its row are packed into a word, and words are sorted.
 
-That takes a fraction of what a stable sort of positions takes, and equal numbers keep their order by themselves.
+This takes a fraction of the time of a stable sort of positions, and equal numbers keep their order.
 """
 
 from __future__ import annotations

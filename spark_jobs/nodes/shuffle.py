@@ -1,4 +1,4 @@
-"""Shuffles: records travel to the task that has all records of their key, and back into record order.
+"""Shuffles: records are sent to the task that receives all records of their key, and then restored to record order.
 
 A `ShuffleWriter` ends the work of a task on its records and sends each to the partition of its key. A `ShuffleReader`
 has all records of one partition and sends its results on to `RestoreOrder`, which puts them into record order.

@@ -1,8 +1,8 @@
 """External merge sort: orders any number of rows, with a few blocks in memory at a time.
 
-A run is rows in order, in blocks; each block says what its first row is ordered by. These first keys are known without
-reading, so they cut all runs into ranges of about equal size (`splitters`). A range takes the blocks that may have rows
-of it (`between`), and no key is in two ranges: what is put in order within each range is in order as a whole.
+A run is sorted rows in blocks, with the sort key of each block's first row. These first keys are known without reading
+the blocks, so they divide all runs into ranges of about equal size (`splitters`). A range takes the blocks that may
+have rows of it (`between`), and no key is in two ranges: what is put in order within each range is in order as a whole.
 `ranges` does so for one reader, block by block, and reads each block once.
 
 The callers differ in where their runs are: spilled rows (`spill.py`), dead letters in the files of tasks

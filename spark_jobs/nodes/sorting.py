@@ -1,10 +1,9 @@
-"""Sort keys as bytes: one binary value per record whose order as bytes is the order that a list of fields asks for.
+"""Sort keys as bytes: one binary value per record, whose byte order is the requested order of a list of fields.
 
-Whatever the fields are, sorting, merging and cutting at ranges then compare one column. Where several columns are
-compared as well, `columns` has the same order in numbers. Each field takes one byte that
-says where its nulls go, and the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most
-significant first; texts in UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see
-`_dynamic`).
+Whatever the fields are, sorting, merging and dividing into ranges then compare one column. Where several columns can be
+compared, `columns` returns the same order in numbers. Each field begins with a byte that puts nulls first or last, and
+the bytes of the value, inverted where the order is descending: numbers as 8 bytes, most significant first; texts in
+UTF-8 with an end mark. Values that carry their kind are ordered by kind first (see `_dynamic`).
 """
 
 from __future__ import annotations

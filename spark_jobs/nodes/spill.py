@@ -1,8 +1,8 @@
-"""Rows that a task holds until all have come: in memory while they fit its share, in runs on local disk beyond that.
+"""Buffers rows of a task until all have come: in memory while they fit its share, then in runs on local disk.
 
 `ExternalSorter` returns rows by their places, `ExternalMap` by their keys. Both count what they hold in the task's pool
-(`memory.py`) and spill it when asked; what was spilled comes back a piece at a time. A key whose rows do not fit even
-alone is E310.
+(`memory.py`), spill when asked, and read spilled rows back in blocks. If the rows of a single key do not fit, that is
+E310.
 """
 
 from __future__ import annotations

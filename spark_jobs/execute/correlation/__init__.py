@@ -18,10 +18,10 @@ where something does, more passes follow. What a pass is for is its `Goal`:
 
 COMPUTE writes the outputs and finds failures. The other goals are searches: they find one thing and write no outputs.
 
-- `state.py`: what a pass starts from. Its goal, and files with what earlier passes found: excluded records, rejected
-  groups, suppressed rows.
-- `hook.py`: what a task does about it. Operators ask the hook (`nodes/correlation.py`), and so do dead letters; without
-  keys it does nothing. What it finds goes to files of facts (`task_facts.py`, `facts.py`).
+- `state.py`: the state that a pass starts from. Its goal, and files with findings of earlier passes: excluded records,
+  rejected groups, suppressed rows.
+- `hook.py`: the tasks' side. Operators call the hook (`nodes/correlation.py`), and so do dead letters; without keys it
+  does nothing. Its findings go to files of facts (`task_facts.py`, `facts.py`).
 - `iteration.py`: the driver. It gives the facts of a pass to the handler of its goal, which says which goal comes next.
   `dependency_order.py` chooses the failures that count at once, `rejections.py` and `suppressed_rows.py` keep what they
   do, `group_sizes.py` finds groups that are too large.

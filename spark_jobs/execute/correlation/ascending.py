@@ -1,6 +1,6 @@
 """Sets of the numbers of records and groups, as sorted arrays: they may be millions.
 
-NumPy's own set functions find what is there twice by hashing, which takes a hundred times as long as sorting.
+NumPy's own set functions find duplicates by hashing, which takes a hundred times as long as sorting.
 """
 
 from __future__ import annotations

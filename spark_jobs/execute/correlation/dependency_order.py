@@ -1,9 +1,9 @@
 """Chooses the failures of a pass that count at once: those that no other failure of the pass can have caused.
 
-What failed may have failed because of a record that counts as never read from now on: its total, its match, its frame
-may be good without that one. So a failure waits for others where these are of records that it depends on, and where
-these themselves depend on fewer (`spark_jobs/plan/physical/correlation.py`). Nor does it count before such others that
-depend on its own records: what these are without it would depend on what else fails.
+A failure may have been caused by a record that counts as never read from now on: without that record, a total, a match
+or a frame may be good. So a failure waits for failures of records that it depends on, if these depend on fewer others
+(`spark_jobs/plan/physical/correlation.py`). It also waits for such failures that depend on its own records, because
+their results without it would depend on further failures.
 """
 
 from __future__ import annotations

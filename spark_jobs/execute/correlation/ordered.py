@@ -1,7 +1,7 @@
 """Tables in the order of their keys, larger than memory: sorted in runs, and merged by ranges of the keys.
 
 A run is some rows in order, each key once. Borders are drawn from the runs themselves, so that ranges have about as
-many rows, whatever the keys are; what is between two borders is put into order in memory, and goes on.
+many rows, whatever the keys are; the rows between two borders are sorted in memory.
 """
 
 from __future__ import annotations

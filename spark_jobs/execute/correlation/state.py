@@ -1,7 +1,7 @@
 """The state that each pass starts from: its goal, and what earlier passes have found.
 
-What was found may be millions of numbers, so it lies in files of sorted numbers. Tasks map them and search them; no
-task and no driver holds them.
+The findings may be millions of numbers, so they are in files of sorted numbers. Tasks map and search these; neither
+tasks nor the driver hold them in memory.
 """
 
 from __future__ import annotations

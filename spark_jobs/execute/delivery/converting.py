@@ -1,4 +1,4 @@
-"""Outputs whose files hold columns: what tasks wrote of them is converted when it has come together.
+"""Converts the parts of outputs in columnar formats after they have been joined.
 
 Tasks do that, one for each file, so a folder of parts is converted by all of them and a single file by one.
 """

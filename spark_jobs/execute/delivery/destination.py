@@ -1,9 +1,9 @@
 """The interface of destinations: the places that a run publishes files to. Local files are one implementation.
 
-A run has a *draft* there, which nobody else sees. Tasks put parts into its depot, the driver has files put together of
-them, and publishing makes all of these visible, or none. What of a draft stays when its run dies is completed or
-removed by whoever comes next. A run has a draft in each kind of place that it writes files to, and publishes them
-together, and together with what is no file (`participant.py`).
+A run has a *draft* there, which is invisible to others. Tasks write parts to its part store, the driver has files
+assembled from them, and publishing makes all of these visible, or none. If a run dies, the next one completes or
+removes its draft. A run has a draft in each kind of place that it writes files to. It publishes them together, and
+together with other participants, such as tables (`participant.py`).
 """
 
 from __future__ import annotations

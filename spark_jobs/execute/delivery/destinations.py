@@ -2,7 +2,7 @@
 
 All of a run becomes visible at once, wherever it goes (`joint.py`). The journal is in the first local folder that gets
 a file; where none does, in the first prefix of a store that gets one; and where no file is published at all, at the
-first participant that can be a home. A run has a local folder for what stays inside it; that is the last resort.
+first participant that can be a home. A run has a local folder for its internal files, which is the last resort.
 """
 
 from __future__ import annotations

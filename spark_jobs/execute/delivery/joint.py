@@ -1,4 +1,4 @@
-"""Publishing into several places at once, and completing or removing what a death leaves of that.
+"""Publishes into several places at once, and completes or removes the remains of dead runs.
 
 The protocol is in `participant.py`. The visible changes of a run follow one another in the order of `Rank`: databases,
 tables, objects, files; within one rank in the order in which the run has opened them.

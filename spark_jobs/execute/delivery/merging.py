@@ -1,4 +1,4 @@
-"""Merges the sorted runs of outputs that have an order: by tasks of their own, each for a range of the sort keys.
+"""Merges the sorted runs of sorted outputs: each task merges a range of the sort keys.
 
 The runs are part files with an index (see `nodes/output/records.py`). The ranges are chosen from the first key of each
 index block, so that each has about as many bytes; a task reads the blocks of all runs that belong to its range, and

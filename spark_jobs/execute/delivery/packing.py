@@ -1,7 +1,7 @@
-"""Outputs whose files are compressed: what tasks wrote of them is compressed when it has come together.
+"""Compresses the files of outputs after their parts have been joined.
 
-A file is cut into members of one size, wherever the parts begin that its bytes are in, so that it is the same for every
-split of the input. Tasks compress members, those of small files by the dozen.
+A file is cut into members of equal size, regardless of the parts that contain its bytes, so that it does not depend on
+the splits of the input. Tasks compress members, those of small files by the dozen.
 """
 
 from __future__ import annotations

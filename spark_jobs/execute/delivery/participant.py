@@ -6,12 +6,12 @@ each of them is a *participant*, and one of them is the *home* of the run's jour
 1. Every participant *prepares*: it does whatever may fail, shows nothing, and writes down on its own side what
    completes it, and where the home is. "Own side" is where only those can write who may write the target as well: a
    prefix beside the objects or the table, a staging table of the database with its comment.
-2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whoever dies.
+2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whatever dies.
 3. The participants *complete*, in the order of their `Rank`.
 4. The journal goes.
 
-The journal has addresses only. So whoever can write one place cannot have another one written: a participant that was
-left is completed by what it has written down itself, and only if that names the home which asks for it.
+The journal has only addresses. So write access to one place does not give write access to another: the remains of a
+participant are completed from its own notes, and only if these name the home that asks for it.
 
 A participant that is alone needs no journal, and is prepared without a home (None): it decides for itself, as a table's
 commit or a database's transaction does.

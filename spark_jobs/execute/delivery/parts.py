@@ -1,7 +1,6 @@
-"""Outputs that are folders of parts: what each task has written becomes a file of its own, and nothing is joined.
+"""Outputs that are folders of parts: the part of each task becomes a file of its own, and nothing is joined.
 
-The files are published like all others, one by one and all at once; what a folder has beside them would be read with
-them, so a run refuses it.
+The files are published like all others. Other files in the folder would be read with them, so a run refuses these.
 """
 
 from __future__ import annotations

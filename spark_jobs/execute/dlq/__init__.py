@@ -1,5 +1,5 @@
 """Dead letters, from the task in which a record fails to the file that shows it.
 
-Here: how they wait in tasks, are ordered, get their texts, and are written.
-Not here: why records fail; that is said where it happens.
+Here: buffering in tasks, sorting, the texts of entries, and writing.
+Not here: the reasons of failures, which come from the code that fails.
 """

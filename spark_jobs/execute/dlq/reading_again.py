@@ -1,4 +1,4 @@
-"""The records of dead letters as files that their source reads instead of its own, whatever its format.
+"""Writes the records of dead letters to files that their source reads instead of its own, whatever its format.
 
 A dead letter shows each value in the usual spelling, and one that did not convert as it was read. People mend cells in
 either. So the field that failed is read by the column's rules first, every other cell by the usual rules first; what

@@ -1,8 +1,7 @@
 """Finds undeclared columns that only records show: here in small inputs, by tasks in large ones.
 
-Tasks notice them while they read records for good, where the format can do that: a look at the first records says which
-there are nearly always, and where it did not, what was made without the others is dropped, and they are searched for by
-tasks of their own.
+If the format allows it, tasks notice them while they read. The first records nearly always have all names. If they did
+not, the results without the other names are discarded, and tasks of their own search for the names.
 """
 
 from __future__ import annotations

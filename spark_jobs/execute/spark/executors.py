@@ -1,7 +1,6 @@
-"""Clusters that give no executor: said after seconds, and the end of the run after minutes.
+"""Watches for clusters that provide no executor: a notice after seconds, and the end of the run after minutes.
 
-Spark waits for ever, and says so in a log that a run's user does not see. Only its status is asked here; the data goes
-its own way.
+Spark waits for ever, and says so in a log that the user does not see. Only its status is queried here.
 """
 
 from __future__ import annotations

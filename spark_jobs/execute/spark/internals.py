@@ -1,8 +1,8 @@
-"""The private parts of PySpark that quick starts and what runs say depend on: all of them are here, and only here.
+"""The private parts of PySpark on which quick starts and reports depend. All of them are here, and only here.
 
 PySpark may change them with any version: `changes` says which have changed, and a test asks it.
-`CLINKER_FAST_START=off` does without quick starts: PySpark launches the JVM and its workers by itself, as it does for
-everybody.
+`CLINKER_FAST_START=off` does without quick starts: PySpark launches the JVM and its workers by itself, as
+usual.
 """
 
 from __future__ import annotations

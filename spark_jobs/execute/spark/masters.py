@@ -1,4 +1,4 @@
-"""Masters of a standalone cluster that are not there: known before Spark asks them, which takes it two minutes.
+"""Detects absent masters of a standalone cluster before Spark does, which takes two minutes.
 
 Spark connects in threads of its own, and its final error names no address. So the address is tried first.
 """

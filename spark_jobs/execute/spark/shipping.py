@@ -1,4 +1,4 @@
-"""How the engine gets to the executors of a cluster, and how their Python workers start quickly.
+"""Ships the engine to the executors of a cluster, and lets their Python workers start quickly.
 
 An embedded Spark's workers find this very package on their path. On a cluster the engine is a zip, which Spark puts
 into each executor's working folder before the first task; a path that is relative to that folder makes the engine

@@ -1,14 +1,14 @@
-"""Tables as bytes, as they travel between tasks and wait on disk: narrow, and compressed only where that pays.
+"""Encodes tables as bytes for shuffles and spill files: narrow, and compressed only where that pays.
 
-To compress all bytes and to open them again took more processor time than all else that an exchange does. Most of what
-that saved are the upper bytes of numbers, columns with one value, and columns that are there twice. So
+Compressing and decompressing all bytes took more processor time than everything else in an exchange. Most of the
+savings came from the upper bytes of numbers, from columns with one value, and from duplicate columns. So
 
 - numbers are stored as their distances from the least of them, in as few bytes as these need, or none,
 - columns of equal distances share them: a key and the field that it is of, the rows of records and their places,
 - texts have their lengths stored, as numbers, instead of Arrow's offsets,
-- of what is left, buffers are compressed that become much smaller by it, which a sample shows.
+- other buffers are compressed if a sample shows that this makes them much smaller.
 
-What is neither a number nor a text is stored as Arrow's own stream. Bytes have the lengths of a schema and a layout in
+Columns of other types are stored as Arrow's own stream. Bytes have the lengths of a schema and a layout in
 front, these two, and the buffers that the layout lists, each at a multiple of eight bytes.
 """
 

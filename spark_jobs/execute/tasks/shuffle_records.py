@@ -1,8 +1,8 @@
 """Rows between the stages of a job: shuffle records around Arrow payloads.
 
 `slot` says which task of the next stage gets a shuffle record, `exchange` and `partition` whom it is for, `ordinal` its
-place in the order of records, `payload` is an Arrow IPC stream, or counts. Parcels for later stages are passed on
-unopened; reports travel as shuffle records of exchange -1.
+place in the order of records, `payload` is an Arrow IPC stream, or counts. Shuffle records for later stages are passed
+on without decoding; reports travel as shuffle records of exchange -1.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A task marks them by the split and the row that they were read from, a bit for each. Records of one split may come to
 outputs in several tasks: downstream of exchanges, and in other jobs. So a task reports its bits, and all of them are
-joined before they are counted. Where they are more than a few bytes they are a file: what the driver gets does not grow
-with records.
+joined before they are counted. If they take more than a few bytes they are written to a file, so that reports do not
+grow with the number of records.
 """
 
 from __future__ import annotations

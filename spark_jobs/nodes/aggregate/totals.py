@@ -1,8 +1,8 @@
 """Counters downstream of an aggregate: totals of everything upstream.
 
 All records upstream of a group have been read when the group is made. So counters are final here, while elsewhere they
-depend on the order of records. Tasks tell their counts to those of later stages (`Task.tell_counts`), and groups carry
-the totals that programs downstream read.
+depend on the order of records. Tasks broadcast their counts to later stages, and groups carry the
+totals that programs downstream read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`match: collect`: the matches of each driver record as an array of maps, made by columns.
+"""`match: collect`: builds an array of maps from the matches of each driver record, by columns.
 
-Arrow has no column for arrays of maps: batches hold their tagged JSON. So the records that were found become texts, of
-the fields that anything reads, and an array is the texts of its matches between brackets.
+Arrow has no column for arrays of maps: batches hold their tagged JSON. So matching
+records become texts with the fields that something reads, and an array is its matches' texts between brackets.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The index of a build side: rows by equal keys, and among them by what they are compared with.
+"""The index of a build side: rows grouped by key, and sorted within groups by the values that ranges compare.
 
-Values that ranges compare are ranked among the build side's, so that texts, dates and numbers are all numbers here.
-Rows stand in groups of equal keys, each ordered by one range, the *leading* one: what it holds for is a run of the
-group. Of a range in the other direction the highest rank so far is kept, which takes off the front of the run:
-intervals that overlap little are found by these two alone. Where runs stay long, blocks that cannot hold a match
-are passed over, eight at a time, by the lowest and highest ranks in them.
+Compared values are replaced by their ranks among the build side's values, so that texts, dates and numbers are all
+numbers here. Each group of equal keys is sorted by one range, the *leading* one, so the rows for which it holds are a
+run of the group. For a range in the other direction the highest rank so far is stored, which excludes the front of the
+run. For intervals with little overlap these two suffice. If runs stay long, blocks that cannot contain a match are
+skipped, eight at a time, by their lowest and highest ranks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Joins driver records with the build records found by keys and ranges.
 
-What these do not decide (the rest of `where`) is evaluated on the candidate pairs. Several build sides make a chain: a
+The rest of `where` is evaluated on the candidate pairs. Several build sides make a chain: a
 driver matches when every side has a record.
 """
 

@@ -1,7 +1,7 @@
 """The operator of combines that look records up in whole build sides. Results are in build order.
 
-Driver records are gathered until a lookup pays, then looked up by key at once (`index.py`). What becomes of them and
-what was found is in `joining.py`.
+Driver records are collected until a lookup pays, and then looked up by key at once (`index.py`). `joining.py` turns the
+matches into results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whose turn it is: the inputs of an interleaved merge in the order in which they deliver their records.
+"""The turns of an interleaved merge: the order in which its inputs deliver records.
 
 Round robin: each input that has records left delivers one in its turn; a task computes any range from the counts.
 Drawn: a seeded generator draws the next input among those that have records left. Each draw depends on all earlier

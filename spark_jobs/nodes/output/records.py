@@ -1,4 +1,4 @@
-"""Part files whose records can be told apart: beside each lies an index of its records.
+"""Part files with an index of their records.
 
 Outputs that are sorted or split need to move records after they were written. Their parts hold the records one after
 another, each with the separator after it, and `<part>.index` has a row per record, in blocks of up to `BLOCK_ROWS`:
@@ -6,7 +6,7 @@ another, each with the separator after it, and `<part>.index` has a row per reco
 - `size`: its bytes, the separator included;
 - `key` (sorted outputs): its sort key with its place in the run after it, so that no two are alike;
 - `group` (outputs split by a key): the text of its `group_key`;
-- `mark` (sorted outputs of formats with a frame): what the frame has to know of it.
+- `mark` (sorted outputs of formats with a frame): the record's values that the frame needs.
 """
 
 from __future__ import annotations

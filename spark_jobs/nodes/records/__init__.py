@@ -1,5 +1,5 @@
-"""Records on their way.
+"""Records in operators.
 
-Here: batches, the columns with what the engine knows beside fields, places in record order, the ledger.
-Not here: what moves and holds records, which stands beside the nodes.
+Here: batches, engine columns, places in record order, the ledger.
+Not here: exchanges and buffers, which are in the package above.
 """

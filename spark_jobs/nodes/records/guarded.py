@@ -1,6 +1,6 @@
-"""Keeps credentials out of logs, messages and summaries: fields that are called so, and what is computed from them.
+"""Keeps credentials out of logs, messages and summaries: fields with such names, and values computed from them.
 
-The dead-letter file has them, as it has the whole record.
+The dead-letter file contains them, since it contains the whole record.
 """
 
 from __future__ import annotations

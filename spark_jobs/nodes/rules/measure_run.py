@@ -1,7 +1,7 @@
 """Operators of rules about column values: each task measures its records as they pass.
 
-`Measure` is the last part of a source, and an output has `Meters` of its own for the records that it writes. What tasks
-measure travels in their reports. Only the values that `distinct_count` counts go to one task, each once for every few
+`Measure` is the last phase of a source, and an output has `Meters` of its own for the records that it writes. Tasks
+report their measurements. Only the values for `distinct_count` are sent to a single task, each once for every few
 batches (`distinct_values_run.py`).
 """
 

@@ -1,6 +1,6 @@
 """Operators of the rule `references`: each task looks the values of its records up among all referenced values.
 
-An earlier job writes the values down (`MaterializeReferenced`).
+An earlier job materializes the values (`MaterializeReferenced`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators of the rule `unique`: the first of several records with equal values stays, the others break the rule.
 
-`Gather` is the end of the fragment before: it sends records to the partition of their values. `Unique` has all records
-of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
+`Gather` is the end of the upstream fragment: it sends records to the partition of their values. `Unique` has all
+records of a partition, sorted by values and then by place, so that it only looks at neighbours, however many are equal.
 `RestoreOrder` puts records back into order; with a single partition `Unique` does that itself. A null equals nothing,
 and neither does NaN: records with one among their values are spread by their places.
 """

@@ -1,8 +1,8 @@
 """Folds: programs over earlier records that can be computed without evaluating one record after another.
 
-A value that is carried on, a counter, a sum, a running maximum: what is left when all records have passed follows from
-some of the records, from how many there are, from their sum, or from the largest value. Programs of another kind are
-evaluated in order; so are sums of Floats, which depend on the order of their roundings.
+For a value that is carried forward, a counter, a sum or a running maximum, the final value follows from the last record
+with a value, from the number of records, from their sum, or from the largest value. Other programs are evaluated in
+order, and so are sums of Floats, which depend on the order of their roundings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The operators of a state node: they evaluate its assignments in order and keep the last value of each.
 
-`State` passes the records on. Where somebody waits for the values, `Last` and `Total` keep what the task's records give
-for each assignment, and a single task (`Final`) makes the values of the run of them. A record that fails has set what
-stands above its failing assignment, and nothing else.
+`State` passes the records on. If a node reads the values, `Last` and `Total` hold the task's values of each assignment,
+and a single task (`Final`) computes the values of the run from them. A record that fails makes only the assignments
+before the failing one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A running sum without a look at one record after the other: sums of runs of records, put together in order.
+"""Computes a running sum without evaluating records one by one, from the sums of runs of records.
 
-A null among what is added makes the variable null, and what was added before it counts no more. So a run is told by
-whether it has such a null, what is added after the last one, and whether anything is. Sums of whole numbers can leave
-64 bits at a record that nobody has looked at: a run tells how large the numbers are together, and where they are
-too large for that to be excluded, the node is evaluated in order after all.
+Adding a null makes the variable null, so earlier additions do not count. A run is therefore summarised by whether it
+contains a null, by the sum after the last null, and by whether that sum has terms. Sums of whole numbers might exceed
+64 bits at some record in between. So a run reports the sum of absolute values, and if that does not rule out an
+overflow, the node is evaluated in order after all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Descriptions of node types: what `explain` and lineage show of their steps, and features that do not run yet.
 
-A type says all of it. What it has nothing to say of, it says by one of the neutral values below, and a test knows who
-does (`tests/nodes/test_descriptions.py`).
+All fields are required. A type without anything to describe uses one of the neutral values below, and a test lists
+these types (`tests/nodes/test_descriptions.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The needs of a step: values and rows that an earlier job provides. They determine the order of jobs.
 
-The set of needs is closed: who plans or runs jobs matches all of them and ends in `assert_never`.
+The set of needs is closed: code that plans or runs jobs matches all of them and ends in `assert_never`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A step's phases: the parts that it consists of, and the exchanges between them.
 
 The planner combines the phases of all steps (`spark_jobs/plan/physical/fragments.py`), tasks open an operator for each
-phase, and `explain` shows them. None of the three distinguishes kinds of nodes: they rely on what is said here.
+phase, and `explain` shows them. None of the three distinguishes kinds of nodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Windows over another source: each record sees the whole group of rows that it matches.
 
-One job materializes the source's rows (`MaterializeRows`). In the next, `Across` has all of them: grouped by what
-records match, sorted, with the result of each function for each group. A record finds its group and takes its results.
+One job materializes the source's rows (`MaterializeRows`). In the next, `Across` reads all of them, groups them by the
+matched columns, sorts them, and computes each function for each group. A record finds its group and takes its results.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Operators of `distinct`: the first record of each key continues, in order.
 
-`Gather` is the end of the fragment before: it drops what is no first even within its task and sends the rest to the
-partition of its key. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a
-single partition `First` does that itself. Null equals null, 1 equals 1.0.
+`Gather` is the end of the upstream fragment: it drops duplicates within its task, and sends the rest to the partition
+of their keys. `First` keeps one record per key. `RestoreOrder` puts the rest back into record order; with a single
+partition `First` does that itself. Null equals null, 1 equals 1.0.
 """
 
 from __future__ import annotations

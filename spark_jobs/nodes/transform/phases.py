@@ -1,9 +1,9 @@
 """A program with windows or `distinct` runs in phases.
 
-The rows of a window's partitions meet first, and go on with what the functions gave in engine columns `$ranged.N`. A
-`distinct` has what stands before it, the meeting of equal keys, what stands after it.
+The rows of a window's partitions are exchanged first, and continue with the functions' results in engine columns
+`$ranged.N`. A `distinct` divides a program into the part before it, the exchange of equal keys, and the part after it.
 
-What the first part computed travels as engine columns: `$slot.N` for the values of lets and emits, `$key.N` for the
+The results of the first part travel as engine columns: `$slot.N` for the values of lets and emits, `$key.N` for the
 keys. The last part emits all fields, in the order of the program; so input columns keep their values until then.
 """
 

@@ -1,7 +1,7 @@
 """Limits for `emit each`: its blocks repeat the values of a record for each element.
 
-A batch of which they would repeat too much comes to the program in slices, and a record of which they would repeat
-more than a task may hold ends the run.
+A batch of which they would repeat too much is processed in slices. A single record of which they would repeat more than
+a task may hold ends the run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Operators of windows: the rows of a partition are collected, sorted, extended by results, and put back in order.
 
-`Gather` is the end of the fragment before: it sends records to the partition of their `group_by` values. `Ranged` has
-them all and lays the results over them. `RestoreOrder` puts them back into record order; with a single partition
-`Ranged` does that itself.
+`Gather` is the end of the upstream fragment: it sends records to the partition of their `group_by` values. `Ranged`
+receives a whole partition and adds the results. `RestoreOrder` puts them back into record order; with a single
+partition `Ranged` does that itself.
 """
 
 from __future__ import annotations

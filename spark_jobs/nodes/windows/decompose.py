@@ -1,6 +1,6 @@
-"""A program with window functions taken apart: the calls, and the program that reads what they gave.
+"""Decomposes a program with window functions into the calls, and a program that reads their results.
 
-What a call is given is an expression over a row of the frame. A let in it stands for its expression there, so that
+The argument of a call is an expression over a row of the frame. A let in it stands for its expression there, so that
 `let total = price * n` and `$window.sum(total)` add up each row's own total. In a predicate a let keeps its value for
 the current record, unless it is the same for all records.
 """

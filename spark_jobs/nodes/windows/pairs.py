@@ -1,4 +1,4 @@
-"""Calls that look at their frame from each record's own point of view: a predicate that compares with a let.
+"""Evaluates calls that depend on the current record, such as a predicate that compares the frame with a let.
 
 Each record meets each row of its frame, as pairs in batches of their own: frame after frame, each begun anew.
 That is the square of a partition's rows, but never a Python loop over them.

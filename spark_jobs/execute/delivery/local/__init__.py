@@ -1,5 +1,5 @@
 """Local files as a destination: drafts in folders beside the files, then renames.
 
-Here: what locks, journals, renames and recovers on a mounted file system.
-Not here: what an output is made of; nobody else in `execute` knows these modules, but the run that chooses them.
+Here: locks, journals, renames and recovery on a mounted file system.
+Not here: the content of outputs. Only the code that chooses a destination imports these modules.
 """

@@ -1,9 +1,8 @@
 """A run's draft folder: `.clinker-<execution id>` beside files that it will publish, locked while the run lives.
 
-It is for its user alone (0700), for it says what is to be renamed when its run dies. So a folder that is found counts
-only when nobody else can have made it (`spark_jobs/ownership.py`), and is looked at through a descriptor: nobody can
-put another one in its place meanwhile. A folder of somebody else's that has our prefix has no lock with our mark, and
-is left alone.
+Only its user can access it (0700), because after a crash its journal decides what is renamed. So a folder that is found
+counts only if no other user can have created it (`spark_jobs/ownership.py`). It is inspected through a descriptor, so
+that it cannot be replaced meanwhile. Other folders with our prefix have no lock with our mark, and are left alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The journal of a run that publishes: what is to be renamed, so that another run can complete it.
+"""The journal of a run that publishes: the renames, so that another run can complete them.
 
 It is in one of the run's draft folders, to which all others point. It has names, and no paths other than those of
 the folders that get files: a file comes from the run's draft folder in such a folder, and goes into the folder

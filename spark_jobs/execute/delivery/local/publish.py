@@ -1,10 +1,10 @@
-"""Publishing: everything is written aside, and becomes visible by renames when the run has succeeded.
+"""Publishing of local files: everything is written to draft folders, and becomes visible by renames.
 
 Each run has a draft folder beside every file it will publish, so that the last step is a rename within one file
 system. Before the first rename the list of renames is written down as a *journal*; a run that dies among the renames
-is completed by the next run that touches any of the folders, one that dies earlier leaves only folders without owner,
+is completed by the next run that touches any of the folders. A run that dies earlier leaves only folders without owner,
 which the next run removes. So a reader sees the old files or the new ones. Once the renames are done the run has
-succeeded: what goes wrong after that is a warning.
+succeeded, and later problems are warnings.
 """
 
 from __future__ import annotations

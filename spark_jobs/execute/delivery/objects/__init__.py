@@ -1,5 +1,5 @@
 """Objects of a store as a destination: parts below a prefix of the run, invisible uploads, then the verdict.
 
-Here: what lies in a store while a run lives, who may touch it, what makes it visible, what recovers it.
+Here: the objects of a run, its lease and locks, publishing, recovery.
 Not here: the store's protocol (`stores/writing.py`).
 """

@@ -1,8 +1,8 @@
 """The objects of a live run in a store, and their names.
 
 A run has a prefix `.clinker-<execution id>/` in every folder that it publishes into. In the first of them, its *home*,
-lie its lease, its journal and the list of its uploads; in all others an object that says where the home is. Whoever can
-write such an object can write the outputs in that folder, so a journal is believed for the folders that point to it,
+are its lease, its journal and the list of its uploads; the others have an object that points to the home. Whoever can
+write such an object can also write the outputs in that folder. So a journal counts for the folders that point to it,
 and for its own.
 """
 

@@ -1,8 +1,8 @@
 """The lease of a run: an object that is rewritten every few seconds while the run is alive.
 
-A run is dead when its lease was not renewed for a minute, by the store's clock: machines' clocks need not agree. On the
-machine where it ran the system says so at once. Whoever takes the lease of a dead run, on condition that it is still
-the one that was looked at, is alone in recovering it; a run that was only held up finds its lease taken, and stops.
+A run is dead when its lease was not renewed for a minute, by the store's clock: machines' clocks need not agree. On its
+own machine the end of its process shows it at once. Recovery takes the lease of a dead run on condition that it is
+unchanged, so only one process recovers. A run that was merely held up finds its lease taken, and stops.
 """
 
 from __future__ import annotations

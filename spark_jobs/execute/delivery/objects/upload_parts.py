@@ -1,8 +1,8 @@
 """Plans how a store composes a file: as the parts of an upload.
 
-A store copies ranges of objects itself, but parts have a least length on some (5 MiB on S3, unless it is the last). So
-what is shorter (headers, separators, small ranges, and there the beginning of a long one that follows them) is read and
-sent by a task, and the rest is copied.
+A store copies ranges of objects itself, but on some stores parts have a minimal length (5 MiB on S3, except for the
+last one). So a task reads and sends shorter ranges (headers, separators, small ranges, and if needed the beginning of a
+long range that follows them), and the store copies the rest.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The JVM and the workers that a run starts by itself, soon.
+"""The JVM and the workers that a run starts by itself, early.
 
-Here: which Java, how its JVM is launched, what is made ready beside it.
+Here: finding Java, launching its JVM, the class archive, preforked workers.
 Not here: sessions, clusters, Connect.
 """

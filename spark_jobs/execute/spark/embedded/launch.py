@@ -1,10 +1,10 @@
-"""A JVM of this process, which starts while the pipeline is still looked at.
+"""Launches the JVM of this process early, while the pipeline is still being planned.
 
 PySpark launches one when a session is built, after it has been imported itself, and looks ten times a second whether it
 is there. Here it is a process from the first moment, and PySpark is given it when it is ready. The command line and the
 environment are those of `pyspark.java_gateway.launch_gateway`, so `spark-env.sh`, `spark-defaults.conf` and
-`PYSPARK_SUBMIT_ARGS` count as ever. Settings that are called like secrets go by a file: everybody on a machine can read
-command lines.
+`PYSPARK_SUBMIT_ARGS` count as ever. Settings with names of secrets are passed in a file, since every user of a machine
+can read command lines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The process that workers are forked from, begun while the JVM of an embedded session still starts.
+"""Starts the process that workers are forked from while the JVM of an embedded session is still starting.
 
-Spark starts `spark.python.daemon.module` when its first task needs a worker, and the task waits for all that is
-imported ahead. Here a process that has imported it waits instead, at a socket in a folder of this user's alone. What
-Spark starts gives it its streams, environment and folder, and stands in for it: Spark talks to the one that waited, and
-ends it by closing its input, as any other. Whatever is not as it should be, what Spark has started does the work.
+Spark starts `spark.python.daemon.module` when its first task needs a worker, and the task waits for its imports. Here a
+process that has already imported everything waits at a socket in a private folder. The process that Spark starts hands
+its streams, environment and folder over to the waiting one, and stays as a placeholder: Spark talks to the waiting
+process, and ends it by closing its input as usual. If anything is not as expected, the process that Spark has started
+does the work itself.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The operators of aggregates with session windows. The end of a session is known only when all records have met.
 
-`Partial` makes pieces of its records (`sessions.py`). Some records have to stay alone: those that might be late when
-others of their piece are not, for a session that goes on elsewhere closes later; and all of them, where a function asks
-for the order of all records, for sessions that turn out to be one have had their records by turns, and where the
-records of sessions are looked for. `Final` knows the watermark before each piece. A piece that cannot be late joins
-others; what might be waits until its session is whole, with the places of its records.
+`Partial` merges its records into pieces (`sessions.py`). Three kinds of records stay alone. A record that may be late
+although others of its piece are not: a session that continues in another task closes later. All records, if a function
+depends on their order: the records of partial sessions that turn out to be one are interleaved. And all records in
+passes that search for the records of a session. `Final` knows the watermark before each piece. A piece that cannot be
+late is merged at once. One that may be late waits, with the places of its records, until its session is complete.
 """
 
 from __future__ import annotations

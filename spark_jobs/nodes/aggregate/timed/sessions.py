@@ -1,7 +1,7 @@
 """Sessions: records of a key between two pauses, found by sorting times, whole columns at once.
 
-A *piece* is what is known of a session: a record, or some records that are in one session for certain, as the range
-from the first time to the last. Pieces of a key that overlap, or have no pause between them, are of one session.
+A *piece* is a partial session: one or more records that certainly belong to one session, as the range from the first
+time to the last. Pieces of a key that overlap, or have no pause between them, belong to one session.
 """
 
 from __future__ import annotations

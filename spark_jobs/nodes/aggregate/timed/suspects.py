@@ -1,8 +1,8 @@
-"""Records that turn out to be late, or not, where the watermark is known: their places, a few bits for each.
+"""Encodes the places of records that may be late, in a few bits each.
 
-Partial groups say how many records there are, not which. Should a group be late, its records are dead letters, and
-those have rows. So the places of all records that could be late follow the groups to the exchange; in record order most
-numbers are those of the record before and a little more, so what travels is the difference, in as few bytes as do.
+Partial groups count their records without listing them. If a group is late, its records become dead letters, which have
+row numbers. So the places of all records that may be late are sent with the groups. In record order most places differ
+little from the one before, so the differences are sent, in as few bytes as possible.
 """
 
 from __future__ import annotations

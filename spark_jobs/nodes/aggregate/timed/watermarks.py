@@ -1,4 +1,4 @@
-"""Watermarks: how far each source has come before a record, over all tasks, without reading anything twice.
+"""Watermarks: the event time that each source has reached before a record, over all tasks, without a second pass.
 
 A window is closed for a record when every source has passed its end before that record. Which sources have passed it
 *within the task* is known when the record is taken (`WatermarkTracker`). What came before the task's first record is

@@ -1,7 +1,7 @@
 """The operators of aggregates with tumbling or hopping windows: the window is an additional group key.
 
-`Partial` finds the windows of each record and groups by them; what is certain to be late where it is read is a dead
-letter there. `Final` knows the watermark before each group that comes and leaves out what is late (`watermarks.py`).
+`Partial` finds the windows of each record and groups by them. Records that are certainly late within their task become
+dead letters there. `Final` knows the watermark before each group and removes late ones (`watermarks.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Windows of a fixed length: which of them a moment is in, and what is said of records that come late.
+"""Windows of a fixed length: the windows of a moment, and the failures of late records.
 
 Windows are numbered: window n begins n slides after the epoch.
 """

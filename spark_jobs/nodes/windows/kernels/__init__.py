@@ -1,5 +1,5 @@
 """The window functions on sorted rows, a module per family.
 
-Here: what each function gives for whole columns, and which kernel a call has.
-Not here: the rows on their way into order, and what calls are given.
+Here: the kernel of each function, for whole columns, and the choice of a call's kernel.
+Not here: sorting rows, and the arguments of calls.
 """

@@ -75,11 +75,11 @@ def _program(text: str) -> kernels.typed.Program:
 
 def _best(run: engine.BatchProgram, rows: pa.RecordBatch, tries: int = 7) -> float:
     """Seconds of the quickest of several runs."""
-    surroundings = engine.Surroundings()
+    context = engine.EvaluationContext()
     times = []
     for _ in range(tries):
         start = time.process_time()
-        run(rows, surroundings)
+        run(rows, context)
         times.append(time.process_time() - start)
     return min(times)
 
@@ -92,10 +92,10 @@ def main(rows: int) -> None:
     run = kernels.compile(program)
     print(f"kernels:     {rows / _best(run, orders) / 1e6:8.2f} M rows/s, interpreted: {run.interpreted or 'nothing'}")
     records = orders.slice(0, 20_000).to_pylist()
-    one, surroundings = interpreter.compile(program), engine.Surroundings()
+    one, context = interpreter.compile(program), engine.EvaluationContext()
     start = time.process_time()
     for record in records:
-        one(record, surroundings)
+        one(record, context)
     print(f"interpreter: {len(records) / (time.process_time() - start) / 1e6:8.2f} M rows/s")
     let, *emits = PROGRAM.strip().splitlines()
     for line in [let, *emits]:

@@ -142,14 +142,14 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 "`yarn_resourcemanager_webapp_address`, such as http://rm.example.com:8088"
             ) from error
 
-    def ship(self, archive: str, arguments: list[str]) -> None:
+    def ship(self, archive: str | None, arguments: list[str]) -> None:
         """Send one more archive with the job, and call it with other arguments.
 
         Args:
-            archive: the archive and the folder that it is unpacked into, `path#folder`.
+            archive: the archive and the folder that it is unpacked into, `path#folder`; None where there is none.
             arguments: the job's command line.
         """
-        self._archives: str | None = ",".join(filter(None, [self._archives, archive]))
+        self._archives: str | None = ",".join(filter(None, [self._archives, archive])) or None
         self._application_args = arguments
 
     def leave_after_submission(self, mark: str) -> None:

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
     from spark_jobs.scan.bookmarks import Mark
+    from spark_jobs.stores.location import FilePath
 
 
-def show(path: Path, options: PlanOptions, diagnostics: str) -> int:
+def show(path: FilePath, options: PlanOptions, diagnostics: str) -> int:
     """Print where the bookmark of a pipeline is, and what has been read of each source."""
 
     def shown(plan: Plan, found: Bookmark, there: Destinations) -> int:
@@ -33,7 +34,7 @@ def show(path: Path, options: PlanOptions, diagnostics: str) -> int:
     return _with_bookmark(path, options, diagnostics, shown)
 
 
-def reset(path: Path, options: PlanOptions, diagnostics: str, sources: Sequence[str]) -> int:
+def reset(path: FilePath, options: PlanOptions, diagnostics: str, sources: Sequence[str]) -> int:
     """Forget what has been read of some sources of a pipeline; of all of them where none is named."""
 
     def forgotten(plan: Plan, found: Bookmark, there: Destinations) -> int:
@@ -52,7 +53,7 @@ def reset(path: Path, options: PlanOptions, diagnostics: str, sources: Sequence[
 
 
 def _with_bookmark(
-    path: Path,
+    path: FilePath,
     options: PlanOptions,
     diagnostics: str,
     work: Callable[[Plan, Bookmark, Destinations], int],

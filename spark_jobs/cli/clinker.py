@@ -469,8 +469,8 @@ def _whole(minimum: int) -> Callable[[str], int]:
     return read
 
 
-def _folder(text: str) -> FilePath:
-    """A local folder, or one of a store."""
+def _place(text: str) -> FilePath:
+    """A local file or folder, or one of a store."""
     from spark_jobs.stores import location
 
     try:
@@ -537,9 +537,9 @@ def _pair(text: str) -> tuple[str, str]:
 def _add_planning(command: argparse.ArgumentParser) -> None:
     """The options of every command that plans a pipeline."""
     command.add_argument(
-        "--base-dir", type=Path, metavar="DIR", help="base of relative paths; default: the pipeline's folder"
+        "--base-dir", type=_place, metavar="DIR", help="base of relative paths; default: the pipeline's folder"
     )
-    command.add_argument("--rules-path", type=Path, metavar="DIR", help="folder of CXL modules; default: rules/")
+    command.add_argument("--rules-path", type=_place, metavar="DIR", help="folder of CXL modules; default: rules/")
     command.add_argument("--allow-absolute-paths", action="store_true", help="permit absolute paths in the pipeline")
     command.add_argument("--channel", metavar="FILE", help="overlay a channel, by its file or name")
     command.add_argument(
@@ -558,7 +558,7 @@ def _add_planning(command: argparse.ArgumentParser) -> None:
 
 def _add_run(commands: Any) -> None:
     command = _command(commands, "run", "run a pipeline")
-    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    command.add_argument("pipeline", type=_place, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
     command.add_argument(
         "--memory-limit", type=_memory, metavar="SIZE", help="memory for data, such as 512M; overrides the pipeline"
@@ -585,7 +585,7 @@ def _add_run(commands: Any) -> None:
     )
     command.add_argument(
         "--work-dir",
-        type=_folder,
+        type=_place,
         metavar="DIR",
         help="folder for staged files and result.json, or the URI of a store's folder for result.json alone",
     )
@@ -622,7 +622,7 @@ def _add_bound(command: argparse.ArgumentParser, option: str, summary: str) -> N
 
 def _add_validate(commands: Any) -> None:
     command = _command(commands, "validate", "check pipelines without reading data")
-    command.add_argument("pipeline", type=Path, nargs="+", metavar="PIPELINE", help="pipeline files")
+    command.add_argument("pipeline", type=_place, nargs="+", metavar="PIPELINE", help="pipeline files")
     _add_planning(command)
     command.add_argument("--no-inputs", action="store_true", help="do not check whether input files exist")
 
@@ -630,7 +630,7 @@ def _add_validate(commands: Any) -> None:
 def _add_explain(commands: Any) -> None:
     command = _command(commands, "explain", "explain a diagnostic's code, a field of a pipeline, or its plan")
     command.add_argument(
-        "pipeline", type=Path, nargs="?", metavar="CODE|PIPELINE", help="a diagnostic's code, or the pipeline file"
+        "pipeline", type=_place, nargs="?", metavar="CODE|PIPELINE", help="a diagnostic's code, or the pipeline file"
     )
     _add_planning(command)
     command.add_argument("--code", metavar="CODE", help="print the page of a diagnostic's code")
@@ -698,7 +698,7 @@ def _add_bookmark(commands: Any) -> None:
         ("reset", "forget what has been read: the next run reads everything"),
     ):
         action = _command(actions, name, summary)
-        action.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+        action.add_argument("pipeline", type=_place, metavar="PIPELINE", help="the pipeline file")
         _add_planning(action)
         if name == "reset":
             action.add_argument(
@@ -721,7 +721,7 @@ def _add_doctor(commands: Any) -> None:
 
 def _add_lineage(commands: Any) -> None:
     command = _command(commands, "lineage", "show which source columns each output column comes from")
-    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    command.add_argument("pipeline", type=_place, metavar="PIPELINE", help="the pipeline file")
     _add_planning(command)
     command.add_argument("--format", choices=("text", "json"), default="text", help="output format (default: text)")
 
@@ -750,7 +750,7 @@ def _add_test(commands: Any) -> None:
 
 def _add_preview(commands: Any) -> None:
     command = _command(commands, "preview", "show the records at nodes of a pipeline, without Spark; writes nothing")
-    command.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    command.add_argument("pipeline", type=_place, metavar="PIPELINE", help="the pipeline file")
     command.add_argument(
         "nodes", nargs="*", metavar="NODE", help="a node, or a branch of a route (ROUTE.BRANCH); default: all outputs"
     )
@@ -790,8 +790,8 @@ def _add_lsp(commands: Any) -> None:
 
 def _add_diff(commands: Any) -> None:
     command = _command(commands, "diff", "show what differs between two versions of a pipeline, without running them")
-    command.add_argument("old", type=Path, metavar="OLD", help="the old version")
-    command.add_argument("pipeline", type=Path, metavar="NEW", help="the new version")
+    command.add_argument("old", type=_place, metavar="OLD", help="the old version")
+    command.add_argument("pipeline", type=_place, metavar="NEW", help="the new version")
     _add_planning(command)
     command.add_argument("--format", choices=("text", "json"), default="text", help="how the result is shown")
     command.add_argument("--exit-code", action="store_true", help="end with exit code 1 where something differs")
@@ -871,7 +871,7 @@ def _add_dlq(commands: Any) -> None:
     )
     show.add_argument("--json", action="store_true", help="print JSON")
     replay = _command(actions, "replay", "run mended records, and only them, through their pipeline")
-    replay.add_argument("pipeline", type=Path, metavar="PIPELINE", help="the pipeline file")
+    replay.add_argument("pipeline", type=_place, metavar="PIPELINE", help="the pipeline file")
     _add_letters(replay)
     _add_planning(replay)
     replay.add_argument(

@@ -14,15 +14,15 @@ from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from spark_jobs.plan.explain.differences import Differences, NodeChange, OutputEffect, Setting, Version
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 _VERSION = 1
 
 
-def main(old: Path, new: Path, planning: PlanOptions, *, diagnostics: str, as_json: bool, fails: bool) -> int:
+def main(old: FilePath, new: FilePath, planning: PlanOptions, *, diagnostics: str, as_json: bool, fails: bool) -> int:
     """Compare two pipelines without running them.
 
     Args:
@@ -52,19 +52,20 @@ def main(old: Path, new: Path, planning: PlanOptions, *, diagnostics: str, as_js
     return ExitCode.CONFIG if found and fails else ExitCode.SUCCESS
 
 
-def _version(path: Path, planning: PlanOptions, reporter: report.Reporter) -> Version | None:
+def _version(path: FilePath, planning: PlanOptions, reporter: report.Reporter) -> Version | None:
     from spark_jobs.plan import planner
     from spark_jobs.plan.explain.differences import Version
     from spark_jobs.plan.reading import document
 
     found = Diagnostics()
-    file = document.open_text(path, found)
-    read = document.read(file, planning.lookup, found) if file is not None else None
-    plan = planner.plan_document(read, path, planning, found) if read is not None else None
-    reporter.add([each for each in found.sorted() if each.is_error])
-    if read is None or plan is None:
-        return None
-    bindings, _ = planner.prepare(read, path, planning, Diagnostics())
+    with planner.reaching(path, planning):
+        file = document.open_text(path, found)
+        read = document.read(file, planning.lookup, found) if file is not None else None
+        plan = planner.plan_document(read, path, planning, found) if read is not None else None
+        reporter.add([each for each in found.sorted() if each.is_error])
+        if read is None or plan is None:
+            return None
+        bindings, _ = planner.prepare(read, path, planning, Diagnostics())
     return Version(plan, read.tree, tuple(bindings.expansion.nodes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import pipeline, report
@@ -12,10 +13,9 @@ from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
 
 _USAGE = "usage: clinker explain CODE, or clinker explain PIPELINE [--field node.name | --format text]"
 #: The form of diagnostic codes, including misspelt ones.
@@ -23,7 +23,7 @@ _CODE = re.compile(r"[EW][A-Z-]*[0-9][A-Z0-9]*", re.IGNORECASE)
 
 
 def main(
-    subject: Path | None, options: PlanOptions, *, diagnostics: str, code: str | None, field: str | None, form: str
+    subject: FilePath | None, options: PlanOptions, *, diagnostics: str, code: str | None, field: str | None, form: str
 ) -> int:
     """Explain a code, a field of a pipeline, or its plan.
 
@@ -39,7 +39,7 @@ def main(
         return _code(code)
     if subject is None:
         return _wrong(f"say a code or a pipeline ({_USAGE})")
-    if _CODE.fullmatch(str(subject)) and not subject.exists():
+    if isinstance(subject, Path) and _CODE.fullmatch(str(subject)) and not subject.exists():
         return _code(_spelled(str(subject)))
     with report.opened(diagnostics) as reporter:
         plan = pipeline.planned(subject, options, reporter)

@@ -11,12 +11,11 @@ from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 
-def main(path: Path, options: PlanOptions, *, diagnostics: str, as_json: bool) -> int:
+def main(path: FilePath, options: PlanOptions, *, diagnostics: str, as_json: bool) -> int:
     """Print the lineage of a pipeline's outputs; `diagnostics` is how its problems are shown."""
     from spark_jobs.plan.explain import lineage
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
     from spark_jobs.plan.reading.document import Document
+    from spark_jobs.stores.location import FilePath
 
 #: The names of outputs that show the records of other nodes.
 _SHOWN = "clinker_shown_{}"
@@ -96,7 +97,7 @@ class _Observed:
     names: Mapping[str, str]
 
 
-def observe(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
+def observe(path: FilePath, planning: PlanOptions, wanted: Observed, diagnostics: str) -> Observation:
     """Run a pipeline for the records of some of its nodes; a record that fails does not end it.
 
     Args:
@@ -108,11 +109,14 @@ def observe(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: st
     Raises:
         NotObserved: the pipeline cannot be planned or run, or has no such node.
     """
+    from spark_jobs.plan import planner
+
     options = RunOptions(
         **vars(planning), threads=1, quiet=True, in_process=True, dry_run=True, preview=wanted.read, log_level="error"
     )
     with report.opened(diagnostics) as reporter:
-        found, problems = _planned(path, wanted.nodes, options)
+        with planner.reaching(path, options):
+            found, problems = _planned(path, wanted.nodes, options)
         if found is not None:
             problems += pipeline.unfit(found.plan, pipeline.discovery(found.plan, options))
         reporter.add(problems)
@@ -157,7 +161,7 @@ def of_file(path: Path, planning: PlanOptions, wanted: Observed, diagnostics: st
         return observe(made, options, replace(wanted, nodes=(name,)), diagnostics)
 
 
-def _planned(path: Path, nodes: Sequence[str], options: PlanOptions) -> tuple[_Observed | None, list[Diagnostic]]:
+def _planned(path: FilePath, nodes: Sequence[str], options: PlanOptions) -> tuple[_Observed | None, list[Diagnostic]]:
     """The plan of a pipeline with its nodes observed, and what planning found.
 
     Raises:

@@ -12,6 +12,7 @@ from spark_jobs.cli import report
 from spark_jobs.contract import ExitCode
 from spark_jobs.execute import without_pandas
 from spark_jobs.result import RunError
+from spark_jobs.scan.files import STORE_FAILED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +21,16 @@ if TYPE_CHECKING:
     from spark_jobs.plan.options import PlanOptions, RunOptions
     from spark_jobs.plan.physical.inputs import Discovered
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
 
 
-def planned(
-    path: os.PathLike[str], options: PlanOptions, reporter: report.Reporter, *, quiet: bool = False
-) -> Plan | None:
+def planned(path: FilePath, options: PlanOptions, reporter: report.Reporter, *, quiet: bool = False) -> Plan | None:
     """The plan of a pipeline, None when it has errors; reports its problems (`quiet` leaves warnings out)."""
     return _planned(path, options, reporter, quiet=quiet)[0]
 
 
 def _planned(
-    path: os.PathLike[str], options: PlanOptions, reporter: report.Reporter, *, quiet: bool
+    path: FilePath, options: PlanOptions, reporter: report.Reporter, *, quiet: bool
 ) -> tuple[Plan | None, Sequence[Diagnostic]]:
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
@@ -45,6 +45,12 @@ def _planned(
     return plan, plan.warnings
 
 
+def _failed(found: Sequence[Diagnostic]) -> ExitCode:
+    """The exit code of a pipeline that cannot be planned: where a store refuses, other errors may come of that."""
+    is_refused = any(each.code.id == STORE_FAILED for each in found if each.is_error)
+    return ExitCode.IO if is_refused else ExitCode.CONFIG
+
+
 def _first(found: Sequence[Diagnostic]) -> RunError:
     """The first error as the error of the run, with the number of further ones."""
     first, *more = [each for each in found if each.is_error]
@@ -52,7 +58,7 @@ def _first(found: Sequence[Diagnostic]) -> RunError:
     return RunError(first.code.id, first.message + others, str(first.span) if first.span else None)
 
 
-def _ended(path: Path, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None) -> int:
+def _ended(path: FilePath, options: RunOptions, code: ExitCode, error: RunError, plan: Plan | None = None) -> int:
     """End a run that has not begun: write its metrics, and the record that its scheduler trusts."""
     if options.explain or (options.dry_run and options.preview is None):
         return code
@@ -62,7 +68,7 @@ def _ended(path: Path, options: RunOptions, code: ExitCode, error: RunError, pla
     return code
 
 
-def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
+def run(path: FilePath, options: RunOptions, *, to_the_end: bool) -> int:
     """`clinker run`: plan, then explain, check, preview or execute. `to_the_end`: the process ends with it."""
     if to_the_end:
         _begin(path, options)
@@ -78,18 +84,22 @@ def run(path: Path, options: RunOptions, *, to_the_end: bool) -> int:
             return _ended(path, options, ExitCode.INTERRUPTED, error)
 
 
-def _begin(path: Path, options: RunOptions) -> None:
+def _begin(path: FilePath, options: RunOptions) -> None:
     """Let Spark's JVM start while the pipeline is planned: both take half a second.
 
-    Not where the workspace may say where a run spills: the JVM has to know that.
+    Not where the workspace may say where a run spills: the JVM has to know that. Nor where one of them is in a store,
+    which may refuse.
     """
+    base = options.base_dir or path.parent
+    if not isinstance(path, Path) or not isinstance(base, Path):
+        return
     if options.explain or (options.dry_run and options.preview is None):
         return
     from spark_jobs.plan.reading import workspace_file
 
     try:
-        settings = workspace_file.find(Path(os.path.abspath(options.base_dir or path.parent)))
-        if not path.is_file() or (settings is not None and b"spill" in settings.read_bytes()):
+        settings = workspace_file.find(Path(os.path.abspath(base)))
+        if not path.is_file() or (isinstance(settings, Path) and b"spill" in settings.read_bytes()):
             return
     except OSError:  # planning reports it
         return
@@ -98,10 +108,10 @@ def _begin(path: Path, options: RunOptions) -> None:
     session.begin(options)
 
 
-def _run(path: Path, options: RunOptions, reporter: report.Reporter, *, to_the_end: bool) -> int:
+def _run(path: FilePath, options: RunOptions, reporter: report.Reporter, *, to_the_end: bool) -> int:
     plan, found = _planned(path, options, reporter, quiet=options.quiet)
     if plan is None:
-        return _ended(path, options, ExitCode.CONFIG, _first(found))
+        return _ended(path, options, _failed(found), _first(found))
     if options.explain:
         return show(plan, options.explain, allow_outside=options.allow_absolute_paths)
     from spark_jobs.plan import pending

@@ -13,13 +13,13 @@ from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 
 def main(
-    path: Path,
+    path: FilePath,
     planning: PlanOptions,
     wanted: observation.Observed,
     *,

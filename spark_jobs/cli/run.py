@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.run.metrics import Outcome
     from spark_jobs.plan.options import RunOptions
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
 
 #: The figures of each node in the summary, by heading.
 _FIGURES = {
@@ -77,7 +78,9 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def leave(path: Path, options: RunOptions, code: contract.ExitCode, error: result.RunError, plan: Plan | None) -> None:
+def leave(
+    path: FilePath, options: RunOptions, code: contract.ExitCode, error: result.RunError, plan: Plan | None
+) -> None:
     """The metrics of a run that ended before it began, where they are wanted, and its record as a file and a line."""
     from spark_jobs.execute import identity
     from spark_jobs.execute.run import metrics

@@ -11,13 +11,13 @@ from spark_jobs.diagnostics import render
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 
-def main(paths: Sequence[Path], options: PlanOptions, *, diagnostics: str, look_for_inputs: bool) -> int:
+def main(paths: Sequence[FilePath], options: PlanOptions, *, diagnostics: str, look_for_inputs: bool) -> int:
     """Check each pipeline; exit 1 when any has an error.
 
     Args:
@@ -38,7 +38,7 @@ def main(paths: Sequence[Path], options: PlanOptions, *, diagnostics: str, look_
     return ExitCode.CONFIG if failed else ExitCode.SUCCESS
 
 
-def _problems(path: Path, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
+def _problems(path: FilePath, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
     from spark_jobs.plan import pending, planner
     from spark_jobs.plan.physical import inputs
 

@@ -1,4 +1,7 @@
-"""Reads small files that people write: regular ones only, up to a size, never waiting for another process."""
+"""Reads small files that people write: regular ones only, up to a size, never waiting for another process.
+
+They may be objects of a store, too.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_jobs.stores.location import FilePath, Location
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,15 +24,22 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 @dataclass(frozen=True)
 class Recorded:
-    """The files that something depends on, by their absolute paths, in the order in which they were first looked for.
+    """The files that something depends on, in the order in which they were first looked for.
+
+    They are known by their absolute paths, or their places in a store.
 
     Args:
         read: those that were read.
         absent: those that were looked for and are not there: each would have been taken instead of another one.
     """
 
-    read: dict[Path, None] = field(default_factory=dict)
-    absent: dict[Path, None] = field(default_factory=dict)
+    read: dict[FilePath, None] = field(default_factory=dict)
+    absent: dict[FilePath, None] = field(default_factory=dict)
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether some of them are in a store, or looked for there."""
+        return any(isinstance(each, Location) for each in (*self.read, *self.absent))
 
 
 _RECORDED: ContextVar[Recorded | None] = ContextVar("recorded", default=None)
@@ -55,25 +67,54 @@ def recorded() -> Iterator[Recorded]:
         _RECORDED.reset(before)
 
 
-def is_there(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a file that can be read, also through a link."""
-    found = os.path.isfile(path)
+def is_there(path: str | os.PathLike[str] | Location) -> bool:
+    """Whether a path is a file that can be read, also through a link; or a place in a store, an object.
+
+    Raises:
+        StoreError: a store does not say.
+    """
+    if isinstance(path, Location):
+        from spark_jobs.stores import small_objects
+
+        found = small_objects.is_there(path)
+    else:
+        found = os.path.isfile(path)
     if not found and (files := _RECORDED.get()) is not None:
-        files.absent[Path(os.path.abspath(path))] = None
+        files.absent[path if isinstance(path, Location) else Path(os.path.abspath(path))] = None
     return found
 
 
-def read(path: Path, most_bytes: int) -> bytes:
-    """All bytes of a file.
+def read(path: FilePath, most_bytes: int) -> bytes:
+    """All bytes of a file or object.
 
     Args:
         path: where it is.
         most_bytes: how many it may have.
 
     Raises:
-        OSError: it cannot be read, is not a regular file, or has fewer bytes than the file system says.
+        OSError: it cannot be read, is not a regular file, or has fewer bytes than the file system says; `StoreError`
+            where a store refuses.
         TooLarge: it has more bytes than it may have.
     """
+    if isinstance(path, Location):
+        found = _object(path, most_bytes)
+    else:
+        found = _file(path, most_bytes)
+    if (files := _RECORDED.get()) is not None:
+        files.read[path if isinstance(path, Location) else Path(os.path.abspath(path))] = None
+    return found
+
+
+def _object(location: Location, most_bytes: int) -> bytes:
+    from spark_jobs.stores import small_objects
+
+    try:
+        return small_objects.read(location, most_bytes)
+    except small_objects.TooLarge as error:
+        raise TooLarge(str(error)) from None
+
+
+def _file(path: Path, most_bytes: int) -> bytes:
     # Asked before it is opened, as opening a device may do something.
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise NotRegular(path)
@@ -86,6 +127,4 @@ def read(path: Path, most_bytes: int) -> bytes:
         found = file.read(status.st_size + 1)
     if len(found) != status.st_size:
         raise NotRegular(path)
-    if (files := _RECORDED.get()) is not None:
-        files.read[Path(os.path.abspath(path))] = None
     return found

@@ -6,7 +6,6 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs.contract import MERGED, ExitCode
@@ -208,7 +207,7 @@ def find(
                 found[name] = matching.match(
                     name,
                     step.match,
-                    Path(plan.base_dir),
+                    plan.base_dir,
                     allow_outside=allow_outside,
                     stores=plan.stores,
                     news=asked_of.get(name),

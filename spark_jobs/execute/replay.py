@@ -135,7 +135,10 @@ def _originals(plan: plans.Plan) -> list[Path]:
     """The dead-letter files that runs of the pipeline write on this machine."""
     targets = [plan.errors.dead_letters, *plan.errors.per_source.values()]
     named = {target.path for target in targets if target is not None and target.path}
-    return [Path(plan.base_dir, path).absolute() for path in sorted(named) if not location.scheme_of(path)]
+    places = (
+        location.absolute(location.located(path, plan.base_dir)) for path in sorted(named) if location.is_readable(path)
+    )
+    return [each for each in places if isinstance(each, Path)]
 
 
 def _other_ledgers(plan: plans.Plan, found: WorkList) -> list[Path]:
@@ -394,7 +397,7 @@ class _After:
         whole = Path(os.path.sep, *name.parts) if Path(step.path).is_absolute() else name
         if self.into is not None:
             return Path(os.path.abspath(self.into), *name.parts)
-        return Path(self.plan.base_dir, whole)
+        return location.located(str(whole), self.plan.base_dir)
 
     def _planned(self, wanted: _Round, folder: Path) -> plans.Plan:
         """The pipeline with other inputs, and files in a folder."""

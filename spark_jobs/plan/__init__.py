@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
 
 
 def validate(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | FilePath,
     *,
-    base_dir: str | os.PathLike[str] | None = None,
+    base_dir: str | os.PathLike[str] | FilePath | None = None,
     options: PlanOptions | None = None,
     to_run: bool = False,
 ) -> list[Diagnostic]:
     """All problems of a pipeline file, by position; warnings included. Never raises for what users wrote.
 
     Args:
-        path: the pipeline file.
+        path: the pipeline file, also as a URI.
         base_dir: what its paths are relative to, where there are no `options`.
         options: everything that its meaning depends on beside its text.
         to_run: whether what is valid and does not run yet counts as well (E400).
@@ -35,12 +36,12 @@ def validate(
     from spark_jobs.plan import pending, planner
     from spark_jobs.plan.options import PlanOptions
 
-    chosen = options or PlanOptions(base_dir=Path(base_dir) if base_dir is not None else None)
-    plan, found = planner.plan(Path(path), chosen)
+    chosen = options or PlanOptions(base_dir=_place(base_dir) if base_dir is not None else None)
+    plan, found = planner.plan(_place(path), chosen)
     return found.sorted() + (pending.pending(plan) if plan is not None and to_run else [])
 
 
-def load(path: str | os.PathLike[str], options: PlanOptions | None = None) -> Plan:
+def load(path: str | os.PathLike[str] | FilePath, options: PlanOptions | None = None) -> Plan:
     """The plan of a pipeline file.
 
     Raises:
@@ -50,13 +51,13 @@ def load(path: str | os.PathLike[str], options: PlanOptions | None = None) -> Pl
     from spark_jobs.plan import planner
     from spark_jobs.plan.options import PlanOptions
 
-    plan, found = planner.plan(Path(path), options or PlanOptions())
+    plan, found = planner.plan(_place(path), options or PlanOptions())
     if plan is None:
         raise DiagnosticError(found.sorted())
     return plan
 
 
-def explain_text(path: str | os.PathLike[str], options: PlanOptions | None = None) -> str:
+def explain_text(path: str | os.PathLike[str] | FilePath, options: PlanOptions | None = None) -> str:
     """The plan of a pipeline file as text.
 
     Raises:
@@ -65,3 +66,11 @@ def explain_text(path: str | os.PathLike[str], options: PlanOptions | None = Non
     from spark_jobs.plan.explain import explain
 
     return explain.text(load(path, options))
+
+
+def _place(path: str | os.PathLike[str] | FilePath) -> FilePath:
+    from spark_jobs.stores import location
+
+    if isinstance(path, location.Location):
+        return path
+    return location.located(path) if isinstance(path, str) and location.is_readable(path) else Path(path)

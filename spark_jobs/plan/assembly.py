@@ -15,7 +15,6 @@ from spark_jobs.plan.reading import interpolation, reader, yaml_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.reading.document import Document
     from spark_jobs.plan.reading.model import ErrorHandlingConfig
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 
 def planned_nodes(bound: binder.Bindings) -> tuple[PlannedNode, ...]:
@@ -49,7 +49,7 @@ def _credential_variables(bound: binder.Bindings) -> Iterator[str]:
 
 
 def error_handling(
-    read: Document, bound: binder.Bindings, nodes: tuple[PlannedNode, ...], base_dir: Path, found: Diagnostics
+    read: Document, bound: binder.Bindings, nodes: tuple[PlannedNode, ...], base_dir: FilePath, found: Diagnostics
 ) -> ErrorHandling:
     """The error handling: what happens to records that fail, and where their dead letters go."""
     assert read.errors is not None
@@ -60,8 +60,8 @@ def error_handling(
 
 def finished(
     read: Document,
-    path: Path,
-    base_dir: Path,
+    path: FilePath,
+    base_dir: FilePath,
     nodes: tuple[PlannedNode, ...],
     errors: ErrorHandling,
     bound: binder.Bindings,
@@ -185,7 +185,7 @@ def _error_handling(config: ErrorHandlingConfig, tree: yaml_tree.Mapping, tokens
     )
 
 
-def _resolved(path: str | None, base_dir: Path) -> str | None:
+def _resolved(path: str | None, base_dir: FilePath) -> str | None:
     return None if path is None else paths.resolve(path, base_dir)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.expanding.variables import Variables
     from spark_jobs.plan.graph import Graph
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Bindings:
     """The state of binding: flows by node and port, results, and every checked program by node."""
 
     graph: Graph
-    base_dir: Path
+    base_dir: FilePath
     library: Library
     variables: Variables
     date_formats: tuple[str, ...]

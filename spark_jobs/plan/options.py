@@ -20,19 +20,19 @@ class PlanOptions:
     """The options that planning depends on, beside the pipeline's text.
 
     Args:
-        base_dir: what relative paths resolve against; None is the pipeline file's folder.
+        base_dir: what relative paths resolve against, also a folder of a store; None is the pipeline file's folder.
         allow_absolute_paths: whether the pipeline may name absolute paths.
         rules_path: where `use` finds modules; None leaves it to `pipeline.rules_path`, then `rules/` in the base
             folder.
-        channel: a channel file, or the name of a channel in the workspace's channel folder.
+        channel: a channel file, its URI, or the name of a channel in the workspace's channel folder.
         environment: the active environment (`--env`, `CLINKER_ENV`) for `when:` conditions of channels.
         variables: what `${NAME}` finds; None is the process environment.
         given: values of the pipeline's variables (`$vars`), which win over those of channels.
     """
 
-    base_dir: Path | None = None
+    base_dir: FilePath | None = None
     allow_absolute_paths: bool = False
-    rules_path: Path | None = None
+    rules_path: FilePath | None = None
     channel: str | None = None
     environment: str | None = None
     variables: Mapping[str, str] | None = None

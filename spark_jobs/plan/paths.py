@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -14,7 +15,8 @@ from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from spark_jobs.stores.location import FilePath
 
 TOKENS = (
     "source_name",
@@ -46,7 +48,7 @@ class Kind(Enum):
 
 
 def security_problem(
-    path: str, base_dir: Path, *, allow_absolute: bool, folder: Path | None = None, kind: Kind = Kind.LITERAL
+    path: str, base_dir: FilePath, *, allow_absolute: bool, folder: FilePath | None = None, kind: Kind = Kind.LITERAL
 ) -> tuple[str, str] | None:
     """Why a path is refused, with help, or None when it is fine: no path has `..` or leaves the base folder.
 
@@ -62,12 +64,12 @@ def security_problem(
     if "\0" in path:
         return f'path contains null byte: "{shown}"'.replace("\0", "\\0"), "remove it"
     decoded = unquote(path)
-    if decoded != path and _climbs(decoded):
+    if decoded != path and climbs(decoded):
         return f'path contains encoded directory traversal: "{shown}"', "write the path without `%2e`"
-    if _climbs(path):
+    if climbs(path):
         return f'path contains directory traversal (..): "{shown}"', "paths stay below the base folder; see --base-dir"
     if is_remote(path):
-        return _uri_problem(path, allowed=allow_absolute)
+        return _uri_problem(path, base_dir, allowed=allow_absolute)
     if os.path.isabs(path) or re.match(r"[A-Za-z]:[\\/]", path):
         if allow_absolute:
             return None
@@ -78,13 +80,17 @@ def security_problem(
     if kind is Kind.TEMPLATE:
         return None
     start = folder or base_dir
+    if isinstance(start, location.Location):
+        return None  # keys have no links: what does not climb stays below
+    if isinstance(base_dir, location.Location):
+        base_dir = start  # an absolute path was allowed to lead here
     roots = (base_dir, start) if allow_absolute else (base_dir,)
     # A file can have a name that reads as a pattern: then the whole path leads somewhere too.
     ways = [path, _PATTERN_SIGNS.split(path)[0]] if kind is Kind.PATTERN else [path]
     return next(filter(None, (_escape(way, shown, start, roots) for way in ways)), None)
 
 
-def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
+def _uri_problem(uri: str, base_dir: FilePath, *, allowed: bool) -> tuple[str, str] | None:
     """Why a URI is refused: it leads nowhere, or out of the base folder without consent.
 
     What no run reads or writes is told as that (E400), and no consent would help.
@@ -92,7 +98,7 @@ def _uri_problem(uri: str, *, allowed: bool) -> tuple[str, str] | None:
     shown = location.without_credentials(uri if len(uri) <= 200 else uri[:200] + "…")
     if found := location.problem(uri):
         return f'"{shown}" leads nowhere: {found[0]}', found[1]
-    if allowed or not location.is_readable(uri):
+    if allowed or not location.is_readable(uri) or is_inside_store(uri, base_dir):
         return None
     return (
         f'URI not allowed: "{shown}" — use --allow-absolute-paths to override',
@@ -105,7 +111,8 @@ def bookmark_name(pipeline: str, channel: str) -> str:
     return f"{quote(f'{pipeline}@{channel}' if channel else pipeline, safe=' @')}.bookmark.json"
 
 
-def _climbs(path: str) -> bool:
+def climbs(path: str) -> bool:
+    """Whether a path has `..` in it."""
     return ".." in re.split(r"[\\/]", path)
 
 
@@ -121,8 +128,17 @@ def is_remote(path: str) -> bool:
     return location.is_uri(path)
 
 
-def is_inside(path: str | Path, folder: Path) -> bool:
-    """Whether a path is a folder or below it, with all links resolved."""
+def is_inside_store(uri: str, folder: FilePath) -> bool:
+    """Whether a folder is one of a store, and a URI leads below it."""
+    if not isinstance(folder, location.Location) or location.scheme_of(uri) not in location.READABLE:
+        return False
+    return location.parse(uri).name_in(folder) is not None
+
+
+def is_inside(path: str | FilePath, folder: FilePath) -> bool:
+    """Whether a path is a folder or below it, with all links resolved; in a store, whether its key begins so."""
+    if isinstance(path, location.Location) or isinstance(folder, location.Location) or is_remote(path := str(path)):
+        return is_inside_store(str(path), folder)
     real, root = os.path.realpath(path), os.path.realpath(folder)
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
@@ -139,12 +155,27 @@ def value_problem(value: str) -> str | None:
     return None
 
 
-def resolve(path: str, base_dir: Path) -> str:
+def resolve(path: str, base_dir: FilePath) -> str:
     """A path of the pipeline as an absolute path or URI."""
     if location.scheme_of(path) not in ("", "file"):
         return path
+    if isinstance(base_dir, location.Location):
+        return str(location.located(path, base_dir))
     path = location.local(path)
     return os.path.normpath(os.path.join(base_dir, path))
+
+
+def placed(path: str, base_dir: FilePath) -> FilePath:
+    """Where a path of the pipeline leads; one that no client is known for is a local path, where nothing is."""
+    resolved = resolve(path, base_dir)
+    return Path(resolved) if not location.is_readable(resolved) else location.located(resolved)
+
+
+def shown(path: FilePath, base_dir: FilePath) -> str:
+    """How messages call a file: from the base folder on, or by its URI."""
+    if isinstance(path, location.Location) or isinstance(base_dir, location.Location):
+        return str(path)
+    return os.path.relpath(path, base_dir)
 
 
 class TemplateError(ValueError):

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.source.step import SourceStep
+from spark_jobs.stores.location import Location
 from spark_jobs.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
-    from pathlib import Path
 
     from spark_jobs.cxl import schema
     from spark_jobs.diagnostics import diagnostic, source
     from spark_jobs.nodes import binding, node
+    from spark_jobs.stores.location import FilePath
 
 
 _P = ParamSpec("_P")
@@ -123,7 +125,7 @@ class Plan:
 
     Args:
         nodes: in topological order, declaration order among independents.
-        base_dir: what relative paths were resolved against.
+        base_dir: what relative paths are resolved against, also a folder of a store.
         source_hash: BLAKE2b-256 of the interpolated text, hexadecimal, for `{pipeline_hash}`.
         variables: values of `$vars.*` and defaults of scoped variables by path (`vars.limit`).
         warnings: diagnostics that do not stop the run.
@@ -136,8 +138,8 @@ class Plan:
     """
 
     name: str
-    path: Path
-    base_dir: Path
+    path: FilePath
+    base_dir: FilePath
     source_hash: str
     nodes: tuple[PlannedNode, ...]
     errors: ErrorHandling = ErrorHandling()
@@ -152,6 +154,11 @@ class Plan:
     credential_variables: tuple[str, ...] = ()
     bookmark: str | None = None
     channel: str = ""
+
+    @property
+    def local_folder(self) -> Path:
+        """Where relative paths of this machine start: the base folder, or the working directory where that is a URI."""
+        return Path.cwd() if isinstance(self.base_dir, Location) else Path(self.base_dir)
 
     @property
     def stores(self) -> StoreSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,26 +19,54 @@ from spark_jobs.plan.expanding import channels, expand, variables
 from spark_jobs.plan.physical import sizes
 from spark_jobs.plan.reading import document, layouts, log_rules, reader, workspace, yaml_tree
 from spark_jobs.plan.reading import nodes as written
+from spark_jobs.stores import location, small_objects
+from spark_jobs.stores.refusals import StoreError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
     from spark_jobs.plan.reading.document import Document
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 
-def plan(path: Path, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
-    """The plan of a pipeline file, None when it has errors; and all that was found."""
+def plan(path: FilePath, options: PlanOptions) -> tuple[Plan | None, Diagnostics]:
+    """The plan of a pipeline file, None when it has errors; and all that was found.
+
+    The file, its base folder and whatever is in there may be in a store.
+    """
     found = Diagnostics()
-    file = document.open_text(path, found)
-    read = document.read(file, options.lookup, found) if file else None
-    if read is None:
-        return None, found
-    return plan_document(read, path, options, found), found
+    with reaching(path, options):
+        file = document.open_text(path, found)
+        read = document.read(file, options.lookup, found) if file else None
+        if read is None:
+            return None, found
+        return plan_document(read, path, options, found), found
 
 
-def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagnostics) -> Plan | None:
+def reaching(path: FilePath, options: PlanOptions) -> AbstractContextManager[None]:
+    """Within, the stores that files of a pipeline are in are reached as the workspace of its base folder says.
+
+    Where that is itself in a store, the workspace of the working directory says it.
+    """
+    base = location.absolute(options.base_dir or path.parent)
+    folder = Path.cwd() if isinstance(base, location.Location) else base
+    return small_objects.reached(lambda: workspace.load(folder, Diagnostics()).storage.stores)
+
+
+def plan_document(read: Document, path: FilePath, options: PlanOptions, found: Diagnostics) -> Plan | None:
     """The plan of a document that has been read."""
+    try:
+        with reaching(path, options):
+            return _plan_document(read, path, options, found)
+    except StoreError as error:
+        found.add(codes.E910.at(None, str(error)))
+        return None
+
+
+def _plan_document(read: Document, path: FilePath, options: PlanOptions, found: Diagnostics) -> Plan | None:
     if len(read.nodes) > limits.NODES:
         message = f"the pipeline has {len(read.nodes)} nodes (max {limits.NODES}); this is the first beyond"
         found.add(codes.E017.at(read.nodes[limits.NODES].span, message, help="split the pipeline"))
@@ -71,11 +99,25 @@ def plan_document(read: Document, path: Path, options: PlanOptions, found: Diagn
 
 
 def prepare(
-    read: Document, path: Path, options: PlanOptions, found: Diagnostics
+    read: Document, path: FilePath, options: PlanOptions, found: Diagnostics
 ) -> tuple[binder.Bindings, workspace.Workspace]:
-    """Everything that binding needs, and the workspace. They are usable if no error was found."""
-    base_dir = Path(os.path.abspath(options.base_dir or path.parent))
+    """Everything that binding needs, and the workspace. They are usable if no error was found.
+
+    Raises:
+        StoreError: a store does not say whether a file is there.
+    """
+    base_dir = location.absolute(options.base_dir or path.parent)
+    with reaching(path, options):
+        return _prepare(read, path, base_dir, options, found)
+
+
+def _prepare(
+    read: Document, path: FilePath, base_dir: FilePath, options: PlanOptions, found: Diagnostics
+) -> tuple[binder.Bindings, workspace.Workspace]:
     space = workspace.load(base_dir, found)
+    if isinstance(base_dir, location.Location):
+        stores = space.storage.stores.completed(small_objects.settings())
+        space = replace(space, storage=replace(space.storage, stores=stores))
     is_exact = space.decimal is workspace.DecimalMeaning.EXACT
     with model.exact_decimals(is_exact):
         if is_exact:
@@ -87,7 +129,12 @@ def prepare(
 
 
 def _prepared(
-    read: Document, path: Path, base_dir: Path, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
+    read: Document,
+    path: FilePath,
+    base_dir: FilePath,
+    options: PlanOptions,
+    space: workspace.Workspace,
+    found: Diagnostics,
 ) -> binder.Bindings:
     """Everything that binding needs."""
     declared = _declared(read, found)
@@ -109,7 +156,7 @@ def _declared(read: Document, found: Diagnostics) -> variables.Variables:
 
 def _expansion(
     read: Document,
-    base_dir: Path,
+    base_dir: FilePath,
     options: PlanOptions,
     channel: channels.Channel | None,
     declared: variables.Variables,
@@ -132,7 +179,7 @@ def _expansion(
 
 def _bindings(
     read: Document,
-    base_dir: Path,
+    base_dir: FilePath,
     options: PlanOptions,
     channel: channels.Channel | None,
     declared: variables.Variables,
@@ -163,7 +210,7 @@ def _check_channel_use(bound: binder.Bindings, found: Diagnostics) -> None:
 
 
 def _apply_log_rules(
-    read: Document, expansion: expand.Expansion, base_dir: Path, options: PlanOptions, found: Diagnostics
+    read: Document, expansion: expand.Expansion, base_dir: FilePath, options: PlanOptions, found: Diagnostics
 ) -> None:
     """Log directives have the keys of their rules."""
     written = read.pipeline.log_rules if read.pipeline else None
@@ -172,7 +219,9 @@ def _apply_log_rules(
         if paths.security_problem(written, base_dir, allow_absolute=options.allow_absolute_paths):
             return  # which is told with the other paths
         place = reader.value_span(read.tree, ("pipeline", "log_rules"))
-        file = log_rules.RuleFile(Path(paths.resolve(written, base_dir)), base_dir, written, place)
+        path = paths.placed(written, base_dir)
+        named = str(path) if isinstance(path, location.Location) else written
+        file = log_rules.RuleFile(path, base_dir, named, place)
     log_rules.load(expansion.nodes, file, options.lookup, found)
 
 
@@ -197,11 +246,11 @@ def _default_correlation(read: Document, expansion: expand.Expansion, found: Dia
 
 
 def _channel(
-    path: Path, base_dir: Path, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
+    path: FilePath, base_dir: FilePath, options: PlanOptions, space: workspace.Workspace, found: Diagnostics
 ) -> channels.Channel | None:
     if options.channel is None:
         return None
-    folders = [Path(), base_dir, *space.channel_folders]
+    folders: list[FilePath] = [Path(), base_dir, *space.channel_folders]
     channel = channels.load(options.channel, folders, options.lookup, found)
     if channel is not None:
         channels.check_target(channel, path, found)
@@ -230,13 +279,13 @@ def _check_exposed(expansion: expand.Expansion, declared: variables.Variables, f
                     found.add(codes.E174.at(place, message))
 
 
-def _rules(read: Document, base_dir: Path, options: PlanOptions) -> tuple[Path, tuple[Path, ...]]:
+def _rules(read: Document, base_dir: FilePath, options: PlanOptions) -> tuple[FilePath, tuple[FilePath, ...]]:
     """The folder of modules, and the folders that hold all of them."""
     if options.rules_path is not None:
-        chosen = Path(os.path.abspath(options.rules_path))
+        chosen = location.absolute(options.rules_path)
         return chosen, (base_dir, chosen)
     written = read.pipeline.rules_path if read.pipeline else None
-    named = Path(paths.resolve(written or "rules", base_dir))
+    named = paths.placed(written or "rules", base_dir)
     return named, (base_dir, named) if options.allow_absolute_paths else (base_dir,)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import __version__, ownership
 from spark_jobs.disk import small_files
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.diagnostic import Diagnostic
     from spark_jobs.plan.explain.datasets import Datasets
     from spark_jobs.plan.options import PlanOptions
+    from spark_jobs.stores.location import FilePath
 
 _FOLDER = "valid"
 #: Raised when what is kept changes its form.
@@ -49,7 +51,7 @@ class Verdict:
     datasets: Datasets | None
 
 
-def verdict(path: Path, options: PlanOptions, *, remembers: bool = True) -> Verdict:
+def verdict(path: FilePath, options: PlanOptions, *, remembers: bool = True) -> Verdict:
     """Whether a pipeline is valid; what is valid and does not run yet counts as wrong (E400).
 
     Args:
@@ -66,12 +68,14 @@ def verdict(path: Path, options: PlanOptions, *, remembers: bool = True) -> Verd
         return Verdict((), datasets)
     with small_files.recorded() as files:
         found = _planned(path, options)
+    if files.has_objects:
+        return found  # to ask a store whether anything has changed takes as long as to read it again
     if found.datasets is not None and not any(problem.is_error for problem in found.problems):
         _remember(kept, files, options, found.datasets)
     return found
 
 
-def _planned(path: Path, options: PlanOptions) -> Verdict:
+def _planned(path: FilePath, options: PlanOptions) -> Verdict:
     from spark_jobs.plan import pending, planner
     from spark_jobs.plan.explain import datasets
 
@@ -94,12 +98,12 @@ def _folder() -> Path | None:
     return folder if ownership.is_own_place(folder) else None
 
 
-def _key(path: Path, options: PlanOptions) -> str:
+def _key(path: FilePath, options: PlanOptions) -> str:
     """The name of what is kept for a pipeline and its options, whatever their files and variables say."""
     asked = {
         "form": _FORM,
         "engine": [__version__, __file__],
-        "path": os.path.abspath(path),
+        "path": str(location.absolute(path)),
         "folder": os.getcwd(),
         "options": {
             name: str(value) for name, value in vars(options).items() if name not in ("variables", "given", "tuning")

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.plan import Plan
+    from spark_jobs.stores.location import FilePath
     from spark_jobs.stores.settings import StoreSettings
 
 #: The folder that Spark unpacks the files into, below the working directory of a driver on a cluster.
 FOLDER = "clinker-definitions"
 #: The folder in it for a pipeline file that is not among the others.
 _ALONE = ".clinker-pipeline"
+#: No file that planning reads is longer.
+_MOST_BYTES = 16 << 20
 
 
 class NotShippable(ValueError):
@@ -35,21 +38,21 @@ class Shipment:
     """A pipeline as a driver elsewhere finds it. Paths are relative to its working directory.
 
     Args:
-        archive: the ZIP file, as Spark takes it: `path#folder`.
+        archive: the ZIP file, as Spark takes it: `path#folder`; None where all is in a store, and the driver reads it.
         pipeline: the pipeline file.
         options: the options of planning, with the folders of the driver.
         stores: how the pipeline's object stores are reached.
         variables: the names of the environment variables that its files refer to.
     """
 
-    archive: str
-    pipeline: Path
+    archive: str | None
+    pipeline: FilePath
     options: PlanOptions
     stores: StoreSettings
     variables: frozenset[str]
 
 
-def pack(pipeline: Path, options: PlanOptions, target: Path, *, metrics_dir: str | None = None) -> Shipment:
+def pack(pipeline: FilePath, options: PlanOptions, target: Path, *, metrics_dir: str | None = None) -> Shipment:
     """Write the ZIP file of a pipeline: its file, and each file that planning it reads.
 
     Args:
@@ -64,26 +67,38 @@ def pack(pipeline: Path, options: PlanOptions, target: Path, *, metrics_dir: str
         OSError: a file cannot be read, or the ZIP file cannot be written.
     """
     from spark_jobs import plan as planning
+    from spark_jobs.plan import planner
 
-    with small_files.recorded() as recorded:
+    with planner.reaching(pipeline, options), small_files.recorded() as recorded:
         plan = planning.load(pipeline, options)
-    files = recorded.read
+        variables = frozenset(name for path in tuple(recorded.read) for name in _variables(path))
     if local := sorted(set(_relative(plan, metrics_dir))):
         raise NotShippable(
             f"the driver runs on another machine, where relative paths lead nowhere: {', '.join(local)}. "
             "Write URIs of a store, or absolute paths of a mount that all machines share"
         )
-    base = Path(os.path.abspath(options.base_dir or pipeline.parent))
+    files = [each for each in recorded.read if isinstance(each, Path)]
+    base = location.absolute(options.base_dir or pipeline.parent)
+    if isinstance(base, location.Location) or isinstance(pipeline, location.Location):
+        if files:
+            raise NotShippable(
+                f"the pipeline or its base folder is in a store, and {files[0]} is on this machine: put all of them "
+                "into the store, or none"
+            )
+        return Shipment(None, pipeline, options, plan.stores, variables)
     workspace = workspace_file.find(base)
-    root = workspace.parent if workspace else base
+    root = workspace.parent if isinstance(workspace, Path) else base
     written = Path(os.path.abspath(pipeline))
     # Nothing is relative to a pipeline file outside its base folder, so it may be anywhere.
     there = written.relative_to(root) if written.is_relative_to(root) else Path(_ALONE, written.name)
+    rules = location.absolute(options.rules_path) if options.rules_path else None
+    if isinstance(rules, location.Location):
+        raise NotShippable(f"modules are in {rules}, and the pipeline is here: put all of them into the store, or none")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
         for path in sorted(files):
             archive.write(path, str(_below(root, path) if path != written else there))
         # The folders have to be there, even where no file in them is read.
-        for folder in filter(None, [base, options.rules_path and Path(os.path.abspath(options.rules_path))]):
+        for folder in filter(None, [base, rules]):
             if folder != root:
                 archive.mkdir(str(_below(root, folder)))
     channel = options.channel
@@ -95,11 +110,11 @@ def pack(pipeline: Path, options: PlanOptions, target: Path, *, metrics_dir: str
         options=replace(
             options,
             base_dir=Path(_there(root, base)),
-            rules_path=options.rules_path and Path(_there(root, Path(os.path.abspath(options.rules_path)))),
+            rules_path=Path(_there(root, rules)) if rules else None,
             channel=channel,
         ),
         stores=plan.stores,
-        variables=frozenset(name for path in files for name in _variables(path)),
+        variables=variables,
     )
 
 
@@ -111,13 +126,15 @@ def _relative(plan: Plan, metrics_dir: str | None) -> Iterator[str]:
         if planned.step is not None:
             files = registry.described(planned.kind).files(planned.step)
             named += [(file, f"{planned.kind} '{planned.name}'") for file in files]
+    if isinstance(plan.base_dir, location.Location):
+        named = [(metrics_dir, "the metrics")]  # the others start there
     for path, label in named:
         if path and not location.is_uri(path) and not os.path.isabs(path):
             yield f"`{path}` ({label})"
 
 
-def _variables(path: Path) -> list[str]:
-    return interpolation.names(path.read_text(encoding="utf-8", errors="replace"))
+def _variables(path: FilePath) -> list[str]:
+    return interpolation.names(small_files.read(path, _MOST_BYTES).decode("utf-8", "replace"))
 
 
 def _below(root: Path, path: Path) -> Path:

@@ -20,11 +20,13 @@ from spark_jobs import limits
 from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.diagnostic import Diagnostics
+from spark_jobs.disk import small_files
 from spark_jobs.plan import assembly, binder, pending, planner
 from spark_jobs.plan.checks import overlap, produced, scoping
 from spark_jobs.plan.physical import sizes
 from spark_jobs.plan.reading import document, interpolation, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.diagnostics.source import SourceFile, Span
     from spark_jobs.plan.options import PlanOptions
     from spark_jobs.plan.reading import workspace
+    from spark_jobs.stores.location import FilePath
 
 _MARKER = "unknown_until_rendered_"
 #: A folder that nobody has: what is looked for there is not found.
@@ -97,7 +100,7 @@ class Unknown:
         return "${" in text and any(map(self.has, interpolation.names(text)))
 
 
-def problems(path: Path, options: PlanOptions, unknown: Unknown) -> list[Diagnostic]:
+def problems(path: FilePath, options: PlanOptions, unknown: Unknown) -> list[Diagnostic]:
     """The errors that a run would find whatever the unknown values are, by position.
 
     Args:
@@ -168,7 +171,7 @@ class _Item:
 
 @dataclass
 class _Check:
-    path: Path
+    path: FilePath
     file: SourceFile
     options: PlanOptions
     unknown: Unknown
@@ -274,10 +277,12 @@ class _Check:
 
     def _reads_unknown(self, path: str, depth: int) -> bool:
         """Whether something unknown stands in a file that planning reads, or in one that this file names."""
+        if location.is_uri(path):
+            return True  # no store is asked while DAG files are parsed
         folder = self.options.base_dir or self.path.parent
         try:
-            text = (folder / path).read_text(encoding="utf-8", errors="replace")
-        except (OSError, ValueError):
+            text = small_files.read(location.located(path, folder), 4 * limits.FILE_CHARACTERS).decode(errors="replace")
+        except (OSError, ValueError, small_files.TooLarge):
             return False  # which is told
         return self.unknown.are_in(text) or re.search(r"\buse\s*:", text) is not None
 

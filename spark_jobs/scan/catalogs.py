@@ -15,7 +15,8 @@ from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+    from spark_jobs.stores.location import FilePath
 
 _VARIABLE = "PYICEBERG_CATALOG__"
 #: Secrets whose names do not say so, in the words of the library.
@@ -87,7 +88,13 @@ def problem(name: str, key: str, value: str) -> str | None:
     return None
 
 
-def resolved(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
+def is_beside(properties: Mapping[str, str]) -> bool:
+    """Whether a catalogue is a file of SQLite beside the workspace's file."""
+    matched = _SQLITE.match(properties.get("uri", ""))
+    return matched is not None and not matched[1].startswith("/")
+
+
+def resolved(properties: Mapping[str, str], folder: FilePath) -> dict[str, str]:
     """Properties whose paths are absolute.
 
     Args:
@@ -98,7 +105,10 @@ def resolved(properties: Mapping[str, str], folder: Path) -> dict[str, str]:
     for key in _FOLDERS:
         written = found.get(key)
         if written and location.scheme_of(written) == "" and ("/" in written or "." in written):
-            found[key] = f"file://{(folder / written).absolute()}"
+            start = location.located(written, folder)
+            found[key] = str(start) if isinstance(start, location.Location) else f"file://{start.absolute()}"
+    if isinstance(folder, location.Location):
+        return found
     if matched := _SQLITE.match(found.get("uri", "")):
         found["uri"] = f"sqlite:///{(folder / matched[1]).absolute()}"
     return found

@@ -28,6 +28,7 @@ from spark_jobs.stores.settings import StoreSettings
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from spark_jobs.stores.location import FilePath
     from spark_jobs.stores.objects import Object
 
 
@@ -123,7 +124,7 @@ _NO_SETTINGS = StoreSettings()
 def match(
     source: str,
     settings: Matching,
-    base: Path,
+    base: FilePath,
     *,
     allow_outside: bool = False,
     stores: StoreSettings = _NO_SETTINGS,
@@ -134,7 +135,7 @@ def match(
     Args:
         source: the source's name, for messages.
         settings: what to match.
-        base: the folder that relative patterns start at.
+        base: the folder that relative patterns start at, which may be in a store.
         allow_outside: whether files outside the base folder may be read (absolute paths are allowed).
         stores: how stores are reached, where URIs lead there.
         news: which of them are new, where only those are read. They are chosen before `take_first` and `take_last`, and
@@ -147,7 +148,7 @@ def match(
     """
     candidates = _candidates(source, settings, base, stores.resolved())
     found = [candidate for candidate in candidates if _is_wanted(candidate, settings)]
-    if not allow_outside:
+    if not allow_outside and isinstance(base, Path):
         _refuse_escapes(found, base)
     if found and news is not None:
         return _new(_ordered(found, settings), settings, news)
@@ -178,8 +179,10 @@ def _pattern_of(settings: Matching) -> str:
 # ---- finding -----------------------------------------------------------------------------------------------------
 
 
-def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettings) -> Iterator[_Candidate]:
-    if settings.path is not None:
+def _candidates(source: str, settings: Matching, base: FilePath, stores: StoreSettings) -> Iterator[_Candidate]:
+    if isinstance(base, locations.Location):
+        yield from _candidates_in_store(settings, base, stores)
+    elif settings.path is not None:
         yield _literal(settings.path, base, stores)
     elif settings.paths and any(map(_is_in_store, settings.paths)):
         from spark_jobs.stores import globs  # as below: sources of local files do without stores
@@ -205,6 +208,33 @@ def _candidates(source: str, settings: Matching, base: Path, stores: StoreSettin
         yield from _existing(names, base)
 
 
+def _candidates_in_store(settings: Matching, base: locations.Location, stores: StoreSettings) -> Iterator[_Candidate]:
+    """What relative paths and patterns find below a folder of a store; files are named from there on, as elsewhere."""
+    from spark_jobs.stores import globs
+
+    named = (settings.path,) if settings.path is not None else settings.paths
+    if named:
+        yield from globs.at_once(lambda path: _literal_in_store(path, base, stores), named)
+    elif settings.glob is not None and _is_relative(settings.glob):
+        glob = settings.glob.removeprefix("./")
+        yield from _objects(partial(globs.matching_below, base, glob, stores), base, stores)
+    elif settings.regex is not None and not _is_in_store(settings.regex.removeprefix("^")):
+        find = partial(globs.searched_below, base, _expression(settings.regex), stores, deep=settings.recursive)
+        yield from _objects(find, base, stores)
+    else:
+        yield from _candidates("", settings, Path("/"), stores)
+
+
+def _is_relative(path: str) -> bool:
+    return not locations.is_uri(path) and not path.startswith("/")
+
+
+def _literal_in_store(path: str, base: locations.Location, stores: StoreSettings) -> _Candidate:
+    if not _is_relative(path):
+        return _literal(path, Path("/"), stores)
+    return _named(str(base.below(path)), stores, path)
+
+
 def _expression(regex: str) -> Any:
     options = re2.Options()
     options.log_errors = False
@@ -223,12 +253,17 @@ def _local(path: str) -> str:
         raise FormatError(f"{error.message}; {error.remedy}", path, "E216") from error
 
 
-def _objects(find: Callable[[], Iterator[Object]], written: str, stores: StoreSettings) -> Iterator[_Candidate]:
-    """Objects, named with the scheme that the author of the pipeline wrote."""
+def _objects(
+    find: Callable[[], Iterator[Object]], written: str | locations.Location, stores: StoreSettings
+) -> Iterator[_Candidate]:
+    """Objects, named with the scheme that the author of the pipeline wrote, or from a base folder on."""
+    base = written if isinstance(written, locations.Location) else None
+    written = str(written)
     scheme = written.partition("://")[0]
     try:
         for each in find():
-            name = f"{scheme}://{each.location.bucket}/{each.location.key}"
+            relative = each.location.name_in(base) if base is not None else None
+            name = relative or f"{scheme}://{each.location.bucket}/{each.location.key}"
             yield _Candidate(InputFile.of_object(each, name, stores), each.mtime_ns / 1e9)
     except locations.BadLocation as error:
         raise _nowhere(error, written) from error
@@ -260,8 +295,8 @@ def _hint(path: str) -> str:
     return "; a pattern of names is written as `glob:`" if any(mark in path for mark in "*?[") else ""
 
 
-def _named(uri: str, stores: StoreSettings) -> _Candidate:
-    """An object that must be there."""
+def _named(uri: str, stores: StoreSettings, name: str | None = None) -> _Candidate:
+    """An object that must be there; its name is its URI, unless it has one."""
     from spark_jobs.stores import globs
 
     try:
@@ -272,7 +307,7 @@ def _named(uri: str, stores: StoreSettings) -> _Candidate:
         raise refused(error, uri) from error
     if found is None:
         raise FormatError(f"discovery failed: file not found{_hint(uri)}", uri, "E216")
-    return _Candidate(InputFile.of_object(found, uri, stores), found.mtime_ns / 1e9)
+    return _Candidate(InputFile.of_object(found, name or uri, stores), found.mtime_ns / 1e9)
 
 
 def _of(name: str, where: str, status: os.stat_result) -> _Candidate:

@@ -57,11 +57,40 @@ def matching(pattern: str, stores: StoreSettings) -> Iterator[Object]:
         StoreError: the store refuses.
     """
     place = locations.parse(pattern)
-    store = opening.store(place.scheme, stores)
-    parts = place.key.split("/")
+    return _matching(place.at(""), place.key.split("/"), stores)
+
+
+def matching_below(folder: Location, pattern: str, stores: StoreSettings) -> Iterator[Object]:
+    """The objects that a relative pattern matches below a folder, whose own name has no signs.
+
+    Raises:
+        StoreError: the store refuses.
+    """
+    return _matching(folder, [part for part in pattern.split("/") if part not in ("", ".")], stores)
+
+
+def searched_below(folder: Location, pattern: Any, stores: StoreSettings, *, deep: bool) -> Iterator[Object]:
+    """The objects below a folder in whose names from there on a compiled regular expression finds something.
+
+    Raises:
+        StoreError: the store refuses.
+    """
+    place = folder.at(_start(folder))
+    pages = _listed(opening.store(place.scheme, stores), place, deep=deep)
+    return (each for page in pages for each in page.objects if pattern.search(each.location.key[len(place.key) :]))
+
+
+def _start(folder: Location) -> str:
+    """What the keys in a folder begin with."""
+    return f"{folder.key.rstrip('/')}/" if folder.key else ""
+
+
+def _matching(place: Location, parts: list[str], stores: StoreSettings) -> Iterator[Object]:
+    if not parts:
+        return iter(())
     literal = next((number for number, part in enumerate(parts) if _SIGNS.search(part)), len(parts) - 1)
-    folder = "".join(f"{part}/" for part in parts[:literal])
-    return _descended(store, place, [folder], parts[literal:])
+    folder = _start(place) + "".join(f"{part}/" for part in parts[:literal])
+    return _descended(opening.store(place.scheme, stores), place, [folder], parts[literal:])
 
 
 def searched(regex: str, pattern: Any, stores: StoreSettings, *, deep: bool) -> Iterator[Object]:

@@ -7,9 +7,11 @@ decoded, because they name local paths.
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -83,6 +85,34 @@ class Location:
         """The folder: the key up to its last slash, which is part of it."""
         return self.at(self.key[: len(self.key) - len(self.name)])
 
+    @property
+    def stem(self) -> str:
+        """The name without its last suffix, as `Path.stem` gives it."""
+        return PurePosixPath(self.name).stem
+
+    @property
+    def parents(self) -> tuple[Location, ...]:
+        """The folders above it, the nearest first and the bucket last, as with local paths."""
+        parts = self.key.rstrip("/").split("/")
+        return tuple(self.at("/".join((*parts[:end], ""))) for end in range(len(parts) - 1, 0, -1)) + (
+            (self.at(""),) if self.key else ()
+        )
+
+    def below(self, path: str) -> Location:
+        """Where a relative path leads from this folder; it is tidied up as a local path is."""
+        folder = self.key.rstrip("/")
+        steps = posixpath.normpath(path).split("/")
+        while steps[:1] == [".."]:
+            folder, steps = folder.rpartition("/")[0], steps[1:]
+        inner = "/".join(step for step in steps if step != ".")
+        return self.at("/".join(filter(None, (folder, inner))))
+
+    def name_in(self, folder: Location) -> str | None:
+        """The rest of the key below a folder; None where it is not in it."""
+        start = f"{folder.key.rstrip('/')}/" if folder.key else ""
+        is_in = (self.scheme, self.bucket) == (folder.scheme, folder.bucket) and self.key.startswith(start)
+        return self.key[len(start) :] if is_in else None
+
     def with_name(self, name: str) -> Location:
         """Another name in the same folder."""
         return self.parent / name
@@ -96,8 +126,8 @@ class Location:
 FilePath: TypeAlias = Path | Location
 
 
-def located(text: str, base: str | Path = "") -> FilePath:
-    """Parse a path or URI. A relative path starts at `base`.
+def located(text: str, base: str | FilePath = "") -> FilePath:
+    """Parse a path or URI. A relative path starts at `base`, which may be a folder of a store.
 
     Raises:
         BadLocation: it is a URI that leads nowhere.
@@ -105,7 +135,17 @@ def located(text: str, base: str | Path = "") -> FilePath:
     if scheme_of(text) not in ("", "file", *READABLE):
         known = ", ".join(f"{each}://" for each in sorted(READABLE))
         raise BadLocation(f"no client is known for {scheme_of(text)}://", f"name a local path or one of {known}")
-    return parse(text) if is_uri(text) and scheme_of(text) != "file" else Path(base, local(text))
+    if is_uri(text) and scheme_of(text) != "file":
+        return parse(text)
+    path = local(text)
+    if isinstance(base, Location):
+        return Path(path) if os.path.isabs(path) else base.below(path)
+    return Path(base, path)
+
+
+def absolute(path: FilePath) -> FilePath:
+    """A local path from the root, without `.` and `..`; a place in a store as it is."""
+    return path if isinstance(path, Location) else Path(os.path.abspath(path))
 
 
 def is_uri(path: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 
 @dataclass(frozen=True)
@@ -124,3 +124,10 @@ class StoreSettings:
     def resolved(self) -> StoreSettings:
         """See `S3Settings.resolved`."""
         return replace(self, s3=self.s3.resolved(), gcs=self.gcs.resolved(), hdfs=self.hdfs.resolved())
+
+    def completed(self, other: StoreSettings) -> StoreSettings:
+        """The same, with the others' settings for each kind of store of which these say nothing."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        return StoreSettings(
+            **{name: getattr(other, name) if said == type(said)() else said for name, said in own.items()}
+        )

@@ -380,9 +380,9 @@ def test_every_check_says_which_uris_do_not_run_and_what_to_do(
 
 
 def test_a_layout_at_a_uri_is_told_to_be_copied(tmp_path: Path) -> None:
-    text = outputs("fine.csv").replace("path: orders.csv", "path: orders.csv\n      format_schema: s3://b1/l.yaml")
+    text = outputs("fine.csv").replace("path: orders.csv", "path: orders.csv\n      format_schema: ftp://b1/l.yaml")
     (item,) = [one for one in problems(tmp_path, text, allow_absolute_paths=True) if one.is_error]
-    assert "URIs are not read" in str(item.help)
+    assert "copy the file there, or to a folder" in str(item.help)
 
 
 @pytest.mark.parametrize("path", ["out/{channel}.csv", "out/{channel}{batch_id}.csv"])

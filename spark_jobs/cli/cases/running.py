@@ -178,9 +178,9 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
     if kept is None or not kept.is_current:
         with small_files.recorded() as files:
             planned = _planned(setup)
-        kept = _Kept(planned, _digests([*files.read, *files.absent]))
-        if planned[0] is None:
+        if planned[0] is None or files.has_objects:
             return planned  # it may lack a file that is there next time
+        kept = _Kept(planned, _digests([each for each in (*files.read, *files.absent) if isinstance(each, Path)]))
         _PLANS[key] = kept
     return kept.planned
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cli.warm import drivers, messages
 from spark_jobs.contract import ExitCode
 from spark_jobs.plan.reading import workspace_file
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     import socket
@@ -99,9 +100,11 @@ def _settings(argv: Sequence[str]) -> Settings:
 def _workspace(argv: Sequence[str]) -> dict[str, Any] | None:
     """The tables of `clinker.toml`; None where it says where a run spills, which a JVM has to know at its start."""
     folder = _base(argv)
+    if location.is_uri(folder):
+        return None  # only planning asks a store
     try:
         found = workspace_file.find(Path(os.path.abspath(folder)))
-        data = found.read_bytes() if found is not None else b""
+        data = found.read_bytes() if isinstance(found, Path) else b""
         if b"spill" in data:
             return None
         return tomllib.loads(data.decode()) if b"local" in data else {}

@@ -16,13 +16,15 @@ from spark_jobs.cxl.syntax import ast, parser
 from spark_jobs.diagnostics import codes
 from spark_jobs.diagnostics.source import SourceFile, Text
 from spark_jobs.disk import small_files
+from spark_jobs.stores.location import Location
+from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from spark_jobs.cxl.syntax.ast import Place
     from spark_jobs.diagnostics.diagnostic import Code
+    from spark_jobs.stores.location import FilePath
 
 _NOT_ALLOWED = {
     ast.Emit: "emit",
@@ -68,8 +70,8 @@ class Library:
         roots: folders that must hold every module, behind all links; without any, links may lead anywhere.
     """
 
-    folder: Path | None = None
-    roots: tuple[Path, ...] = ()
+    folder: FilePath | None = None
+    roots: tuple[FilePath, ...] = ()
     #: Parts of expressions that members of modules have put into programs (`limits.INLINED_EXPRESSIONS`).
     inlined: int = 0
     _loaded: dict[tuple[str, ...], Module] = field(default_factory=dict)
@@ -95,7 +97,7 @@ class Library:
             raise ModuleError(f"imports lead through more than {limits.MODULE_DEPTH} modules at '{name}'")
         if len(self._loaded) >= limits.MODULES:
             raise ModuleError(f"more than {limits.MODULES} modules are imported, at '{name}'")
-        path = self.folder.joinpath(*segments).with_suffix(".cxl")
+        path = self.folder / ("/".join(segments) + ".cxl")
         _refuse_escape(name, path, self.roots)
         source = _read(name, path, self.folder)
         text = Text(source, SourceFile(_shown(path), source))
@@ -125,19 +127,29 @@ def _import(
     imports[statement.alias] = module
 
 
-def _refuse_escape(name: str, path: Path, roots: tuple[Path, ...]) -> None:
-    """A symbolic link must not lead out of the roots."""
-    real = path.resolve()
-    if roots and not any(real.is_relative_to(root.resolve()) for root in roots):
+def _refuse_escape(name: str, path: FilePath, roots: tuple[FilePath, ...]) -> None:
+    """A module must be in the roots, and no symbolic link lead out of them."""
+    real = path if isinstance(path, Location) else path.resolve()
+    if roots and not any(_is_in(real, root) for root in roots):
         message = f'module \'{name}\': path escapes base directory via symlink: "{path}" -> "{real}"'
         raise ModuleError(message, "move the file below the base folder", codes.E_SEC_001)
 
 
-def _read(name: str, path: Path, folder: Path) -> str:
+def _is_in(real: FilePath, root: FilePath) -> bool:
+    if isinstance(real, Location) or isinstance(root, Location):
+        return isinstance(real, Location) and isinstance(root, Location) and real.name_in(root) is not None
+    return real.is_relative_to(root.resolve())
+
+
+def _read(name: str, path: FilePath, folder: FilePath) -> str:
     try:
         data = small_files.read(path, limits.MODULE_BYTES)
     except small_files.NotRegular as error:
         raise ModuleError(f"module '{name}' cannot be read from {path}: {error.strerror}") from None
+    except StoreError as error:
+        if error.kind is not Kind.MISSING:
+            raise ModuleError(f"module '{name}': {error}", code=codes.E910) from None
+        raise ModuleError(f"module '{name}' not found at {path}", f"modules are searched in {folder}") from None
     except OSError:
         help_text = f"modules are searched in the rules path {folder}"
         raise ModuleError(f"module '{name}' not found at {path}", help_text) from None
@@ -149,8 +161,10 @@ def _read(name: str, path: Path, folder: Path) -> str:
         raise ModuleError(f"module '{name}' is not UTF-8 text") from None
 
 
-def _shown(path: Path) -> str:
-    """A file's name as messages print it: relative to the working directory where that is possible."""
+def _shown(path: FilePath) -> str:
+    """A file's name as messages print it: relative to the working directory where that is possible, or its URI."""
+    if isinstance(path, Location):
+        return str(path)
     try:
         return os.path.relpath(path)
     except ValueError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from spark_jobs.contract import ExitCode
@@ -221,7 +220,7 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
 
 
 def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
-    return connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
+    return connections.find(step.options.connection, plan.connections, plan.local_folder)
 
 
 def recover(connection: Connection, reach: Reach, target: str | None = None) -> None:

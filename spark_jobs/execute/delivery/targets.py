@@ -156,11 +156,9 @@ def resolve(
     }
     found = Targets(there, tuple(outputs), dlq_paths, bookmark=_bookmark(plan))
     if not options.allow_absolute_paths:
-        _refuse_escapes(found, Path(plan.base_dir))
+        _refuse_escapes(found, plan.base_dir)
     _refuse_same(found)
-    home = options.local_work_dir or next(
-        (each for each in found.folders if isinstance(each, Path)), Path(plan.base_dir)
-    )
+    home = options.local_work_dir or next((each for each in found.folders if isinstance(each, Path)), plan.local_folder)
     return replace(found, home=home)
 
 
@@ -178,7 +176,7 @@ def fixed_folder(plan: plans.Plan) -> FilePath:
     """The folder of the first output, as far as it is the same for all runs."""
     first = next((step for step in plan.outputs.values() if step.has_path), None)
     if first is None:
-        return Path(plan.base_dir)
+        return plan.base_dir
     folder = _path(plan, first.path).parent
     while "{" in str(folder):
         folder = folder.parent
@@ -237,10 +235,10 @@ def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) ->
     return standing is not FileType.NOTHING
 
 
-def _refuse_escapes(found: Targets, base_dir: Path) -> None:
+def _refuse_escapes(found: Targets, base_dir: FilePath) -> None:
     """Refuse files whose real path is outside the base folder; checked again here, where all tokens have values."""
     for path in dict.fromkeys(replace(found, bookmark=None).paths):  # who runs the pipeline says where that is
-        if not paths.is_inside(str(path), base_dir):
+        if not paths.is_inside(path, base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
 
@@ -342,7 +340,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
     """No consent covers what the run is made of: the pipeline file and its inputs."""
     real = RealPaths()
-    own = {real.of(str(plan.path)): "the pipeline itself"}
+    own = {_real(real, str(plan.path)): "the pipeline itself"}
     for name, scan in found.scans.items():
         files = [known.file.origin or known.file.path for known in scan.files]
         own |= {_real(real, path): f"an input of source '{name}'" for path in files}

@@ -110,7 +110,7 @@ def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.
 
 
 def refused(
-    names: Identity, plan: plans.Plan | None, path: Path, options: RunOptions, record: result.RunResult
+    names: Identity, plan: plans.Plan | None, path: FilePath, options: RunOptions, record: result.RunResult
 ) -> str | None:
     """Write the metrics file of a run that ended before it began, if one is wanted; gives its path.
 
@@ -302,7 +302,7 @@ def _phases(run: Facts) -> dict[str, int]:
     return {name: int(seconds * 1000) for name, seconds in run.phases.items()}
 
 
-def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict[str, Any]:
+def _names(names: Identity, pipeline: str, path: FilePath) -> dict[str, Any]:
     """The names of a run, its pipeline and its machine."""
     return {
         "execution_id": names.called,
@@ -310,7 +310,7 @@ def _names(names: Identity, pipeline: str, path: os.PathLike[str] | str) -> dict
         "run_id": names.execution_id,
         "batch_id": names.batch_id,
         "pipeline_name": pipeline,
-        "config_path": os.path.abspath(path),
+        "config_path": str(location.absolute(path)),
         "hostname": socket.gethostname(),
     }
 

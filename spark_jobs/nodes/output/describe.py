@@ -32,7 +32,9 @@ def _lines(step: OutputStep, around: PlanContext) -> Iterator[str]:
         yield from _sorted(step)
         return
     split = f' (split, naming="{step.split.naming}")' if step.split else ""
-    yield f"  '{step.name}' → {step.path}{split}"
+    is_below = around.base is not None and not location.is_uri(step.path) and not step.path.startswith("/")
+    where = around.base.below(step.path) if around.base and is_below else step.path
+    yield f"  '{step.name}' → {where}{split}"
     meta = str(step.write_meta).lower()
     suffix = ""
     if step.if_exists is IfExists.UNIQUE_SUFFIX:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_jobs.cxl import typed
+    from spark_jobs.stores.location import Location
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,14 @@ class PlanContext:
         feeds: the nodes that the inputs come from, by the names that the step gives them.
         readers: the nodes that read each port.
         found: facts from the search for the step's input, by name.
+        base: the folder that relative paths start at, where it is in a store.
     """
 
     size: int | None
     feeds: Mapping[str, str]
     readers: Mapping[str, tuple[str, ...]]
     found: Mapping[str, str] = field(default_factory=dict)
+    base: Location | None = None
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.binder import Bindings
     from spark_jobs.plan.plan import ErrorHandling, PlannedNode
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def check_targets(
     nodes: tuple[PlannedNode, ...],
     errors: ErrorHandling,
     written: list[NodeSource],
-    base_dir: Path,
+    base_dir: FilePath,
     found: Diagnostics,
 ) -> None:
     """No two outputs may have one path (E322), no two dead-letter files either (E318).
@@ -82,7 +82,7 @@ def _ignores_case(path: str) -> bool:
     return False
 
 
-def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: Path) -> Iterator[_Claim]:
+def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir: FilePath) -> Iterator[_Claim]:
     by_name = {node.name: node for node in written}
     for name, step in plans.outputs(nodes).items():
         place = reader.value_span(by_name[name].tree, ("config", "path"))
@@ -97,13 +97,13 @@ def _outputs(nodes: tuple[PlannedNode, ...], written: list[NodeSource], base_dir
             yield _Claim(_real(sidecar, base_dir), sidecar, f"the `write_meta` file of {owner}", place)
 
 
-def _dlq_files(errors: ErrorHandling, base_dir: Path) -> Iterator[_Claim]:
+def _dlq_files(errors: ErrorHandling, base_dir: FilePath) -> Iterator[_Claim]:
     for label, target in errors.targets.items():
         if target.path is not None:
             yield _Claim(_real(target.path, base_dir), target.path, label, target.place, is_dlq=True)
 
 
-def _real(template: str, base_dir: Path) -> str:
+def _real(template: str, base_dir: FilePath) -> str:
     path = paths.resolve(template, base_dir)
     if not paths.is_remote(path):
         return os.path.realpath(path)

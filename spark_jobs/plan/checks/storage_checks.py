@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
 from spark_jobs.disk import volumes
+from spark_jobs.plan import paths
 from spark_jobs.plan.physical import spill_estimates
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ class _Checks:
     def among_parts(self, plan: Plan) -> None:
         """Readers of a folder of parts would take everything in it for records."""
         staging = self._storage.staging.folder if self._storage.staging is not None else None
-        folders = [(name, Path(plan.base_dir, step.path)) for name, step in plan.outputs.items() if step.parts]
+        named = {name: paths.placed(step.path, plan.base_dir) for name, step in plan.outputs.items() if step.parts}
+        folders = [(name, each) for name, each in named.items() if isinstance(each, Path)]
         for setting, folder in (("spill.dir", self._storage.spill_dir), ("staging.dir", staging)):
             for name, parts in folders if folder else ():
                 if Path(os.path.realpath(str(folder))).is_relative_to(os.path.realpath(parts)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,12 +19,15 @@ from spark_jobs.plan import paths
 from spark_jobs.plan.expanding import variables
 from spark_jobs.plan.reading import document, reader, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Mapping, Scalar
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from collections.abc import Mapping as MappingType
 
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.expanding.variables import Variable, Variables
+    from spark_jobs.stores.location import FilePath
 
 SUFFIX = ".channel.yaml"
 
@@ -112,7 +116,7 @@ class Channel:
     fixed: dict[str, Entry]
     default_resources: dict[str, Entry]
     fixed_resources: dict[str, Entry]
-    folder: Path
+    folder: FilePath
     used: set[str] = field(default_factory=set)
     #: The variables that the pipeline does not declare, by namespace and name, with their places.
     added: list[tuple[str, str, Span]] = field(default_factory=list)
@@ -120,44 +124,63 @@ class Channel:
     environments: list[str] = field(default_factory=list)
 
 
-def find(named: str, folders: list[Path]) -> Path | None:
-    """The file of a channel: a path, or a channel's name in one of the folders."""
-    direct = Path(named)
+def find(named: str, folders: Sequence[FilePath]) -> FilePath | None:
+    """The file of a channel: a path or URI, or a channel's name in one of the folders.
+
+    Raises:
+        StoreError: a store does not say whether it is there.
+    """
+    direct = location.located(named)
     if small_files.is_there(direct):
         return direct
-    if os.sep in named or named.endswith((".yaml", ".yml")):
-        return next((folder / named for folder in folders if small_files.is_there(folder / named)), None)
+    if isinstance(direct, location.Location):
+        return None
+    if _is_path(named):
+        there = (location.located(named, folder) for folder in folders)
+        return next((path for path in there if small_files.is_there(path)), None)
     candidates = (place / (named + SUFFIX) for place in _places(folders))
     return next((path for path in candidates if small_files.is_there(path)), None)
 
 
-def _places(folders: list[Path]) -> list[Path]:
+def _is_path(named: str) -> bool:
+    return os.sep in named or named.endswith((".yaml", ".yml"))
+
+
+def _places(folders: Sequence[FilePath]) -> list[FilePath]:
     """The folders in which a channel may be, known by its name."""
-    return list(dict.fromkeys(folder / where for folder in folders for where in ("", "channels")))
+    return list(dict.fromkeys(place for folder in folders for place in (folder, folder / "channels")))
 
 
-def _absent(named: str, folders: list[Path]) -> str:
+def _absent(named: str, folders: Sequence[FilePath]) -> str:
     """A remedy for a channel that is not found: the file or name that was probably meant, or the folders searched."""
-    if os.sep in named or named.endswith((".yaml", ".yml")):
+    if location.is_uri(named):
+        return "check the URI"
+    if _is_path(named):
         return "the path starts at this folder, the pipeline's or that of channels"
-    there = [path for place in _places(folders) if place.is_dir() for path in sorted(place.glob("*.y*ml"))]
+    places = [place for place in _places(folders) if isinstance(place, location.Location) or place.is_dir()]
+    there = [path for place in places if isinstance(place, Path) for path in sorted(place.glob("*.y*ml"))]
     misnamed = next((path for path in there if path.stem == named), None)
     if misnamed is not None:
         return f"a channel's file ends with {SUFFIX}: rename `{misnamed}`"
     known = [path.name.removesuffix(SUFFIX) for path in there if path.name.endswith(SUFFIX)]
     hint = nearest.hint(named, known)
-    looked = ", ".join(f"`{place}`" for place in _places(folders) if place.is_dir())
+    looked = ", ".join(f"`{place}`" for place in places)
     return f"there is no {named}{SUFFIX} in {looked}" + (f"; {hint}" if hint else "")
 
 
-def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: Diagnostics) -> Channel | None:
+def load(named: str, folders: Sequence[FilePath], lookup: MappingType[str, str], found: Diagnostics) -> Channel | None:
     """The channel, None when it is not usable, which `found` says as E112."""
-    path = find(named, folders)
+    try:
+        path = find(named, folders)
+    except location.BadLocation as error:
+        found.add(codes.E112.at(None, f"channel '{named}' leads nowhere: {error.message}", help=error.remedy))
+        return None
     if path is None:
         found.add(codes.E112.at(None, f"channel '{named}': no such file", help=_absent(named, folders)))
         return None
     problems = Diagnostics()
-    file = document.open_text(path, problems, os.path.normpath(path) if not path.is_absolute() else str(path))
+    is_relative = isinstance(path, Path) and not path.is_absolute()
+    file = document.open_text(path, problems, os.path.normpath(str(path)) if is_relative else str(path))
     tree = yaml_tree.read(file, lookup, problems) if file else None
     channel = None
     if isinstance(tree, Mapping):
@@ -170,7 +193,7 @@ def load(named: str, folders: list[Path], lookup: MappingType[str, str], found: 
     return None if problems.has_errors else channel
 
 
-def _read(tree: Mapping, path: Path, problems: Diagnostics) -> Channel | None:
+def _read(tree: Mapping, path: FilePath, problems: Diagnostics) -> Channel | None:
     bare = _bare(tree)
     shown = {key: entry for key, entry in tree.entries.items() if key != "vars" or not bare}
     if bare:
@@ -195,7 +218,7 @@ def _entries(tree: Mapping, path: tuple[str, ...]) -> dict[str, Entry]:
     return {key: entry for key, entry in block.entries.items() if key != "_notes"}
 
 
-def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
+def check_target(channel: Channel, pipeline: FilePath, found: Diagnostics) -> None:
     """W104 when the channel was written for another pipeline, E109 when a composition's channel has variables."""
     target = channel.target.text
     if target.endswith(".comp.yaml"):
@@ -206,10 +229,20 @@ def check_target(channel: Channel, pipeline: Path, found: Diagnostics) -> None:
             )
             found.add(codes.E109.at(channel.tree.entries["vars"].key, message))
         return
-    wanted = {os.path.realpath(channel.folder / target), os.path.realpath(target)}
-    if os.path.realpath(pipeline) not in wanted:
+    if _real(pipeline) not in {_real(start) for start in _targets(channel, target)}:
         message = f'channel "{channel.name}" targets "{target}" but run loaded "{pipeline}"; proceeding'
         found.add(codes.W104.at(channel.target.span, message))
+
+
+def _targets(channel: Channel, target: str) -> Iterator[FilePath]:
+    """The files that a channel may mean by its target."""
+    for start in (channel.folder, ""):
+        with contextlib.suppress(location.BadLocation):  # it is no pipeline's place
+            yield location.located(target, start)
+
+
+def _real(path: FilePath) -> str:
+    return str(path) if isinstance(path, location.Location) else os.path.realpath(path)
 
 
 def check_used(channel: Channel, found: Diagnostics) -> None:

@@ -17,10 +17,10 @@ from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import SourceFile, Span
+    from spark_jobs.stores.location import FilePath
 
 #: The keys by which a composition file is known.
 _MARKS = ("_compose", "composition")
@@ -127,7 +127,7 @@ class InterfaceConfig(Config):
 class Composition:
     """A composition file, read; `places` finds parameters and ports in the file."""
 
-    path: Path
+    path: FilePath
     file: SourceFile
     tree: Mapping
     signature: ComposeConfig
@@ -142,7 +142,7 @@ class Composition:
 
 
 def load(
-    path: Path, shown: str, base_dir: Path, variables: MappingType[str, str], found: Diagnostics
+    path: FilePath, shown: str, base_dir: FilePath, variables: MappingType[str, str], found: Diagnostics
 ) -> Composition | None:
     """A composition file; None when it is not usable, which `found` says as E101."""
     problems = type(found)()

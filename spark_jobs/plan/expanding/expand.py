@@ -6,9 +6,7 @@ references in the body to input ports become references to what the call binds t
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs import limits
@@ -20,6 +18,7 @@ from spark_jobs.plan.reading import interpolation, reader
 from spark_jobs.plan.reading import nodes as written
 from spark_jobs.plan.reading.wiring import Reference
 from spark_jobs.plan.reading.yaml_tree import Scalar
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.plan.expanding.composition import Composition
     from spark_jobs.plan.expanding.parameters import Parameter
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 #: Names of references that stand for a call's input port until the call is wired.
 _PORT = "\0port:"
@@ -91,7 +91,7 @@ class _Level:
     """The nodes of one file in one instance: what references in it may name."""
 
     path: tuple[str, ...]
-    folder: Path
+    folder: FilePath
     names: frozenset[str]
     ports: Mapping[str, str]
     outer: frozenset[str]
@@ -109,7 +109,7 @@ class Expander:
 
     def __init__(
         self,
-        base_dir: Path,
+        base_dir: FilePath,
         variables: Mapping[str, str],
         channel: Channel | None,
         found: Diagnostics,
@@ -123,13 +123,13 @@ class Expander:
         self.allow_absolute = allow_absolute
         self.result = Expansion()
         self.bindings: dict[str, tuple[str, str] | None] = {}
-        self.files: dict[Path, Composition | None] = {}
+        self.files: dict[FilePath, Composition | None] = {}
         self.is_full = False
         self.room = interpolation.Room(limits.FILLED_CHARACTERS)
         #: Nodes and values of the bodies that have been expanded.
         self.nodes, self.values = 0, 0
 
-    def run(self, nodes: list[NodeSource], folder: Path) -> Expansion:
+    def run(self, nodes: list[NodeSource], folder: FilePath) -> Expansion:
         """The expansion of a pipeline's nodes."""
         if not any(node.is_call for node in nodes):
             self.result.nodes = list(nodes)
@@ -140,7 +140,7 @@ class Expander:
         self.result.nodes = [self._wired(node) for node in flat]
         return self.result
 
-    def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+    def _level(self, nodes: list[NodeSource], level: _Level, stack: tuple[FilePath, ...]) -> list[NodeSource]:
         """The flat nodes of one file; references to ports are still placeholders."""
         bodies = {id(node): self._call(node, level, stack) for node in nodes if node.is_call}
         for name, exports in level.exports.items():
@@ -154,7 +154,7 @@ class Expander:
                 flat.append(self._renamed(node, level))
         return flat
 
-    def _call(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> list[NodeSource]:
+    def _call(self, node: NodeSource, level: _Level, stack: tuple[FilePath, ...]) -> list[NodeSource]:
         """The body of a call, as flat nodes."""
         called = self._open(node, level, stack)
         level.prefixes[node.name] = calls.prefix(node, self.found)
@@ -224,7 +224,7 @@ class Expander:
                 self.found.add(codes.E001.at(node.span, f'duplicate node name: "{node.name}" in composition {prefix}'))
             seen.add(node.name)
 
-    def _open(self, node: NodeSource, level: _Level, stack: tuple[Path, ...]) -> Composition | None:
+    def _open(self, node: NodeSource, level: _Level, stack: tuple[FilePath, ...]) -> Composition | None:
         use = node.tree.get("use")
         if not isinstance(use, Scalar) or not use.text.strip():
             place = node.span if use is None else reader.value_span(node.tree, ("use",))
@@ -235,11 +235,12 @@ class Expander:
         if problem:
             self.found.add(codes.E_SEC_001.at(use.span, problem[0], help=problem[1]))
             return None
-        path = Path(os.path.normpath(folder / use.text))
-        if not os.path.isfile(path):
-            known = [str(p.relative_to(level.folder)) for p in sorted(level.folder.glob("*.comp.yaml"))[:50]]
+        path = _found_from(folder, use.text)
+        if not small_files.is_there(path):
             message = f'composition node "{node.name}": `use: {use.text}` does not match any .comp.yaml'
-            self.found.add(codes.E103.at(use.span, message, help=nearest.hint(use.text, known) or "check the path"))
+            advice = f"there is no {path}" if isinstance(path, location.Location) else "check the path"
+            hint = nearest.hint(use.text, _beside(level.folder))
+            self.found.add(codes.E103.at(use.span, message, help=hint or advice))
             return None
         if path in stack:
             ring = " -> ".join(p.name for p in (*stack[stack.index(path) :], path))
@@ -254,18 +255,20 @@ class Expander:
             self.found.add(codes.E107.at(use.span, message, help="split the pipeline"))
             return None
         if path not in self.files:
-            shown = os.path.relpath(path, self.base_dir)
+            shown = paths.shown(path, self.base_dir)
             self.files[path] = composition.load(path, shown, self.base_dir, self.variables, self.found)
         return self.files[path]
 
-    def _refused(self, path: str, folder: Path | None = None) -> tuple[str, str] | None:
+    def _refused(self, path: str, folder: FilePath | None = None) -> tuple[str, str] | None:
         return paths.security_problem(path, self.base_dir, allow_absolute=self.allow_absolute, folder=folder)
 
-    def _folder(self, use: str, nearest_folder: Path) -> Path:
+    def _folder(self, use: str, nearest_folder: FilePath) -> FilePath:
         """The folder in which a call's file is searched: the calling file's folder, or the base folder."""
+        if location.is_uri(use) or paths.climbs(use):
+            return nearest_folder  # it may be refused, and no store is asked without consent
         folders = (nearest_folder, self.base_dir)
         # A name that no file system takes is no file either.
-        return next((each for each in folders if small_files.is_there(os.path.normpath(each / use))), nearest_folder)
+        return next((each for each in folders if small_files.is_there(_found_from(each, use))), nearest_folder)
 
     def _exports(self, called: Composition, inner: _Level) -> dict[str, tuple[str, str]]:
         """The node and port behind each output port."""
@@ -379,3 +382,19 @@ class Expander:
 def provenance(expansion: Expansion) -> dict[str, dict[str, Any]]:
     """All parameters by call and name, for `explain`."""
     return {"/".join(path): dict(instance.parameters) for path, instance in expansion.instances.items()}
+
+
+def _found_from(folder: FilePath, use: str) -> FilePath:
+    """The file that a call names, from some folder."""
+    try:
+        found = location.located(use, folder)
+    except location.BadLocation:  # which is told with the other paths
+        return folder / use
+    return location.absolute(found)
+
+
+def _beside(folder: FilePath) -> list[str]:
+    """The names of composition files in a folder; a store is not asked for a list."""
+    if isinstance(folder, location.Location):
+        return []
+    return [each.name for each in sorted(folder.glob("*.comp.yaml"))[:50]]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.step import SourceStep
     from spark_jobs.plan.plan import Plan
     from spark_jobs.result import RunResult
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ def of_plan(plan: Plan) -> Datasets:
     return Datasets(plan.name, tuple(sources), tuple(outputs))
 
 
-def uri_of(path: str, base_dir: Path) -> str:
+def uri_of(path: str, base_dir: FilePath) -> str:
     """The URI of a file: of a store as it is, of a local path with its absolute form."""
     if location.is_uri(path) and location.scheme_of(path) != "file":
         return location.without_credentials(path)
-    return Path(os.path.abspath(Path(base_dir, location.local(path)))).as_uri()
+    found = location.absolute(location.located(path, base_dir))
+    return str(found) if isinstance(found, location.Location) else found.as_uri()
 
 
 def written(found: Datasets, record: RunResult) -> list[tuple[Dataset, dict[str, Any], list[str]]]:
@@ -111,7 +113,7 @@ def _columns(step: SourceStep | OutputStep) -> tuple[Column, ...]:
     return tuple(Column(column.name, str(replace(column.type, nullable=False))) for column in step.columns)
 
 
-def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
+def _read(step: SourceStep, base_dir: FilePath) -> list[str | None]:
     if step.endpoint is not None:
         place = urlsplit(step.endpoint.url)
         host = f"{place.hostname or ''}{f':{place.port}' if place.port else ''}"
@@ -122,15 +124,17 @@ def _read(step: SourceStep, base_dir: Path) -> list[str | None]:
     return [uri_of(path, base_dir) for path in paths] or [None]
 
 
-def _pattern(step: SourceStep, base_dir: Path) -> str | None:
+def _pattern(step: SourceStep, base_dir: FilePath) -> str | None:
     """The glob of a source as one of URIs, whose signs are not encoded."""
     glob = step.match.glob
     if glob is None or location.is_uri(glob):
         return glob
-    return "file://" + quote(os.path.abspath(Path(base_dir, glob)), safe="/*?[]!")
+    if isinstance(base_dir, location.Location) and not os.path.isabs(glob):
+        return str(base_dir.below(glob))
+    return "file://" + quote(os.path.abspath(os.path.join(str(base_dir), glob)), safe="/*?[]!")
 
 
-def _written(step: OutputStep, base_dir: Path) -> str | None:
+def _written(step: OutputStep, base_dir: FilePath) -> str | None:
     if not step.has_path:
         dataset: str | None = step.options.dataset
         return dataset

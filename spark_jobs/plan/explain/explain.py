@@ -16,6 +16,7 @@ from spark_jobs.nodes.terms.description import PlanContext, Section
 from spark_jobs.plan import pending
 from spark_jobs.plan.explain import columns, correlation, pictures, retraction, storage
 from spark_jobs.plan.physical import edges, inputs, physical
+from spark_jobs.stores.location import Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -90,12 +91,15 @@ def _around(plan: Plan, planned: PlannedNode, sources: Mapping[str, Discovered])
         feeds={edge.qualifier: edge.node for edge in planned.inputs},
         readers=readers,
         found=sources[planned.name].about if planned.name in sources else {},
+        base=plan.base_dir if isinstance(plan.base_dir, Location) else None,
     )
 
 
 def _nodes(plan: Plan) -> list[str]:
     title = f"Execution Plan: {plan.name}"
     lines = [title, "=" * len(title), ""]
+    if isinstance(plan.base_dir, Location):
+        lines += [f"Relative paths start at {plan.base_dir}", ""]
     for number, planned in enumerate(plan.nodes):
         place = f", {_place(plan, planned.span)}" if planned.span else ""
         waits = " — does not run yet" if pending.of_node(planned) else ""

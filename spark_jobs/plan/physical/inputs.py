@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.plan import paths
 from spark_jobs.scan import connections, matching
 from spark_jobs.scan.files import FormatError
 from spark_jobs.stores import location
@@ -66,13 +66,19 @@ def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) ->
     from spark_jobs.formats.reader import Place
 
     return Place(
-        Path(plan.base_dir),
-        step.match.path or "",
+        plan.local_folder,
+        _table_path(plan, step),
         plan.connections,
         plan.stores.resolved(),
         allow_outside=allow_outside,
         catalogs=plan.catalogs,
     )
+
+
+def _table_path(plan: Plan, step: SourceStep) -> str:
+    """What a source of a table names; a URI where it is relative to a base folder in a store."""
+    path = step.match.path or ""
+    return paths.resolve(path, plan.base_dir) if path and isinstance(plan.base_dir, location.Location) else path
 
 
 def _tabled(step: SourceStep, plan: Plan, *, allow_outside: bool) -> Discovered:
@@ -90,7 +96,7 @@ def _tabled(step: SourceStep, plan: Plan, *, allow_outside: bool) -> Discovered:
 def _unconnected(step: SourceStep, plan: Plan) -> FormatError | None:
     """Why a database cannot be asked, as far as that is known without asking it."""
     try:
-        connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
+        connections.find(step.options.connection, plan.connections, plan.local_folder)
     except FormatError as error:
         return error
     return None
@@ -111,7 +117,7 @@ def missing(plan: Plan, sources: Mapping[str, Discovered]) -> list[Diagnostic]:
     for name, step in plan.outputs.items():
         if step.is_in_database:
             try:
-                connections.find(step.options.connection, plan.connections, Path(plan.base_dir))
+                connections.find(step.options.connection, plan.connections, plan.local_folder)
             except FormatError as error:
                 found.append(codes.E911.at(plan.places.get(name, plan.by_name[name].span), str(error)))
     return found

@@ -10,13 +10,14 @@ from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.reading import reader
+from spark_jobs.stores.location import Location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.graph import Graph
+    from spark_jobs.stores.location import FilePath
 
 
 #: In how many files as large as the largest one a source has tasks enough.
@@ -35,8 +36,10 @@ def is_worth_spreading(size: int, others: Sequence[int], unit: int) -> bool:
     return size >= 2 * unit and size * _ENOUGH_FILES >= sum(others)
 
 
-def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
+def source_bytes(step: SourceStep, base_dir: FilePath) -> int | None:
     """The size of a source's literal files, None when it is a pattern or a file is missing."""
+    if isinstance(base_dir, Location):
+        return None  # planning asks no store for sizes
     names = [step.match.path] if step.match.path else list(step.match.paths)
     try:
         return sum(os.path.getsize(os.path.join(base_dir, name)) for name in names) if names else None
@@ -45,7 +48,7 @@ def source_bytes(step: SourceStep, base_dir: Path) -> int | None:
 
 
 def check(
-    nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: Path, memory_limit_bytes: int, found: Diagnostics
+    nodes: Sequence[plans.PlannedNode], wiring: Graph, base_dir: FilePath, memory_limit_bytes: int, found: Diagnostics
 ) -> None:
     """Report combines that ask for partitions although their inputs fill only one (W302)."""
     by_name = {planned.name: planned for planned in nodes}
@@ -61,7 +64,7 @@ def check(
             found.add(codes.W302.at(place, message, help="leave `strategy` out"))
 
 
-def _upstream_bytes(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: Path) -> int | None:
+def _upstream_bytes(name: str, wiring: Graph, by_name: dict[str, plans.PlannedNode], base_dir: FilePath) -> int | None:
     """The bytes of all sources above a node; None when they are not known, or records may become more on their way."""
     total = 0
     for producer in wiring.ancestors(name):

@@ -15,11 +15,14 @@ from spark_jobs.plan import paths
 from spark_jobs.plan.reading import model, reader, secrecy, yaml_tree
 from spark_jobs.plan.reading import nodes as written
 from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar, Sequence, is_null
+from spark_jobs.stores import location
+from spark_jobs.stores.refusals import Kind, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from collections.abc import Mapping as MappingType
-    from pathlib import Path
+
+    from spark_jobs.stores.location import FilePath
 
 
 #: No character has more bytes, and a mark may stand before them.
@@ -40,16 +43,22 @@ class Document:
     broken: frozenset[str] = frozenset()
 
 
-def open_text(path: Path, found: Diagnostics, name: str | None = None) -> SourceFile | None:
+def open_text(path: FilePath, found: Diagnostics, name: str | None = None) -> SourceFile | None:
     """A file's text; None when it cannot be read as UTF-8, which `found` then says."""
     shown = name or str(path)
     try:
         raw = small_files.read(path, _MOST_BYTES)
+    except StoreError as error:
+        if error.kind is Kind.MISSING:
+            found.add(codes.E000.at(None, f"cannot read `{error.uri}`: {error.message}"))
+        else:
+            found.add(codes.E910.at(None, str(error)))
+        return None
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        is_uri = paths.is_remote(str(name or path))
-        help_text = "URIs are not read: copy the file to a folder, and write its path" if is_uri else "check the path"
-        found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help=help_text))
+        schemes = ", ".join(f"{each}://" for each in sorted(location.READABLE))
+        help_text = f"a URI is one of {schemes}: copy the file there, or to a folder" if paths.is_remote(shown) else ""
+        found.add(codes.E000.at(None, f"cannot read `{shown}`: {reason}", help=help_text or "check the path"))
         return None
     except small_files.TooLarge:
         message = f"cannot read `{shown}`: the file is larger than {FILE_CHARACTERS >> 20} MiB"
@@ -68,12 +77,12 @@ def open_text(path: Path, found: Diagnostics, name: str | None = None) -> Source
 
 
 def open_tree(
-    path: Path,
+    path: FilePath,
     name: str,
     variables: MappingType[str, str],
     found: Diagnostics,
     *,
-    base_dir: Path,
+    base_dir: FilePath,
     marks: Collection[str],
 ) -> tuple[SourceFile | None, Node | None]:
     """The text and the tree of a file that a pipeline names; None for each that is not available.

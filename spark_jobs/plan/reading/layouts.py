@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
@@ -11,18 +10,25 @@ from spark_jobs.diagnostics.source import Span
 from spark_jobs.nodes import formats
 from spark_jobs.plan import paths
 from spark_jobs.plan.reading import document, reader, yaml_tree
+from spark_jobs.stores import location
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 #: The keys by which a format schema is known.
 _MARKS = ("fields", "records", "defs")
 
 
 def load(
-    nodes: list[NodeSource], base_dir: Path, variables: Mapping[str, str], found: Diagnostics, *, allow_absolute: bool
+    nodes: list[NodeSource],
+    base_dir: FilePath,
+    variables: Mapping[str, str],
+    found: Diagnostics,
+    *,
+    allow_absolute: bool,
 ) -> None:
     """Replace paths of format schemas by the layouts in their files; problems of a layout are reported."""
     for node in nodes:
@@ -40,9 +46,12 @@ def load(
                     node.parts[path] = layout
 
 
-def _read(written: str, base_dir: Path, variables: Mapping[str, str], problems: Diagnostics) -> formats.Layout | None:
-    path = Path(paths.resolve(written, base_dir))
-    _, tree = document.open_tree(path, written, variables, problems, base_dir=base_dir, marks=_MARKS)
+def _read(
+    written: str, base_dir: FilePath, variables: Mapping[str, str], problems: Diagnostics
+) -> formats.Layout | None:
+    path = paths.placed(written, base_dir)
+    named = str(path) if isinstance(path, location.Location) else written
+    _, tree = document.open_tree(path, named, variables, problems, base_dir=base_dir, marks=_MARKS)
     if tree is None:
         return None
     if not isinstance(tree, yaml_tree.Mapping):

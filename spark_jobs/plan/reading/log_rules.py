@@ -12,18 +12,18 @@ from spark_jobs.plan.reading import document, reader, yaml_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.reading.nodes import NodeSource
+    from spark_jobs.stores.location import FilePath
 
 
 @dataclass(frozen=True)
 class RuleFile:
     """The file of rules: its path, the base folder, as the pipeline names it, and where."""
 
-    path: Path
-    base_dir: Path
+    path: FilePath
+    base_dir: FilePath
     name: str
     place: Span
 

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, Field
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.source import SourceFile, Span
 from spark_jobs.nodes.model import Config, Flag, Name, Number, Size, Text, choice
+from spark_jobs.plan import paths
 from spark_jobs.plan.reading import document, reader, workspace_file, yaml_tree
 from spark_jobs.plan.reading.yaml_tree import Entry, Node, Scalar, Sequence
 from spark_jobs.scan import catalogs, connections
@@ -25,11 +26,11 @@ from spark_jobs.stores.settings import AzureSettings, GcsSettings, HdfsSettings,
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from pathlib import Path
 
     from pydantic.fields import FieldInfo
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
+    from spark_jobs.stores.location import FilePath
 
 
 class Compression(StrEnum):
@@ -196,23 +197,26 @@ class Workspace:
     """
 
     storage: Storage = Storage()
-    channel_folders: tuple[Path, ...] = ()
+    channel_folders: tuple[FilePath, ...] = ()
     decimal: DecimalMeaning | None = None
 
 
-def load(base_dir: Path, found: Diagnostics) -> Workspace:
+def load(base_dir: FilePath, found: Diagnostics) -> Workspace:
     """The workspace that a base folder belongs to; defaults when there is no `clinker.toml`."""
     path = workspace_file.find(base_dir)
     if path is None:
         return Workspace()
     problems = type(found)()
-    file = document.open_text(path, problems, os.path.relpath(path, base_dir))
+    file = document.open_text(path, problems, paths.shown(path, base_dir))
     values = _parsed(file, problems) if file else None
     read = None
     if file is not None and values is not None:
         _find_misspelt(values, file, problems)
         read = reader.read(_File, _tree(values, file, ()), problems)
     for problem in problems:
+        if problem.code is codes.E910:
+            found.add(problem)
+            continue
         found.add(codes.E340.at(problem.span, f"invalid {workspace_file.NAME}: {problem.message}", help=problem.help))
     if read is None or file is None:
         return Workspace()
@@ -285,7 +289,7 @@ def _place(file: SourceFile, path: tuple[str, ...]) -> Span:
     return Span(file, start, found.end())
 
 
-def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagnostics) -> Storage:
+def _storage(config: StorageConfig, folder: FilePath, file: SourceFile, found: Diagnostics) -> Storage:
     spill, staging = config.spill, config.staging
     places = {
         f"{table}.{key}": _place(file, ("storage", table, *([key] if key in model.model_fields_set else [])))
@@ -294,10 +298,10 @@ def _storage(config: StorageConfig, folder: Path, file: SourceFile, found: Diagn
     }
     return Storage(
         scratch=_scratch(config.scratch, folder, file, found),
-        spill_dir=_resolved(folder, spill.dir) if spill.dir else None,
+        spill_dir=_on_disk("spill.dir", folder, spill.dir, file, found) if spill.dir else None,
         spill_cap_bytes=spill.disk_cap_bytes,
         compress=str(spill.compress),
-        staging=_staging(staging, folder, places, found) if staging.enabled else None,
+        staging=_staging(staging, folder, places, file, found) if staging.enabled else None,
         stores=_stores(config, file, found),
         places=places,
     )
@@ -345,7 +349,7 @@ def _connections(tables: Mapping[str, ConnectionConfig], file: SourceFile, found
 
 
 def _catalogs(
-    tables: Mapping[str, Mapping[str, Any]], folder: Path, file: SourceFile, found: Diagnostics
+    tables: Mapping[str, Mapping[str, Any]], folder: FilePath, file: SourceFile, found: Diagnostics
 ) -> dict[str, dict[str, str]]:
     """The properties of catalogues, none of which is a secret."""
     written = {name: dict(catalogs.flat(table)) for name, table in tables.items()}
@@ -354,6 +358,9 @@ def _catalogs(
             if (problem := catalogs.problem(name, key, value)) is not None:
                 place = _place(file, ("catalogs", name, *key.split(".")))
                 found.add(codes.E340.at(place, f"catalogs.{name}.{key} {problem}"))
+        if isinstance(folder, location.Location) and catalogs.is_beside(properties):
+            message = f"catalogs.{name}.uri is a file beside {workspace_file.NAME}, which is in a store: name a server"
+            found.add(codes.E340.at(_place(file, ("catalogs", name, "uri")), message))
     return {name: catalogs.resolved(properties, folder) for name, properties in written.items()}
 
 
@@ -367,7 +374,7 @@ def _endpoint(table: str, written: str | None, file: SourceFile, found: Diagnost
     return endpoint
 
 
-def _scratch(written: str | None, folder: Path, file: SourceFile, found: Diagnostics) -> str | None:
+def _scratch(written: str | None, folder: FilePath, file: SourceFile, found: Diagnostics) -> str | None:
     """A local folder, or a prefix of a store that can be written to."""
     if written is None:
         return None
@@ -384,18 +391,29 @@ def _scratch(written: str | None, folder: Path, file: SourceFile, found: Diagnos
     return _resolved(folder, location.local(written))
 
 
-def _folder(start: Path, written: str | None) -> str | None:
+def _folder(start: FilePath, written: str | None) -> str | None:
     """A folder, which may be one of a store."""
     if written is None or location.is_uri(written):
         return written and written.rstrip("/")
     return _resolved(start, written)
 
 
-def _resolved(folder: Path, path: str) -> str:
-    return os.path.normpath(folder / path)
+def _resolved(folder: FilePath, path: str) -> str:
+    return paths.resolve(path, folder).rstrip("/") or "/"
 
 
-def _staging(config: StagingConfig, folder: Path, places: dict[str, Span], found: Diagnostics) -> Settings | None:
+def _on_disk(setting: str, folder: FilePath, path: str, file: SourceFile, found: Diagnostics) -> str | None:
+    """A local folder; None, and told, where it is relative to a workspace in a store."""
+    if isinstance(folder, location.Location) and not os.path.isabs(path):
+        message = f"storage.{setting} is a local folder, and {workspace_file.NAME} in a store: write an absolute path"
+        found.add(codes.E340.at(_place(file, ("storage", *setting.split("."))), message))
+        return None
+    return os.path.normpath(os.path.join(str(folder), path))
+
+
+def _staging(
+    config: StagingConfig, folder: FilePath, places: dict[str, Span], file: SourceFile, found: Diagnostics
+) -> Settings | None:
     """The settings of staging that is enabled; None when they mean nothing."""
     patterns = []
     for pattern in config.patterns:
@@ -409,8 +427,11 @@ def _staging(config: StagingConfig, folder: Path, places: dict[str, Span], found
         message = "storage.staging.enabled is true but storage.staging.dir is not set; name a folder on a local disk"
         found.add(codes.E340.at(places["staging.enabled"], message))
         return None
+    staged = _on_disk("staging.dir", folder, config.dir, file, found)
+    if staged is None:
+        return None
     return Settings(
-        folder=_resolved(folder, config.dir),
+        folder=staged,
         patterns=tuple(patterns),
         cap_bytes=config.disk_cap_bytes,
         verify=config.verify,

@@ -1,0 +1,110 @@
+"""Small objects that people write, such as pipelines: read as a whole, and as they were when looked at."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from spark_jobs.stores.location import Location
+    from spark_jobs.stores.objects import Object
+
+
+class TooLarge(Exception):
+    """An object of more bytes than such objects have."""
+
+
+@dataclass
+class _Reach:
+    """How stores are reached, found out when one is; and what they have said of their objects."""
+
+    settings: Callable[[], StoreSettings]
+    known: dict[Location, Object | None] = field(default_factory=dict)
+    resolved: StoreSettings | None = None
+
+    def stores(self) -> StoreSettings:
+        if self.resolved is None:
+            self.resolved = self.settings().resolved()
+        return self.resolved
+
+
+_REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
+
+
+@contextmanager
+def reached(settings: Callable[[], StoreSettings]) -> Iterator[None]:
+    """Within, objects are reached in some way, and an object that was looked at stays what it was: else it is an error.
+
+    Inside of another such block nothing changes.
+
+    Args:
+        settings: says how; asked at most once, and only when an object is.
+    """
+    if _REACH.get() is not None:
+        yield
+        return
+    before = _REACH.set(_Reach(settings))
+    try:
+        yield
+    finally:
+        _REACH.reset(before)
+
+
+def _reach() -> _Reach:
+    return _REACH.get() or _Reach(StoreSettings)
+
+
+def settings() -> StoreSettings:
+    """How stores are reached here."""
+    return _reach().stores()
+
+
+def is_there(location: Location) -> bool:
+    """Whether there is an object.
+
+    Raises:
+        StoreError: its store does not say.
+    """
+    return _described(_reach(), location) is not None
+
+
+def read(location: Location, most_bytes: int) -> bytes:
+    """All bytes of an object.
+
+    Args:
+        location: where it is.
+        most_bytes: how many it may have.
+
+    Raises:
+        StoreError: it is not there, its store refuses, or it has changed since it was looked at.
+        TooLarge: it has more bytes than it may have.
+    """
+    from spark_jobs.stores import globs, opening
+
+    reach = _reach()
+    found = _described(reach, location)
+    if found is None:
+        # Asked for a list, a store says where the bucket is the reason.
+        found = globs.named(str(location), reach.stores())
+    if found is None:
+        raise StoreError(Kind.MISSING, "no such object; check its key, character by character", str(location))
+    if found.size > most_bytes:
+        raise TooLarge(str(location))
+    if not found.size:
+        return b""
+    return opening.store(location.scheme, reach.stores()).fetch(location, 0, found.size, found.version)
+
+
+def _described(reach: _Reach, location: Location) -> Object | None:
+    from spark_jobs.stores import opening
+
+    if location not in reach.known:
+        reach.known[location] = opening.store(location.scheme, reach.stores()).describe(location)
+    return reach.known[location]

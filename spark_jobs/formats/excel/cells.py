@@ -72,6 +72,7 @@ def read(
     wanted: set[int],
     texts: Callable[[int], str],
     kinds: Sequence[Kind],
+    digits: Sequence[int],
     *,
     outside: Outside,
     most_bytes: int,
@@ -86,6 +87,7 @@ def read(
         wanted: those whose values are wanted.
         texts: the shared texts by their numbers; raises `LookupError` where there is none.
         kinds: what numbers are, by the style of their cell.
+        digits: how many digits they have that are codes, by the same; empty if none are.
         outside: takes what is in other columns.
         most_bytes: how much makes a cell_batch.
         most_row_bytes: how much a row may have.
@@ -159,6 +161,8 @@ def read(
         what, found = _value(kind, style, found, kinds, texts, has_formula=has_formula)
         if what is Kind.NOTHING:
             return
+        if digits and what is Kind.NUMBER and found.isdecimal() and style.isdecimal():
+            what, found = _code(found, digits[int(style)] if int(style) < len(digits) else 0)
         if named is not None and column not in named:
             outside.count += 1
             outside.first = outside.first if outside.count > 1 else (row, column)
@@ -228,6 +232,11 @@ def _value(
             found = workbook.unescaped(text)
     # A formula whose text is empty makes a cell look empty, and people take it for that.
     return (Kind.TEXT, found) if found else (Kind.NOTHING, "")
+
+
+def _code(text: str, digits: int) -> tuple[Kind, str]:
+    """A whole number as its cell shows it: one in a format for codes is a text with its leading zeros."""
+    return (Kind.TEXT, text.zfill(digits)) if digits else (Kind.NUMBER, text)
 
 
 def _shared(text: str, texts: Callable[[int], str]) -> str:

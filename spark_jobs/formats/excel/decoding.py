@@ -86,7 +86,7 @@ class Decoder:
         )
         everything = set(range(1, ranges.COLUMNS + 1))
         found = cells.read(
-            self._book.open(sheet.part), bounds, None, everything, self._text, self._book.kinds,
+            self._book.open(sheet.part), bounds, None, everything, self._text, self._book.kinds, self._book.digits,
             outside=cells.Outside(), most_bytes=1, most_row_bytes=_MOST_NAME * 1024,
         )  # fmt: skip
         cell_batch = next(found, None)
@@ -123,7 +123,8 @@ class Decoder:
             )
             outside = cells.Outside()
             for cell_batch in cells.read(
-                self._book.open(sheet.part), bounds, {*known}, {*places}, self._text, self._book.kinds,
+                self._book.open(sheet.part), bounds, {*known}, {*places}, self._text,
+                self._book.kinds, self._book.digits,
                 outside=outside, most_bytes=wanted["bytes"], most_row_bytes=wanted["row_bytes"],
             ):  # fmt: skip
                 yield self._batch(at, cell_batch, places)

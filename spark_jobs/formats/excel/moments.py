@@ -55,6 +55,12 @@ def kind_of(number: int, texts: Mapping[int, str]) -> Kind:
     return _BUILT_IN.get(number, Kind.NUMBER) if text is None else _kind_of_text(text)
 
 
+def digits_of(number: int, texts: Mapping[int, str]) -> int:
+    """How many digits a format shows of each whole number, such as 5 for `00000`; 0 if it is not one for codes."""
+    text = texts.get(number, "")
+    return len(text) if len(text) > 1 and not text.strip("0") else 0
+
+
 def _kind_of_text(text: str) -> Kind:
     """The kind according to the first section of a format. Other sections are for negative numbers and for texts."""
     plain = _ASIDE.sub("", text).partition(";")[0]

@@ -221,9 +221,23 @@ class Workbook:
     @cached_property
     def kinds(self) -> list[Kind]:
         """The kind of numbers for each cell style."""
+        formats, texts = self._formats
+        known = {number: moments.kind_of(number, texts) for number in set(formats)}
+        return [known[number] for number in formats]
+
+    @cached_property
+    def digits(self) -> list[int]:
+        """How many digits codes have for each cell style, 0 for ordinary numbers; empty if no style is for codes."""
+        formats, texts = self._formats
+        found = [moments.digits_of(number, texts) for number in formats]
+        return found if any(found) else []
+
+    @cached_property
+    def _formats(self) -> tuple[list[int], dict[int, str]]:
+        """The number of the format of each cell style, and the texts of the formats that the workbook defines."""
         part = self._part_of("styles")
         if part is None:
-            return []
+            return [], {}
         texts: dict[int, str] = {}
         formats: list[int] = []
         is_inside = False
@@ -234,8 +248,7 @@ class Workbook:
                 is_inside = name == "cellXfs"
             elif name == "xf" and is_inside:
                 formats.append(_number(found.get("numFmtId")))
-        known = {number: moments.kind_of(number, texts) for number in set(formats)}
-        return [known[number] for number in formats]
+        return formats, texts
 
     def texts(self) -> Iterator[str]:
         """The shared texts of cells, in order; runs of one text are joined, phonetic readings left out."""

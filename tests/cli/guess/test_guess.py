@@ -555,6 +555,19 @@ def test_long_whole_numbers_of_a_workbook_keep_their_digits(tmp_path: Path) -> N
     assert columns(answer)["n"] == {"type": "int"}
 
 
+def test_postal_codes_of_a_workbook_keep_their_zeros(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["zip", "n"], [1234, 5], [10115, 6]):
+        book.active.append(row)
+    for row in (2, 3):
+        book.active.cell(row, 1).number_format = "00000"
+    book.save(tmp_path / "a.xlsx")
+    assert columns(command.look(tmp_path / "a.xlsx", "a.xlsx", set())) == {
+        "zip": {"type": "string"},
+        "n": {"type": "int"},
+    }
+
+
 def test_days_and_texts_in_a_column_of_a_workbook_are_asked_about(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for row in (["id", "d"], [1, "05.01.2026"], [2, datetime.date(2026, 1, 6)], [3, datetime.date(2026, 1, 7)]):

@@ -317,6 +317,31 @@ def test_formats_that_only_look_like_those_of_dates_are_of_numbers(tmp_path: Pat
     assert [record["x"] for record in Read(tmp_path, made(fill)).records] == [*range(1, len(forms) + 1)]
 
 
+def _coded(book: xlsxwriter.Workbook) -> None:
+    """Postal codes in a format of zeros, numbers in one with a point, and ordinary ones."""
+    sheet = book.add_worksheet()
+    codes, amounts = book.add_format({"num_format": "00000"}), book.add_format({"num_format": "000.0"})
+    for column, name in enumerate(("zip", "amount", "n")):
+        sheet.write(0, column, name)
+    for row, number in enumerate((1234, 80331, 123456, -5, 1.5), 1):
+        sheet.write(row, 0, number, codes)
+        sheet.write(row, 1, number, amounts)
+        sheet.write(row, 2, number)
+
+
+def test_whole_numbers_in_a_format_of_zeros_keep_those_that_are_shown(tmp_path: Path) -> None:
+    found = Read(tmp_path, made(_coded)).records
+    assert [record["zip"] for record in found] == ["01234", "80331", "123456", -5, 1.5]
+    assert [record["amount"] for record in found] == [record["n"] for record in found] == [1234, 80331, 123456, -5, 1.5]
+
+
+def test_codes_are_what_their_column_declares(tmp_path: Path) -> None:
+    text = Read(tmp_path, made(_coded), [SourceColumn("zip", types.STRING)])
+    assert [record["zip"] for record in text.records][:3] == ["01234", "80331", "123456"]
+    number = Read(tmp_path, made(_coded), [SourceColumn("zip", types.INT)])
+    assert [record["zip"] for record in number.records] == [1234, 80331, 123456, -5]
+
+
 def test_iso_dates_inline_and_rich_texts_are_read(tmp_path: Path) -> None:
     data = of_rows(["x"], *([row] for row in range(5)))
     cells = [

@@ -149,6 +149,9 @@ def main(folder: Path, files: Sequence[Path], *, force: bool) -> int:
         force: whether a pipeline that is there is replaced.
     """
     pipeline = folder / "pipeline.yaml"
+    if folder.exists() and not folder.is_dir():
+        sys.stderr.write(f"clinker init error: {folder} is a file; name a folder\n")
+        return ExitCode.IO
     if pipeline.exists() and not force:
         sys.stderr.write(f"clinker init error: {pipeline} exists already; use --force to replace it\n")
         return ExitCode.CONFIG

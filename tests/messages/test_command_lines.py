@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from spark_jobs.cli import clinker
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _CASES = [
     (["vlaidate", "p.yaml"], "did you mean `validate`?"),
     (["version"], "did you mean `--version`?"),
+    (["cxl", "eval"], "; `cxl` is a command of its own"),
+    (["preview", "p.yaml", "n", "--recods", "5"], "; did you mean `--records`?"),
     (["run", "p.yaml", "--dryrun"], "error: unrecognized arguments: --dryrun; did you mean `--dry-run`?"),
     (["run", "p.yaml", "--thread=2"], "error: unrecognized arguments: --thread=2; did you mean `--threads`?"),
     (["dlq", "shwo", "d.csv"], "did you mean `show`?"),
@@ -31,6 +38,18 @@ _CASES = [
 def test_what_is_meant_is_told(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert clinker.main(arguments) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["preview", "p.yaml", "--node", "x"], ["doctor", "--nope"]], ids=str)
+def test_flags_of_other_commands_are_not_proposed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(arguments) == 1
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_folder_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("")
+    assert clinker.main(["init", str(tmp_path / "a")]) == 4
+    assert capsys.readouterr().err == f"clinker init error: {tmp_path / 'a'} is a file; name a folder\n"
 
 
 def test_a_code_needs_no_flag(capsys: pytest.CaptureFixture[str]) -> None:

@@ -222,6 +222,9 @@ def guessed(paths: Sequence[Path], names: Sequence[str]) -> list[Answer]:
     taken: set[str] = set()
     found = []
     for path, name in zip(paths, names, strict=True):
-        found.append(look(path, name, taken))
+        try:
+            found.append(look(path, name, taken))
+        except NotGuessed as error:
+            raise NotGuessed(f"{name}: {error}") from None
         taken.add(found[-1].guess.name)
     return found

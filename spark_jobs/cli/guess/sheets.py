@@ -70,7 +70,7 @@ def guess(path: Path, name: str, *, as_text: bool) -> tuple[Guess, int]:
     if as_text:
         columns = [values.Column(column.name, is_unique=column.is_unique) for column in columns]
     made = Guess("", [], "excel", _options(found, names, said_names, first_column, last_column), columns)
-    made.remarks += [*values.column_notes(columns), *_remarks(found, sheet.name, others)]
+    made.remarks += [*values.column_notes(columns), *_remarks(found, sheet.name, others, _holes(found))]
     made.doubts += [f"column {values.shown(c.name)}: {r.text}" for c in columns for r in c.remarks if r.is_doubt]
     made.doubts += delimited.totals(found, names, "a `range` that ends above it")
     return made, len(records)
@@ -184,7 +184,14 @@ def _options(
     return options
 
 
-def _remarks(found: table.Table, sheet: str, others: list[str]) -> Iterator[str]:
+def _holes(found: table.Table) -> int:
+    """How many records have nothing in the first column alone, below one that has: its cells may be merged."""
+    if not found.body or not found.body[0].cells[0]:
+        return 0
+    return sum(not row.cells[0] and all(row.cells[1:]) for row in found.body)
+
+
+def _remarks(found: table.Table, sheet: str, others: list[str], holes: int) -> Iterator[str]:
     if others:
         more = ", …" if len(others) > _SHOWN_SHEETS else ""
         shown = ", ".join(map(values.shown, others[:_SHOWN_SHEETS]))
@@ -192,6 +199,10 @@ def _remarks(found: table.Table, sheet: str, others: list[str]) -> Iterator[str]
     before = found.titles[: len(found.titles) - found.after]
     if found.skipped and before:
         yield f"{delimited.lines(len(before), 'row')} before the table left out: {delimited.listed(before)}"
+    if holes:
+        column = values.shown(found.names[0]) if found.names else "the first column"
+        rows = delimited.lines(holes, "row")
+        yield f"{rows} with nothing in {column}: merged cells have their value in their first row"
     if found.is_header_skipped:
         yield f"the header has {found.header_rows} rows: the names stand in `schema`, and its rows are left out"
     if found.footer:

@@ -237,6 +237,11 @@ def below_of(name: str, below: MappingType[str, str]) -> str | None:
     return f"`{name}` belongs under `{below[name]}:`: write `{below[name]}: {{ {name}: … }}`" if name in below else None
 
 
+def _instead(name: str, allowed: list[str]) -> str | None:
+    """What to do about a key of another tool where a pipeline may have keys of this kind."""
+    return _INSTEAD.get(name) if {"path", "cxl", "type", "strategy", "memory"} & set(allowed) else None
+
+
 def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = None) -> Diagnostic:
     """The diagnostic for a key that is not among the allowed ones; `help` tells where it belongs, if that is known."""
     name = str(path[-1])
@@ -246,7 +251,7 @@ def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = N
     known = _KEYS_ELSEWHERE.get(name.lower())
     proposal = f"did you mean `{known}`?" if known in allowed else nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
-    if proposal is None and (other := elsewhere(name) or _INSTEAD.get(name.lower())) is not None:
+    if proposal is None and (other := elsewhere(name) or _instead(name.lower(), allowed)) is not None:
         listed = other
     return codes.E005.at(place, f"unknown key `{name}`" + (f"; {proposal}" if proposal else ""), help=listed)
 

@@ -555,6 +555,23 @@ def test_long_whole_numbers_of_a_workbook_keep_their_digits(tmp_path: Path) -> N
     assert columns(answer)["n"] == {"type": "int"}
 
 
+def test_merged_cells_of_a_workbook_are_told(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["region", "n"], ["North", 1], [None, 2], ["South", 3]):
+        book.active.append(row)
+    book.active.merge_cells("A2:A3")
+    book.save(tmp_path / "a.xlsx")
+    said = command.notes(command.look(tmp_path / "a.xlsx", "a.xlsx", set()))
+    assert said == ["1 row with nothing in `region`: merged cells have their value in their first row"]
+
+
+def test_the_file_that_no_source_is_guessed_for_is_named(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.json").write_text('[{"a": 1}')
+    assert clinker.main(["init", str(tmp_path / "p"), "--from", str(tmp_path / "a.csv"), str(tmp_path / "b.json")]) == 4
+    assert "b.json: it is broken JSON" in capsys.readouterr().err
+
+
 def test_postal_codes_of_a_workbook_keep_their_zeros(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for row in (["zip", "n"], [1234, 5], [10115, 6]):

@@ -81,6 +81,9 @@ def read(guess: Guess, paths: list[Path]) -> Read:
     inputs = [files.describe(str(path), name) for path, name in zip(paths, guess.paths, strict=True)]
     try:
         scan = step.scan(inputs, OnUnmapped.DROP)
+        if scan.missing and guess.type in ("csv", "excel"):
+            found.refusal = f"the header does not have the column '{scan.missing[0][0]}'"
+            return found
         for split in splits.plan(scan.files, 1 << 62):
             _read_split(step, split, scan, found)
     except FormatError as error:

@@ -29,6 +29,8 @@ _SHOWN_ROWS = 5
 _FEWEST_ALIGNED = 4
 #: The parts of numbers before and after a comma: groups of three digits, or a fraction of two.
 _WHOLE_PART, _REST = re.compile(r"[+-]?[0-9]{1,3}"), re.compile(r"[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?")
+#: What `trim` takes away.
+_BLANKS = " \t"
 #: The replacement of an unescaped quote while the text is inspected.
 _TEXT_QUOTE = "\U0010fffc"
 
@@ -75,6 +77,8 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
     rows = list(found.body)
     for _, data in sample.pieces:
         rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
+    if not signs.trims and _has_padded_numbers(rows):
+        found, rows = _trimmed(found), [_trimmed_row(row) for row in rows]
     return Found(found, rows, score, repaired)
 
 
@@ -123,6 +127,17 @@ def _with_quotes(one: Table, quote: str) -> Table:
         body=[replace(row, cells=requoted(row.cells)) for row in one.body],
         titles=list(requoted(tuple(one.titles))),
     )
+
+
+def _trimmed(one: Table) -> Table:
+    """A table as a source with `trim` reads it."""
+    names = None if one.names is None else tuple(name.strip(_BLANKS) for name in one.names)
+    signs = replace(one.signs, trims=True)
+    return replace(one, signs=signs, names=names, body=[_trimmed_row(row) for row in one.body])
+
+
+def _trimmed_row(row: Row) -> Row:
+    return replace(row, cells=tuple(cell.strip(_BLANKS) for cell in row.cells))
 
 
 def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:
@@ -276,7 +291,7 @@ def options_of(found: Found, names: tuple[str, ...], encoding: Charset, sample: 
         options["escape_char"] = signs.escape
     if signs.separator:
         options["record_separator"] = signs.separator
-    if signs.trims or _has_padded_numbers(found.rows):
+    if signs.trims:
         options["trim"] = True
     if one.comment:
         options["comment"] = one.comment

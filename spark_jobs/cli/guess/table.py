@@ -211,6 +211,7 @@ def _first_of_table(found: Sequence[Row], width: int, signs: Signs) -> int:
         if (
             number >= least
             and _belongs(row, width)
+            and (len(row.cells) <= width + 1 or not _is_narrower(found, number, width))
             and (number + 1 == len(found) or _is_followed(found, number, width))
         ):
             return number
@@ -221,6 +222,12 @@ def _belongs(row: Row, width: int) -> bool:
     """Whether a record may be one of a table, by how many of its cells are filled."""
     least = 1 if width == 2 and len(row.cells) == 2 else max(2, (width + 1) // 2)
     return row.filled >= least and len(row.cells) >= least
+
+
+def _is_narrower(found: Sequence[Row], number: int, width: int) -> bool:
+    """Whether the records after one are all as wide as the table, so that a much wider one is none of it."""
+    following = found[number + 1 : number + 4]
+    return len(following) > 1 and all(len(row.cells) == width for row in following)
 
 
 def _is_followed(found: Sequence[Row], number: int, width: int) -> bool:

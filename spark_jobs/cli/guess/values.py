@@ -30,12 +30,14 @@ _ODD_SHARE = 0.05
 #: So many distinct values are looked at.
 _MOST_DISTINCT = 50_000
 _ERRORS = frozenset(hints.SPREADSHEET_ERRORS)
-_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", "..", "...", "*", "–", "—"})
+_NULL_WORDS = frozenset({*hints.NULL_WORDS, "na", "n.a", "NaT", "nan", "---", ".", "..", "...", "*", "–", "—"})
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off"})
 _NUMBERISH = re.compile(r"[+-]?[0-9.,'’_ \u00a0\u2009\u202f]*[0-9][0-9.,'’_ \u00a0\u2009\u202f]*(?:[eE][+-]?[0-9]+)?")
 #: Blanks that look like the usual one.
 _BLANKS = re.compile("[\u00a0\u2009\u202f]")
 _SIGNED = re.compile(r"[$€£¥₹]|\b(?:EUR|USD|GBP|CHF|JPY)\b|%")
+#: Numbers with a minus as it is printed.
+_OTHER_MINUS = re.compile(r"[\u2212\u2013\u2012][0-9][0-9.,]*")
 #: Negative numbers as bookkeepers write them: in brackets, or with a minus at their end.
 _UNIT = r"[^0-9()'\";,.-]{0,5}"
 _NEGATIVE = re.compile(rf"{_UNIT}\({_UNIT}[0-9][0-9.,'’ ]*{_UNIT}\){_UNIT}|{_UNIT}[0-9][0-9.,'’ ]*-{_UNIT}")
@@ -187,6 +189,9 @@ def _texts(name: str, found: Counter[str]) -> Column:
     negative = {text: count for text, count in found.items() if _NEGATIVE.fullmatch(text)}
     if signed is not None and with_sign > 0.9 * total:
         column.remarks.append(Remark(f"numbers with a sign, like {shown(signed)}: {_without_sign(found)}"))
+    elif minus := next((text for text in found if _OTHER_MINUS.fullmatch(text)), None):
+        said = f'text: {shown(minus)} has another sign than `-`: `.replace("{minus[0]}", "-").to_float()`'
+        column.remarks.append(Remark(said))
     elif negative and numbers + sum(negative.values()) > 0.9 * total:
         said = f"text: negative numbers, like {shown(next(iter(negative)))}: {_without_sign(found)}"
         column.remarks.append(Remark(said))

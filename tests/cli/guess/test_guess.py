@@ -169,6 +169,12 @@ def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
         ("a,b,c\n1,2,3\n2,3\n5,6,7\n", {"ragged": "pad"}, ["a", "b", "c"]),
         ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
         ("name\nAda\nBob Smith\n", {}, ["name"]),
+        ("geo,2021 ,2022 \nDE,5.5 ,6.5 \nFR,4.5 ,5.0 \n", {"trim": True}, ["geo", "2021", "2022"]),
+        (
+            "EXTF;700;21;x;13;;RE;1;2;3\na;b;c\n1;x;2\n2;y;3\n3;z;4\n",
+            {"delimiter": ";", "skip_rows": 1},
+            ["a", "b", "c"],
+        ),
         (
             " id | name \n----+------\n  1 | a\n  2 | b\n(2 rows)\n",
             {"delimiter": "|", "trim": True, "comment": "--", "skip_footer": 1},
@@ -593,6 +599,13 @@ def test_days_and_texts_in_a_column_of_a_workbook_are_asked_about(tmp_path: Path
     assert command.look(tmp_path / "a.xlsx", "a.xlsx", set()).guess.doubts == [
         "column `d`: text: values of several kinds: date, text or number"
     ]
+
+
+def test_a_column_that_the_file_lacks_is_no_column_of_nulls(tmp_path: Path) -> None:
+    answer = look(tmp_path, "a,b\n1,2\n3,4\n")
+    answer.guess.columns[1].name = "c"
+    read = checking.read(answer.guess, [tmp_path / "orders.csv"])
+    assert read.refusal == "the header does not have the column 'c'"
 
 
 def test_records_without_values_are_told(tmp_path: Path) -> None:

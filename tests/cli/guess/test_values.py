@@ -45,6 +45,7 @@ def guess(*columns: list[str]) -> list[Column]:
         (["12345678901234.5", "1.00000000000000000000"], "float", {}),
         (["1234567890123.5", "1.00"], "float", {}),
         (["3", "n/a", "5", "7", "NA"], "int", {"null_values": ["NA", "n/a"]}),
+        ([".5", ".", "2"], "float", {"null_values": ["."]}),
         (["2", "10", "0", "three", "1"], "int", {}),
         (["2", "many", "few", "three"], "string", {}),
         (["nan", "1.5", "2"], "float", {"null_values": ["nan"]}),
@@ -253,6 +254,7 @@ def test_groups_among_plain_numbers_are_read_as_other_columns_have_them() -> Non
             '`.regex_replace("^(.*?)(?:[(](.*)[)].*|-[^0-9]*)$", "-\\\\1\\\\2")'
             '.regex_replace("[^0-9.+-]", "").to_float()`',
         ),
+        (["\u22125", "7", "8"], '`\u22125` has another sign than `-`: `.replace("\u2212", "-").to_float()`'),
         (["1.234,50", "5,25-", "7,00-"], "text: negative numbers, like `5,25-`: `.regex_replace("),
         (["12.00", "(5.25)", "(7)"], "text: negative numbers, like `(5.25)`: `.regex_replace("),
     ],

@@ -19,7 +19,9 @@ from spark_jobs.execute.delivery.destination import whole
 from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank, Reach
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format, registry
+from spark_jobs.formats.database import unique_indexes
 from spark_jobs.nodes.output import run as output_run
+from spark_jobs.nodes.rules import step as rules
 from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError
 
@@ -212,11 +214,24 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
         recover(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
-        return step
+        return _with_indexes(step)
     except format.Unfit as problem:
         raise verdict.broken(plan, UNFIT, str(problem), step.name) from None
     except FormatError as problem:
         raise verdict.broken(plan, problem.code or connections.FAILED, str(problem), step.name) from None
+
+
+def _with_indexes(step: OutputStep) -> OutputStep:
+    """The output whose records meet where a unique index of its table takes only one of them."""
+    mapped = dict(step.mapping)
+    # A column of the files that nobody declares may take the name that `mapping` gives it.
+    sources = {
+        column.name: (column.source, column.type)
+        for column in step.columns
+        if mapped.get(column.name, column.source) == column.source
+    }
+    indexes = unique_indexes.of(step.options, {name: static for name, (_, static) in sources.items()})
+    return replace(step, rules=(*step.rules, *rules.of_indexes(indexes, sources)))
 
 
 def _connection(plan: plans.Plan, step: OutputStep) -> Connection:

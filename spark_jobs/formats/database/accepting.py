@@ -77,6 +77,8 @@ class Constraint:
         others: the columns there.
         text: of checks, the condition; its columns are those of the record.
         collations: how the values of each column are compared, where that is not as the column says.
+        nulls_are_equal: of unique indexes, whether a null equals another one (`NULLS NOT DISTINCT`).
+        is_full: of foreign keys, whether either all columns are null or none (`MATCH FULL`).
     """
 
     kind: str
@@ -86,6 +88,8 @@ class Constraint:
     others: tuple[str, ...] = ()
     text: str = ""
     collations: tuple[str, ...] = ()
+    nulls_are_equal: bool = False
+    is_full: bool = False
 
     def is_decided_by(self, written: Sequence[str], key: tuple[str, ...], *, replaces: bool) -> bool:
         """Whether records with some columns tell, before they are in the table.
@@ -119,12 +123,19 @@ class Constraint:
         compared = [f"t.{quoted(there)} = r.{quoted(here)}" for there, here in pairs]
         if self.collations:
             compared = [f"{each} COLLATE {name}" for each, name in zip(compared, self.collations, strict=True)]
+        if self.nulls_are_equal:
+            both_null = (f"t.{quoted(name)} IS NULL AND r.{quoted(name)} IS NULL" for name in self.columns)
+            compared = [f"({each} OR ({nulls}))" for each, nulls in zip(compared, both_null, strict=True)]
         equal = " AND ".join(compared)
         if self.kind == "unique":
             same = " AND ".join(f"t.{quoted(name)} = r.{quoted(name)}" for name in key)
             return f"EXISTS (SELECT 1 FROM {relation} t WHERE {equal}{f' AND NOT ({same})' if same else ''})"
         given = " AND ".join(f"r.{quoted(name)} IS NOT NULL" for name in self.columns)
-        return f"{given} AND NOT EXISTS (SELECT 1 FROM {self.other} t WHERE {equal})"
+        missing = f"NOT EXISTS (SELECT 1 FROM {self.other} t WHERE {equal})"
+        if self.is_full and len(self.columns) > 1:
+            nulls = " AND ".join(f"r.{quoted(name)} IS NULL" for name in self.columns)
+            return f"NOT ({nulls}) AND (NOT ({given}) OR {missing})"
+        return f"{given} AND {missing}"
 
     @property
     def why(self) -> str:
@@ -134,7 +145,8 @@ class Constraint:
             case "unique":
                 return f"the table has a row with this value already ({named})"
             case "foreign key":
-                return f"table {self.other} has no row with this value ({named})"
+                full = "; its columns have values together or not at all" if self.is_full else ""
+                return f"table {self.other} has no row with this value ({named}{full})"
             case _:
                 return f"{named} does not hold: {self.text}"
 
@@ -154,6 +166,7 @@ class Target:
         engine: which package has the rules of its database (`scan/connections.py:ENGINES`).
         most_bytes: the most bytes that a statement with the values of a record may have; None where nothing says so.
         seen: what tells the database apart from others of its name, where tasks may not see it.
+        unique_indexes: its unique indexes, whoever may read it.
     """
 
     name: str
@@ -166,6 +179,7 @@ class Target:
     engine: str = "postgres"
     most_bytes: int | None = None
     seen: str = ""
+    unique_indexes: tuple[Constraint, ...] = ()
 
 
 def kind_of(found: pa.DataType) -> str:

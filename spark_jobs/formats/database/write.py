@@ -33,6 +33,18 @@ class Checks(Protocol):
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """The rows whose value a column does not take, each with why."""
 
+    def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
+        """Texts that are the same only where a unique index has values as one; null where a value is null.
+
+        Args:
+            column: the column.
+            array: values that it takes.
+            collation: how the index compares texts; empty where that is as the column does.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """The records that the table does not take, whose values fit their columns: why, and the columns that tell.
 

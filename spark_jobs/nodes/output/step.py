@@ -191,7 +191,7 @@ class OutputStep(node.Step):
     @property
     def checked_rules(self) -> tuple[Rule, ...]:
         """The rules of its `validations`."""
-        return self.rules
+        return tuple(rule for rule in self.rules if not isinstance(rule, rules.UniqueIndex))
 
     @property
     def record_properties(self) -> RecordProperties:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from spark_jobs.nodes import node
 from spark_jobs.nodes.terms import shape
 from spark_jobs.nodes.terms.needs import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from decimal import Decimal
 
     from spark_jobs.cxl import types
@@ -94,6 +94,31 @@ class Unique(Rule):
     @property
     def reads(self) -> frozenset[str]:
         return frozenset(name for name, _ in self.columns)
+
+
+@dataclass(frozen=True)
+class UniqueIndex(Unique):
+    """A unique index of the table that an output writes: the table takes one of several records with the same values.
+
+    No pipeline names it: the table has it, so no record can break it and stay.
+
+    Args:
+        index: the index (`formats/database/unique_indexes.py:RunIndex`).
+        row_columns: the columns by which records are about one row of the table, and so may have one value; with types.
+    """
+
+    kind: ClassVar[str] = "unique index"
+
+    index: Any = field(kw_only=True)
+    row_columns: tuple[tuple[str, types.Type], ...] = field(default=(), kw_only=True)
+
+    @property
+    def text(self) -> str:
+        return f"unique index {self.name}: {', '.join(self.index.columns)}"
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return super().reads | {name for name, _ in self.row_columns}
 
 
 @dataclass(frozen=True)
@@ -292,6 +317,15 @@ class UniqueStep(RuleStep):
 
 
 @dataclass(frozen=True)
+class UniqueIndexStep(UniqueStep):
+    """A unique index of the table that the output `name` writes."""
+
+    module: ClassVar[str] = "unique_index_run"
+
+    rule: UniqueIndex
+
+
+@dataclass(frozen=True)
 class ReferencesStep(RuleStep):
     """A rule `references` of the output `name`: records that refer to none of the rows break it.
 
@@ -325,10 +359,30 @@ def phases(of: str, name: str, rules: Iterable[Rule], partitions: int) -> tuple[
     rows = {each.input: each for each in referenced(name, listed)}
     for rule in listed:
         if isinstance(rule, Unique):
-            found.append(_meeting(UniqueStep(name, of, rule), partitions if rule.columns else 1))
+            step = UniqueIndexStep(name, of, rule) if isinstance(rule, UniqueIndex) else UniqueStep(name, of, rule)
+            found.append(_meeting(step, partitions if rule.columns else 1))
         elif isinstance(rule, References):
             found.append(shape.LocalPhase(ReferencesStep(name, of, rule, rows[rule.source])))
     return tuple(found)
+
+
+def of_indexes(indexes: Iterable[Any], columns: Mapping[str, tuple[str, types.Type]]) -> tuple[UniqueIndex, ...]:
+    """The rules that the unique indexes of a table are.
+
+    Args:
+        indexes: these indexes (`formats/database/unique_indexes.py:RunIndex`).
+        columns: the record's column for each column of the table, with its type.
+    """
+    return tuple(
+        UniqueIndex(
+            index.name,
+            Severity.ERROR,
+            columns=tuple(columns[name] for name in index.columns),
+            index=index,
+            row_columns=tuple(columns[name] for name in index.row_columns),
+        )
+        for index in indexes
+    )
 
 
 def measured(rules: Iterable[Rule]) -> tuple[Measured, ...]:
@@ -361,7 +415,8 @@ def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:
 def _meeting(step: UniqueStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the unique values"
     meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "unique", "records", by)
-    arrival = shape.Arrival(shape.Passage.SHUFFLED, f"equal records meet (validation '{step.rule.name}')", step.of)
+    what = "index" if isinstance(step.rule, UniqueIndex) else "validation"
+    arrival = shape.Arrival(shape.Passage.SHUFFLED, f"equal records meet ({what} '{step.rule.name}')", step.of)
     exchanges = (meet, shape.restored_order("record"))
     return shape.ShufflePhase(step, partitions, arrival, "keys", exchanges, aspect=step.rule.text)
 

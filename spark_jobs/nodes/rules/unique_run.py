@@ -80,10 +80,15 @@ class Unique(shuffle.ShuffleReader):
 
     step: UniqueStep
 
-    def open(self) -> None:
-        self.by = _key_columns(self.step)
+    def keys(self) -> tuple[tuple[str, types.Type], ...]:
+        """The comparable keys, with the types of their values."""
         kinds = [types.STRING if static.is_dynamic else static for _, static in self.step.rule.columns]
-        by_values = Order(tuple(zip(self.by, kinds, strict=True)), ())
+        return tuple(zip(_key_columns(self.step), kinds, strict=True))
+
+    def open(self) -> None:
+        keys = self.keys()
+        self.by = [name for name, _ in keys]
+        by_values = Order(keys, ())
         self.rows = Rows(self.context, self.step.name, by_values, 0, False, self.context.tuning.strip_rows)
         #: The place of the first record with the values at which the last batch ended.
         self.carried = -1
@@ -117,34 +122,41 @@ class Unique(shuffle.ShuffleReader):
         firsts[: batch.head] = self.carried
         if batch.count:
             self.carried = int(firsts[-1])
-        broken = np.flatnonzero(~begins)
+        broken = self.broken(batch, np.flatnonzero(~begins))
         if not len(broken):
             return pa.table(rows)
         self._break(rows, broken, firsts[broken])
         if self.step.rule.severity is not Severity.ERROR:
             return pa.table(rows)
-        return pa.table(rows.filter(pa.array(begins)))
+        return pa.table(rows.take(batches.indices_except(rows.num_rows, broken.tolist())))
+
+    def broken(self, batch: SortedBatch, later: np.ndarray) -> np.ndarray:
+        """Which of the records that equal an earlier one break the rule: all, unless a subclass knows better."""
+        return later
 
     def _break(self, rows: pa.RecordBatch, broken: np.ndarray, firsts: np.ndarray) -> None:
         """Records break the rule: they fail, or are counted with the first of them."""
         rule = self.step.rule
-        failing = rows.take(pa.array(broken))
+        records = rows.take(pa.array(broken))
         origin = self.context.exchanges.record_origin(self.number_of_partition)
-        batch = batches.Batch(failing, pa.array(np.arange(failing.num_rows)), origin)
-        batch.at = failing.column(order.AT)
-        shown = texts.of(failing, rule.columns, self.guard)
+        batch = batches.Batch(records, pa.array(np.arange(records.num_rows)), origin)
+        batch.at = records.column(order.AT)
+        shown = texts.of(records, rule.columns, self.guard)
         field = rule.columns[0][0] if len(rule.columns) == 1 else None
         if rule.severity is not Severity.ERROR:
             if self.guard.hides(field):
                 shown = pa.nulls(batch.count, pa.string())
             self.context.break_rule(self, rule.name, batch, shown, firsts)
             return
+        failing = failure_columns.alike(np.arange(batch.count), self.reason(field), shown)
+        self.fail(batch, failing, trigger=rule.name, equal_to=firsts)
+
+    def reason(self, field: str | None) -> failure_columns.Reason:
+        """Why a record fails; `field` is the rule's column, where it has only one."""
+        rule = self.step.rule
         names = ", ".join(name for name, _ in rule.columns)
         before = rule.message or ("not unique: " if field else f"{names} are not unique: ")
-        reason = failure_columns.Reason(failure.Category.VALIDATION, field, before, None if rule.message else "")
-        self.fail(
-            batch, failure_columns.alike(np.arange(batch.count), reason, shown), trigger=rule.name, equal_to=firsts
-        )
+        return failure_columns.Reason(failure.Category.VALIDATION, field, before, None if rule.message else "")
 
     def _give(self, table: pa.Table) -> None:
         """Send records without the columns that only this rule reads."""

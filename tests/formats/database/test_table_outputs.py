@@ -381,10 +381,10 @@ def test_rows_of_one_run_refer_to_one_another(warehouse: Warehouse, postgres: Da
     assert postgres.run("SELECT id FROM t") == [(1,)]
 
 
-def test_two_records_with_one_key_end_the_run_with_the_words_of_the_database(
+def test_two_records_with_one_key_of_an_index_of_some_rows_end_the_run_with_the_words_of_the_database(
     warehouse: Warehouse, postgres: Database
 ) -> None:
-    postgres.run("CREATE TABLE t (id int UNIQUE)")
+    postgres.run("CREATE TABLE t (id int);\nCREATE UNIQUE INDEX ON t (id) WHERE id > 1")
     warehouse.write([{"id": 1}, {"id": 2}, {"id": 2}], "id: int", code=4, files=FILES)
     assert warehouse.error.code == "E911"
     for text in (
@@ -696,10 +696,13 @@ def test_a_session_that_ends_at_the_commit_leaves_all_old(
 
 
 def test_a_constraint_that_is_checked_at_the_commit_ends_the_run(warehouse: Warehouse, postgres: Database) -> None:
-    postgres.run("CREATE TABLE t (id int UNIQUE DEFERRABLE INITIALLY DEFERRED);\nINSERT INTO t VALUES (1)")
+    postgres.run(
+        "CREATE TABLE t (id int PRIMARY KEY, up int REFERENCES t DEFERRABLE INITIALLY DEFERRED);\n"
+        "INSERT INTO t VALUES (1)"
+    )
     for files in ("", FILES):
-        warehouse.write([{"id": 2}, {"id": 2}], "id: int", code=4, files=files)
-        assert "duplicate key value violates unique constraint" in warehouse.error.message
+        warehouse.write([{"id": 2, "up": 3}], "id: int, up: int", code=4, files=files)
+        assert "violates foreign key constraint" in warehouse.error.message
         assert postgres.run("SELECT id FROM t") == [(1,)]
         assert not (warehouse.folder / "out/rows.csv").exists()
         assert warehouse.staged == []

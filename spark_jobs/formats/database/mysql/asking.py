@@ -11,6 +11,8 @@ import re
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from spark_jobs.formats.database.mysql import columns
 from spark_jobs.formats.database.mysql.putting import ROW, column_definition, run, session, statements_of, waiting
 from spark_jobs.formats.database.mysql.reading import quoted, told
@@ -18,9 +20,7 @@ from spark_jobs.formats.database.mysql.reading import quoted, told
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
-    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
 #: Errors about values: what a column does not take, and what a check refuses.
@@ -75,6 +75,30 @@ class Asking:
             for each in constraints:
                 for row in self._against(each, table):
                     yield row, each.why, each.columns
+
+    def weights(self, column: TargetColumn, texts: pa.StringArray) -> pa.Array:
+        """Texts that are the same where the column's collation has them so: their weights, in hexadecimal digits.
+
+        Args:
+            column: the column.
+            texts: texts that it takes.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        codes = texts.dictionary_encode()
+        known = columns.literals(column, codes.dictionary)
+        name = quoted(column.name)
+        compared = f"TRIM(TRAILING ' ' FROM {name})" if columns.pads(column) else name
+        with waiting(self._connection), told(self._connection, self._target.name):
+            table = self._table((column.name,))
+            run(self._session(), f"DELETE FROM {table}")
+            lines = (f"({each},{row})" for row, each in enumerate(known))
+            for statement in statements_of(f"INSERT INTO {table} VALUES ", lines, self._target.most_bytes):
+                run(self._session(), statement)
+            rows = run(self._session(), f"SELECT HEX(WEIGHT_STRING({compared})) FROM {table} ORDER BY {quoted(ROW)}")
+        weights = [weight.decode() if isinstance(weight, bytes) else weight for (weight,) in rows]
+        return pa.array(weights, pa.string()).take(codes.indices)
 
     def _refused(
         self, table: str, asked: Sequence[str], found: pa.RecordBatch

@@ -7,6 +7,7 @@ come back as another is refused.
 
 from __future__ import annotations
 
+import ctypes
 import decimal
 import ipaddress
 import json
@@ -158,6 +159,47 @@ def literals(column: TargetColumn, array: pa.Array) -> list[str]:
         return ["NULL" if each is None else f"x'{each.encode().hex()}'" for each in array.to_pylist()]
     spell = _spelling(kind, column)
     return ["NULL" if each is None else escaped(spell(each, column)) for each in array.to_pylist()]
+
+
+def comparable(column: TargetColumn, array: pa.Array) -> pa.Array | None:
+    """Texts that are the same only where the column's values are; None where its collation says which texts are.
+
+    Args:
+        column: the column.
+        array: values that it takes.
+    """
+    kind = kind_of(array.type)
+    if column.charset is not None and not column.charset[1].endswith("_bin"):
+        return None
+    found = [None if value is None else _compared(value, kind, column) for value in array.to_pylist()]
+    return pa.array(found, pa.string())
+
+
+def pads(column: TargetColumn) -> bool:
+    """Whether blanks at the end of its texts are not compared."""
+    return column.charset is not None and not any(part in column.charset[1] for part in ("_nopad_", "_0900_"))
+
+
+def _compared(value: Any, kind: str, column: TargetColumn) -> str:
+    if column.kind in TEXTS:
+        return str(value).rstrip(" ") if pads(column) else str(value)
+    if column.kind in (*INTS, "bit", "year"):
+        return str(int(value))
+    if column.kind in _FLOATS:
+        number = ctypes.c_float(float(value)).value if column.kind == "float" else float(value)
+        return repr(number + 0.0)
+    if column.kind in BYTES:
+        return str(value)
+    text = _spelling(kind, column)(value, column)
+    match column.kind:
+        case "decimal" | "time":
+            return text.rstrip("0").rstrip(".") if "." in text else text
+        case "set":
+            return ",".join(sorted(text.split(",")))
+        case "uuid" | "inet6":
+            return text.lower()
+        case _:
+            return text
 
 
 _ESCAPES = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z", "'": "\\'", '"': '\\"', "\\": "\\\\"})

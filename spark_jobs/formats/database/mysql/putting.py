@@ -304,12 +304,22 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         if options.key and frozenset(options.key) not in map(frozenset, unique.values()):
             listed = "; ".join(", ".join(each) for each in unique.values()) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
-        constraints = [Constraint("unique", index, names) for index, names in unique.items()]
+        unique_indexes = tuple(Constraint("unique", index, names) for index, names in unique.items())
+        constraints = [*unique_indexes]
         constraints += _foreign(found, schema, table)
         constraints += checks
         ((most,),) = run(found, "SELECT @@max_allowed_packet")
     target = Target(
-        name, relation, staging_schema, columns, options.key, tuple(constraints), connection, "mysql", int(most)
+        name,
+        relation,
+        staging_schema,
+        columns,
+        options.key,
+        tuple(constraints),
+        connection,
+        "mysql",
+        int(most),
+        unique_indexes=unique_indexes,
     )
     return KnownDatabaseWrite(**vars(options), known=target)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,14 @@ class Checks:
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """See `write.py:Checks`."""
         yield from columns.refused(column, array)
+
+    def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
+        """See `write.py:Checks`: texts with a collation of their own are compared as the database weighs them."""
+        found = columns.comparable(column, array)
+        if found is None:
+            texts = cast("pa.StringArray", array)
+            found = texts if self._asking is None else self._asking.weights(column, texts)
+        return cast("pa.StringArray", found)
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""

@@ -22,7 +22,7 @@ from spark_jobs.formats.database.tables import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
 #: The settings that staged texts are read with when they are published.
@@ -72,6 +72,41 @@ class Asking:
         for number, text in enumerate(new.to_pylist()):
             self._known[type, text] = refused.get(number)
         return {text: why for text in texts.to_pylist() if (why := self._known[type, text]) is not None}
+
+    def converted(self, column: TargetColumn, found: pa.DataType, texts: pa.Array) -> pa.Array:
+        """Values as the column has them, as texts of the database; null where a text is none of its values.
+
+        Args:
+            column: the column.
+            found: the type of the values in records.
+            texts: the values.
+
+        Raises:
+            FormatError: the database fails (E911).
+        """
+        codes = texts.dictionary_encode()
+        given = f"(x::{columns.staged(found)})"
+        text = f"({columns.converted(given, column, found)})::text"
+        if column.kind == "citext":
+            text = f"lower({text})"
+        statement = f"SELECT {text} FROM unnest($1::text[]) WITH ORDINALITY g(x, n) ORDER BY n"
+        return pa.array(self._converted(statement, codes.dictionary), pa.string()).take(codes.indices)
+
+    def _converted(self, statement: str, texts: pa.Array) -> list[str | None]:
+        import adbc_driver_manager
+
+        if not len(texts):
+            return []
+        with waiting(self._connection), told(self._connection, self._target.name):
+            try:
+                return self._asked(statement, [texts])
+            except adbc_driver_manager.Error as problem:
+                if (problem.sqlstate or "")[:2] not in _ABOUT_VALUES:
+                    raise
+        if len(texts) == 1:
+            return [None]
+        half = len(texts) // 2
+        return self._converted(statement, texts[:half]) + self._converted(statement, texts[half:])
 
     def _constraints(self, written: pa.Schema) -> list[Constraint]:
         # Arrays among many values cannot be told apart.
@@ -136,13 +171,13 @@ class Asking:
                 waiting_for += [(first, half), (first + half, count - half)]
         return found
 
-    def _asked(self, statement: str, arrays: list[pa.Array]) -> list[int]:
+    def _asked(self, statement: str, arrays: list[pa.Array]) -> list[Any]:
         lists = [pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), _whole(array)) for array in arrays]
         batch = pa.RecordBatch.from_arrays(lists, names=[str(at) for at in range(len(lists))])
         with self._session().cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(statement, batch)
-            return [row for (row,) in cursor.fetchall()]
+            return [value for (value,) in cursor.fetchall()]
 
     def _session(self) -> Any:
         if self._opened is None:

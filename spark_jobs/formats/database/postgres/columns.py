@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+import decimal
+import re
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.database.accepting import kind_of
 
@@ -30,6 +33,61 @@ def takes(column: TargetColumn, found: pa.DataType) -> bool:
         inner = kind_of(found.value_type)
         return column.kind.startswith("_") and (inner == "text" or column.kind[1:] in _TAKEN_BY.get(inner, ()))
     return column.kind in _TAKEN_BY[kind]
+
+
+_INTS = ("int2", "int4", "int8")
+#: More digits than numbers of the database have.
+_DIGITS = decimal.Context(prec=300_000, rounding=decimal.ROUND_HALF_UP)
+_PRECISION = re.compile(r"\([0-9]+\)")
+
+
+def comparable(column: TargetColumn, array: pa.Array) -> pa.Array | None:
+    """Texts that are the same only where the column's values are; None where the database has to convert them.
+
+    Args:
+        column: the column.
+        array: values that it takes.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = kind_of(array.type)
+    if column.kind == "numeric":
+        return pa.array([None if each is None else _numeric(each, column) for each in array.to_pylist()], pa.string())
+    if column.kind in ("float4", "float8") and kind != "text":
+        is_short = column.kind == "float4"
+        return pa.array(
+            [None if each is None else _float(each, is_short=is_short) for each in array.to_pylist()], pa.string()
+        )
+    if column.kind in _INTS:
+        return pa.array([None if each is None else str(int(each)) for each in array.to_pylist()], pa.string())
+    if kind == "text":
+        if column.kind in ("text", "name", "bytea"):
+            return array
+        if column.kind == "varchar":
+            return array if column.length is None else pc.utf8_slice_codeunits(array, 0, column.length)
+        if column.kind == "bpchar":
+            return pc.utf8_rtrim(array, " ")
+        return None
+    if kind == "bool" or not _PRECISION.search(column.type):
+        return array.cast(pa.string())
+    return None
+
+
+def _numeric(value: Any, column: TargetColumn) -> str:
+    """A number as the column keeps it, without zeros at the end."""
+    number = decimal.Decimal(str(value).strip())
+    if not number.is_finite():
+        return str(number).lower()
+    with decimal.localcontext(_DIGITS):
+        if column.scale is not None:
+            number = number.quantize(decimal.Decimal(1).scaleb(-column.scale))
+        return str(number.normalize() + 0) if number else "0"
+
+
+def _float(value: Any, *, is_short: bool) -> str:
+    number = ctypes.c_float(value).value if is_short else float(value)
+    return repr(number + 0.0)
 
 
 #: What the columns of a staging table are, by what records have.

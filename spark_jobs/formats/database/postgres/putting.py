@@ -75,7 +75,8 @@ LEFT JOIN LATERAL (
 ) d ON true
 WHERE a.attrelid = $1::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
 _UNIQUE = """
-SELECT array_to_json(array_agg(a.attname::text))::text, i.indexrelid::regclass::text, i.indimmediate FROM pg_index i
+SELECT array_to_json(array_agg(a.attname::text))::text, i.indexrelid::regclass::text, i.indimmediate,
+    bool_or(coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false)) FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0:i.indnkeyatts - 1])
 WHERE i.indrelid = $1::oid AND i.indisunique AND i.indisvalid
     AND i.indpred IS NULL AND i.indexprs IS NULL
@@ -90,7 +91,7 @@ SELECT c.contype::text, c.conname::text, coalesce(f.oid::regclass::text, ''),
     coalesce((SELECT json_agg(a.attname::text ORDER BY k.place)
         FROM unnest(c.confkey) WITH ORDINALITY AS k(number, place)
         JOIN pg_attribute a ON a.attrelid = c.confrelid AND a.attnum = k.number), '[]')::text,
-    coalesce(pg_get_expr(c.conbin, c.conrelid), '')
+    coalesce(pg_get_expr(c.conbin, c.conrelid), ''), c.confmatchtype = 'f'
 FROM pg_constraint c LEFT JOIN pg_class f ON f.oid = c.confrelid
 WHERE c.conrelid = $1::oid AND (c.contype = 'c'
     OR (c.contype = 'f' AND c.confrelid <> c.conrelid AND has_table_privilege(c.confrelid, 'SELECT')))
@@ -240,17 +241,24 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
             accepting.refuse_following(name, run(found, _FOLLOWING, oid))
         run(found, _FULL_NAMES)
         columns = tuple(_column(*each) for each in run(found, _COLUMNS, oid))
-        indexes = [(tuple(json.loads(text)), index, is_now) for text, index, is_now in run(found, _UNIQUE, oid)]
-        unique = [frozenset(names) for names, _, is_now in indexes if is_now]
+        indexes = [(tuple(json.loads(text)), *others) for text, *others in run(found, _UNIQUE, oid)]
+        unique = [frozenset(names) for names, _, is_now, _ in indexes if is_now]
         if options.key and frozenset(options.key) not in unique:
             listed = "; ".join(", ".join(sorted(each)) for each in unique) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
-        constraints = [Constraint("unique", index, names) for names, index, _ in indexes] if rights[-1] else []
+        unique_indexes = tuple(
+            Constraint("unique", index, names, nulls_are_equal=nulls_are_equal)
+            for names, index, _, nulls_are_equal in indexes
+        )
+        constraints = [*unique_indexes] if rights[-1] else []
         constraints += [
-            Constraint(_KINDS[kind], index, tuple(json.loads(own)), other, tuple(json.loads(others)), text)
-            for kind, index, other, own, others, text in run(found, _CONSTRAINTS, oid)
-        ]
-        known_target = Target(name, relation, schema, columns, options.key, tuple(constraints), connection)
+            Constraint(_KINDS[kind], index, tuple(json.loads(own)), other, tuple(json.loads(others)), text,
+                       is_full=is_full)
+            for kind, index, other, own, others, text, is_full in run(found, _CONSTRAINTS, oid)
+        ]  # fmt: skip
+        known_target = Target(
+            name, relation, schema, columns, options.key, tuple(constraints), connection, unique_indexes=unique_indexes
+        )
     return KnownDatabaseWrite(**vars(options), known=known_target)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats.database.options import WriteMode
+from spark_jobs.formats.database.postgres import columns
 from spark_jobs.formats.database.postgres.asking import Asking
 
 if TYPE_CHECKING:
@@ -77,6 +78,14 @@ class Checks:
         """See `write.py:Checks`."""
         yield from _refused(column, array)
         yield from self._misread(column, array)
+
+    def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
+        """See `write.py:Checks`: what the database converts to another text, it converts here too."""
+        found = columns.comparable(column, array)
+        if found is None:
+            texts = array if pa.types.is_string(array.type) else array.cast(pa.string())
+            found = texts if self._asking is None else self._asking.converted(column, array.type, texts)
+        return cast("pa.StringArray", found)
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""

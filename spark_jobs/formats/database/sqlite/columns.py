@@ -130,6 +130,33 @@ def values(column: TargetColumn, array: pa.Array) -> list[Any]:
     return found
 
 
+def comparable(column: TargetColumn, array: pa.Array, collation: str) -> pa.Array:
+    """Texts that are the same only where an index has the column's values as one.
+
+    Args:
+        column: the column.
+        array: values that it takes.
+        collation: how the index compares texts.
+    """
+    return pa.array([_compared(each, column, collation.upper()) for each in values(column, array)], pa.string())
+
+
+def _compared(value: Any, column: TargetColumn, collation: str) -> str | None:
+    match value:
+        case None:
+            return None
+        case str():
+            if collation == "NOCASE":
+                return "".join(each.lower() if each.isascii() else each for each in value)
+            return value.rstrip(" ") if collation == "RTRIM" else value
+        case bytes():
+            return value.hex()
+        case float() if not value.is_integer():
+            return repr(value)
+        case _:
+            return str(int(float(value) if column.kind == "real" else value))
+
+
 def _read(text: str, column: TargetColumn) -> int | float:
     if column.kind != "real" and _INTEGER.fullmatch(text):
         return int(text)

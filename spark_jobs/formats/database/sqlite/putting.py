@@ -215,7 +215,8 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         constraints = _unique(found, name)
         if row_id is not None:
             constraints.append(Constraint("unique", f"{name}.{row_id}", (row_id,)))
-        unique = [each.columns for each in constraints]
+        unique_indexes = tuple(constraints)
+        unique = [each.columns for each in unique_indexes]
         if options.key and frozenset(options.key) not in map(frozenset, unique):
             listed = "; ".join(", ".join(each) for each in unique) or "none"
             raise format.Unfit(f"no unique index of table {name} has just the columns of `key`: there is {listed}")
@@ -226,7 +227,16 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         if options.key:
             _explain(found, relation, options.key)
     target = Target(
-        name, relation, _SCHEMA, columns, options.key, tuple(constraints), connection, "sqlite", seen=identity(path)
+        name,
+        relation,
+        _SCHEMA,
+        columns,
+        options.key,
+        tuple(constraints),
+        connection,
+        "sqlite",
+        seen=identity(path),
+        unique_indexes=unique_indexes,
     )
     return KnownDatabaseWrite(**vars(options), known=target)
 

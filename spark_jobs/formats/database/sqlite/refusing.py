@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.database.sqlite import columns
@@ -29,6 +29,10 @@ class Checks:
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """See `write.py:Checks`."""
         yield from columns.refused(column, array)
+
+    def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
+        """See `write.py:Checks`."""
+        return cast("pa.StringArray", columns.comparable(column, array, collation))
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""

@@ -231,7 +231,10 @@ def _with_indexes(step: OutputStep) -> OutputStep:
         if mapped.get(column.name, column.source) == column.source
     }
     indexes = unique_indexes.of(step.options, {name: static for name, (_, static) in sources.items()})
-    return replace(step, rules=(*step.rules, *rules.of_indexes(indexes, sources)))
+    if not indexes:
+        return step
+    options = replace(step.options, is_checked_upstream=True)
+    return replace(step, options=options, rules=(*step.rules, *rules.of_indexes(indexes, sources)))
 
 
 def _connection(plan: plans.Plan, step: OutputStep) -> Connection:

@@ -109,6 +109,11 @@ class DatabaseWrite(Options):
         return None
 
     @property
+    def is_checked_upstream(self) -> bool:
+        """Whether only records come that the table takes, each for itself."""
+        return False
+
+    @property
     def place(self) -> str:
         """The table, for messages."""
         return f"{self.connection}:{self.table}"
@@ -146,9 +151,11 @@ class KnownDatabaseWrite(DatabaseWrite):
 
     Args:
         known: the table as the database describes it.
+        is_checked_upstream: whether only records come that the table takes, each for itself.
     """
 
     known: Any = None
+    is_checked_upstream: bool = False
 
     @property
     def target(self) -> Target | None:

@@ -73,7 +73,8 @@ class DatabaseWriter(TypedWriter):
                 column.name: replace(column, needs_value=column.needs_value or column.name in options.key)
                 for column in target.columns
             }
-            self._checks = importlib.import_module(f"{package}.refusing").Checks(target, options)
+            if not options.is_checked_upstream:
+                self._checks = importlib.import_module(f"{package}.refusing").Checks(target, options)
 
     @property
     def schema(self) -> pa.Schema:

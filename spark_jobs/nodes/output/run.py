@@ -146,7 +146,7 @@ class Output(operator.Operator):
     ) -> tuple[format.Encoded, batches.Batch]:
         """The bytes that a writer makes of records, and those that can be written; the others fail."""
         known = dict(zip(batch.data.schema.names, batch.data.columns, strict=True))
-        arrays = [self.column(known, one.source, batch.count) for one in self.columns]
+        arrays = [column(known, one.source, batch.count) for one in self.columns]
         if self.is_shaped:
             arrays, failing = shaping.shaped(self.columns, arrays, batch.count)
             if len(failing):
@@ -181,10 +181,11 @@ class Output(operator.Operator):
         message = f"{self.step.place}: {detail}"
         self.context.abort(self, "E900", message, batch, np.array([first.row], dtype=np.int64))
 
-    def column(self, known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
-        """A column of so many records; nulls where no file of the batch has it."""
-        found = None if name is None else known.get(name)
-        return pa.nulls(count, pa.string()) if found is None else found
+
+def column(known: Mapping[str, pa.Array], name: str | None, count: int) -> pa.Array:
+    """A column of so many records; nulls where no file of the batch has it."""
+    found = None if name is None else known.get(name)
+    return pa.nulls(count, pa.string()) if found is None else found
 
 
 def _with_column(failing: RowFailure, data: pa.RecordBatch) -> RowFailure:

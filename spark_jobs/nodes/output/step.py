@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -209,7 +209,13 @@ class OutputStep(node.Step):
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
         """Records are written where they are; sorted ones are runs, which tasks merge when all are written."""
-        before = rules.phases(self.kind, self.name, self.rules, partitions)
+        before = rules.phases(self.kind, self.name, self.checked_rules, partitions)
+        indexes = [rule for rule in self.rules if isinstance(rule, rules.UniqueIndex)]
+        if indexes:
+            # A record that the table does not take for itself must not be the first of those with its values.
+            options = replace(self.options, is_checked_upstream=False)
+            check = shape.LocalPhase(CheckStep(self.name, self.kind, replace(self, options=options, rules=())))
+            before = (*before, check, *rules.phases(self.kind, self.name, indexes, partitions))
         values = rules.distinct_values(self.kind, self.name, self.rules)
         if not self.sort_order:
             return (*before, shape.LocalPhase(self, side_output=values))
@@ -228,3 +234,17 @@ class OutputStep(node.Step):
                 continue
             if encoding and (character := options.missing_character(name, encoding)) is not None:
                 yield name, f"column '{name}': {options.unwritable(character, encoding)}"
+
+
+@dataclass(frozen=True)
+class CheckStep(rules.RuleStep):
+    """The part of the output `name` that finds the records which its table does not take, before records meet.
+
+    Args:
+        output: the output.
+    """
+
+    kind: ClassVar[str] = "output"
+    module: ClassVar[str] = "check_run"
+
+    output: OutputStep

@@ -286,6 +286,18 @@ def test_a_record_that_equals_another_rejects_its_group(
     assert [line.split(",")[2] for line in kept] == ["1", "2", "5", "6", "8"]
 
 
+def test_a_record_that_the_table_refuses_equals_none(anywhere: Any) -> None:
+    anywhere.database.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, u int UNIQUE);\nINSERT INTO t VALUES (0, 0, 7)"
+    )
+    rows = [{"id": 1}, {"id": 1, "v": 2}, {"id": 2, "v": 3, "u": 7}, {"id": 2, "v": 4, "u": 8}, {"id": 2, "v": 5}]
+    anywhere.write(rows, "id: int, v: int, u: int", code=2)
+    assert [tuple(row) for row in anywhere.database.run("SELECT id, v FROM t ORDER BY id")] == [(0, 0), (1, 2), (2, 4)]
+    assert len(anywhere.letters) == 3
+    for text in ("must be a value", "already", "earlier record"):
+        assert sum(text in letter for letter in anywhere.letters) == 1
+
+
 def test_a_value_that_the_column_refuses_equals_none(postgres_warehouse: Warehouse, postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int2 UNIQUE, k varchar(2) UNIQUE)")
     rows = [{"id": 40000}, {"id": 40000}, {"id": 1, "k": "abc"}, {"id": 2, "k": "abc"}, {"id": 3, "k": "ab"}]

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_jobs.cxl import types
+from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+from spark_jobs.formats.database.options import KnownDatabaseWrite
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.node import Step
+from spark_jobs.nodes.output.step import OutputColumn, OutputStep
+from spark_jobs.nodes.rules.step import of_indexes
 from spark_jobs.nodes.terms.properties import ColumnProperties, MemberProperties, RecordProperties
 from spark_jobs.nodes.terms.shape import Role, ShufflePhase
 
@@ -51,6 +56,7 @@ SAYS = {
         "pruned",
         "record_properties",
     },
+    "CheckStep": {"module", "stage"},
     "CombineStep": {
         "column_properties",
         "module",
@@ -89,6 +95,7 @@ SAYS = {
         "pruned",
         "record_properties",
     },
+    "UniqueIndexStep": {"module", "stage"},
     "UniqueStep": {"module", "stage"},
     "WindowStep": {"module"},
 }
@@ -151,7 +158,19 @@ def test_no_step_states_what_its_type_is_not_known_to_state(steps: list[Step]) -
 
 @pytest.fixture
 def steps(plans: list[Plan]) -> list[Step]:
-    return [planned.step for plan in plans for planned in plan.nodes if planned.step is not None]
+    index = Constraint("unique", "t_pkey", ("id",))
+    target = Target("t", "t", "s", (TargetColumn("id", "int8", "int8"),), unique_indexes=(index,))
+    options = KnownDatabaseWrite("warehouse", "t", known=target)
+    indexed = OutputStep(
+        "indexed",
+        path="",
+        format="database",
+        options=options,
+        columns=(OutputColumn("id", "id", types.INT),),
+        writes_undeclared=False,
+        rules=of_indexes(options.run_indexes({"id": types.INT}), {"id": ("id", types.INT)}),
+    )
+    return [indexed, *(planned.step for plan in plans for planned in plan.nodes if planned.step is not None)]
 
 
 def roles(step: Step) -> dict[Step, set[Role]]:

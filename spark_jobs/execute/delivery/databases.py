@@ -19,7 +19,6 @@ from spark_jobs.execute.delivery.destination import whole
 from spark_jobs.execute.delivery.participant import Address, Answer, NotCompleted, Rank, Reach
 from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format, registry
-from spark_jobs.formats.database import unique_indexes
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.rules import step as rules
 from spark_jobs.scan import connections
@@ -230,7 +229,7 @@ def _with_indexes(step: OutputStep) -> OutputStep:
         for column in step.columns
         if mapped.get(column.name, column.source) == column.source
     }
-    indexes = unique_indexes.of(step.options, {name: static for name, (_, static) in sources.items()})
+    indexes = step.options.run_indexes({name: static for name, (_, static) in sources.items()})
     if not indexes:
         return step
     options = replace(step.options, is_checked_upstream=True)

@@ -13,10 +13,11 @@ from spark_jobs.formats.typed import counterparts
 from spark_jobs.scan.bookmarks import Growth
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.database.accepting import Target
+    from spark_jobs.formats.database.unique_indexes import RunIndex
 
 
 class WriteMode(StrEnum):
@@ -162,6 +163,12 @@ class KnownDatabaseWrite(DatabaseWrite):
         """The table as the database describes it; None before the database was asked."""
         found: Target | None = self.known
         return found
+
+    def run_indexes(self, columns: Mapping[str, Type]) -> list[RunIndex]:
+        """The unique indexes that records with some columns tell of; see `unique_indexes.py:of`."""
+        from spark_jobs.formats.database import unique_indexes  # planning loads no Arrow
+
+        return unique_indexes.of(self, columns)
 
     def beside(self, relations: Collection[str]) -> KnownDatabaseWrite:
         """The options of a run that writes some tables, whose rows nobody can ask for before they are there."""

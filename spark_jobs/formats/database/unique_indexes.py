@@ -69,6 +69,10 @@ class RunIndex:
             f"(unique '{self.name}'): "
         )
 
+    def maker(self, static: Sequence[Type], of_rows: Sequence[Type]) -> IndexKeys:
+        """What makes the keys of records in a task; see `IndexKeys`."""
+        return IndexKeys(self, static, of_rows)
+
     def is_int(self, static: Sequence[Type]) -> bool:
         """Whether keys are integers, of records whose columns have these types."""
         known = {column.name: column for column in self.options.known.columns}

@@ -317,8 +317,12 @@ class UniqueStep(RuleStep):
 
 
 @dataclass(frozen=True)
-class UniqueIndexStep(UniqueStep):
-    """A unique index of the table that the output `name` writes."""
+class UniqueIndexStep(RuleStep):
+    """A unique index of the table that the output `name` writes.
+
+    Args:
+        rule: the index as a rule.
+    """
 
     module: ClassVar[str] = "unique_index_run"
 
@@ -412,7 +416,7 @@ def partitions(name: str, rules: Iterable[Rule], sizes: shape.Sizes) -> int:
     return sizes.partitions(name, growth=2) if any(isinstance(rule, Unique) for rule in rules) else 1
 
 
-def _meeting(step: UniqueStep, partitions: int) -> shape.ShufflePhase:
+def _meeting(step: UniqueStep | UniqueIndexStep, partitions: int) -> shape.ShufflePhase:
     by = "shuffled by the unique values"
     meet = shape.ExchangeSpec(shape.ExchangeKind.HASH, shape.Role.FINAL, "unique", "records", by)
     what = "index" if isinstance(step.rule, UniqueIndex) else "validation"

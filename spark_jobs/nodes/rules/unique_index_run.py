@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.cxl import failure, failure_columns, types
-from spark_jobs.formats.database.unique_indexes import IndexKeys
 from spark_jobs.nodes import shuffle
 from spark_jobs.nodes.records.columns import HASHED
 from spark_jobs.nodes.rules import unique_run
@@ -37,7 +36,7 @@ class Gather(unique_run.Gather):
         super().open()
         rule = self.step.rule
         static, of_rows = ([static for _, static in names] for names in (rule.columns, rule.row_columns))
-        self.made = IndexKeys(rule.index, static, of_rows)
+        self.made = rule.index.maker(static, of_rows)
 
     @property
     def key_columns(self) -> list[str]:

@@ -26,11 +26,11 @@ from spark_jobs.nodes.windows.rows import Order, Rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.nodes.rules.step import UniqueStep
+    from spark_jobs.nodes.rules.step import UniqueIndexStep, UniqueStep
     from spark_jobs.nodes.windows.rows import SortedBatch
 
 
-def _key_columns(step: UniqueStep) -> list[str]:
+def _key_columns(step: UniqueStep | UniqueIndexStep) -> list[str]:
     """The comparable keys: the columns themselves where they can be compared."""
     return [name if keys.is_value(static) else HASHED.of(name) for name, static in step.rule.columns]
 
@@ -48,7 +48,7 @@ def _has_null(table: pa.Table, names: list[str]) -> np.ndarray:
 class Gather(shuffle.ShuffleWriter):
     """Sends records to the partitions of their values."""
 
-    step: UniqueStep
+    step: UniqueStep | UniqueIndexStep
 
     @property
     def key_columns(self) -> list[str]:
@@ -78,7 +78,7 @@ class Gather(shuffle.ShuffleWriter):
 class Unique(shuffle.ShuffleReader):
     """Sorts the records of its partitions, and finds those that equal one before them."""
 
-    step: UniqueStep
+    step: UniqueStep | UniqueIndexStep
 
     def keys(self) -> tuple[tuple[str, types.Type], ...]:
         """The comparable keys, with the types of their values."""

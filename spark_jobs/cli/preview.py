@@ -58,7 +58,7 @@ def main(
 
 def _print_json(node: str | None, lines: Sequence[str]) -> None:
     for line in lines:
-        named = line if node is None else json.dumps({"node": node, "record": json.loads(line)}, ensure_ascii=False)
+        named = line if node is None else f'{{"node": {json.dumps(node, ensure_ascii=False)}, "record": {line}}}'
         sys.stdout.write(f"{named}\n")
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cxl.types import Kind
+from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.diagnostics.source import SourceFile
 from spark_jobs.formats.json.options import JsonLayout, JsonWrite
@@ -64,8 +65,8 @@ def added(named: Mapping[str, str]) -> Iterable[Any]:
 
 
 def record(line: str, decimals: Collection[str] = ()) -> dict[str, Any]:
-    """The record of a line, numbers of some columns as Decimals with all their digits."""
-    found: dict[str, Any] = json.loads(line)
+    """The record of a line, whose numbers keep their digits; those of some columns are Decimals."""
+    found: dict[str, Any] = json.loads(line, parse_int=number_of, parse_float=number_of)
     if decimals:
         exact = json.loads(line, parse_float=Decimal, parse_int=Decimal)
         found.update({name: exact[name] for name in decimals if isinstance(exact.get(name), Decimal)})

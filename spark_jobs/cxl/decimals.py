@@ -18,12 +18,12 @@ import re
 from decimal import Clamped, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl import failure
+from spark_jobs.cxl import failure, types
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-MAX_DIGITS = 38
+MAX_DIGITS = types.MOST_DIGITS
 #: Quotients and means have at least so many digits after the point.
 DIVISION_SCALE = 6
 _LIMIT = 10**MAX_DIGITS

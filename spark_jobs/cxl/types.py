@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
+#: The digits of a Decimal that is declared with none.
+MOST_DIGITS = 38
+
 
 class Kind(StrEnum):
     """The shape of a type's values; the names are those that messages and `type_of` print."""
@@ -80,7 +83,9 @@ class Type:
                 return False
 
     def __str__(self) -> str:
-        return f"Nullable({self.kind})" if self.nullable else str(self.kind)
+        digits = "" if self.scale is None else f"({self.precision or MOST_DIGITS},{self.scale})"
+        shown = f"{self.kind}{digits}"
+        return f"Nullable({shown})" if self.nullable else shown
 
 
 @cache

@@ -155,10 +155,13 @@ def match(
     chosen = _take(_ordered(found, settings), settings)
     if chosen:
         return Matched(tuple(candidate.file for candidate in chosen))
-    message = f"source '{source}' discovery failed: no file matches {_pattern_of(settings)}"
+    pattern = _pattern_of(settings)
+    message = f"source '{source}' discovery failed: no file matches {pattern}"
+    if isinstance(base, Path) and pattern[:1] != "/" and not _is_in_store(pattern) and (absent := _absent(base)):
+        message = f"{message}; {absent}"
     match settings.on_no_match:
         case "error":
-            raise FormatError(message, _pattern_of(settings), "E216")
+            raise FormatError(message, pattern, "E216")
         case "warn":
             return Matched((), (message,))
         case _:
@@ -283,12 +286,18 @@ def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
     try:
         status = where.stat()
     except FileNotFoundError:
-        raise FormatError(f"discovery failed: file not found{_hint(path)}", path, "E216") from None
+        reason = (not os.path.isabs(path) and _absent(base)) or f"file not found{_hint(path)}"
+        raise FormatError(f"discovery failed: {reason}", path, "E216") from None
     except OSError as error:
         raise FormatError(f"discovery failed: {error.strerror}{system_errors.remedy(error)}", path, "E216") from error
     if not stat.S_ISREG(status.st_mode):
         raise FormatError("discovery failed: is not a file", path, "E216")
     return _of(path, str(where), status)
+
+
+def _absent(base: Path) -> str:
+    """What is wrong with the base folder; nothing where it is there."""
+    return "" if os.path.isdir(base) else f"the base folder '{base}' (see --base-dir) is not there"
 
 
 def _hint(path: str) -> str:

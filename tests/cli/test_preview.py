@@ -69,6 +69,22 @@ def test_branches_and_outputs_have_the_columns_that_they_get(capsys: pytest.Capt
     ]
 
 
+def test_numbers_are_shown_with_all_their_digits(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "{type: json, path: in.json, schema: {id: int}}"
+    (here / "p.yaml").write_text(
+        PIPELINE.replace("{type: csv, path: in.csv, schema: {id: int, n: int, who: string}}", source).replace(
+            "12.0 / n", "5.0"
+        )
+    )
+    (here / "in.json").write_text('[{"id":1,"big":9999999999999999.9999,"far":12345678901234567890,"some":[0.10]}]')
+    out, _ = shown(capsys, "t", "r.big", "--quiet", "--format", "json")
+    digits = '"big":9999999999999999.9999,"far":12345678901234567890,"some":[0.1]'
+    assert out.replace(" ", "").count(digits) == 2
+    out, _ = shown(capsys, "t", "--quiet")
+    assert "9999999999999999.9999" in out
+    assert "12345678901234567890" in out
+
+
 def test_without_a_node_all_outputs_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = shown(capsys, "-n", "1")
     assert [line for line in out.splitlines() if ":" in line] == ["big: 1 record", "small: 3 records, the first 1"]

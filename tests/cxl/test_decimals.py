@@ -283,3 +283,17 @@ def test_an_int_beside_decimals_of_several_scales_has_each_of_them(text: str) ->
     ]
     for batch_rows in (None, 2):
         check_agreement(text, columns, records, batch_rows)
+
+
+@pytest.mark.parametrize(
+    ("static", "shown"),
+    [
+        (types.decimal_of(12, 2), "Decimal(12,2)"),
+        (types.decimal_of(12, 2).or_null(), "Nullable(Decimal(12,2))"),
+        (types.decimal_of(None, 3), "Decimal(38,3)"),
+        (types.DECIMAL, "Decimal"),
+        (types.DECIMAL.or_null(), "Nullable(Decimal)"),
+    ],
+)
+def test_a_type_shows_its_digits_where_they_are_known(static: types.Type, shown: str) -> None:
+    assert str(static) == shown

@@ -130,6 +130,13 @@ def test_a_missing_literal_path_is_an_error_whatever_is_asked(base: Path, settin
     assert caught.value.code == "E216"
 
 
+@pytest.mark.parametrize("settings", [{"path": "no.csv"}, {"paths": ("no.csv",)}, {"glob": "*.csv"}, {"regex": "csv$"}])
+def test_a_missing_base_folder_is_named(base: Path, settings: dict[str, object]) -> None:
+    with pytest.raises(FormatError, match=f"the base folder '{base}/none' .*--base-dir.* is not there") as caught:
+        names(base / "none", **settings)
+    assert caught.value.code == "E216"
+
+
 def test_a_folder_is_no_file(base: Path) -> None:
     with pytest.raises(FormatError, match="is not a file"):
         names(base, path="in")

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.cxl import values
 from spark_jobs.cxl.failure import Category
 from spark_jobs.cxl.types import Kind
+from spark_jobs.cxl.written_numbers import number_of
 from spark_jobs.formats import cell_text, coerce, format
 from spark_jobs.formats.json.options import JsonLayout, JsonRead
 from spark_jobs.formats.spelling import USUAL
@@ -67,7 +69,7 @@ def written(step: SourceStep, entries: Sequence[Entry], folder: Path) -> Files:
         path.parent.mkdir(parents=True)
         with path.open("x", encoding="utf-8") as file:
             for row, entry in enumerate(mine, 1):
-                file.write(json.dumps(found[id(entry)], ensure_ascii=False) + "\n")
+                file.write(values.json_text(found[id(entry)]) + "\n")
                 origins[str(path), str(row)] = entry.origin
         paths.append(str(path))
     if not paths:  # the source gives no record
@@ -136,7 +138,7 @@ def _values(step: SourceStep, column: SourceColumn, texts: list[str | None], is_
 
 def _parsed(text: str | None) -> Any:
     try:
-        return None if text is None else json.loads(text)
+        return None if text is None else json.loads(text, parse_int=number_of, parse_float=number_of)
     except ValueError:
         return text
 

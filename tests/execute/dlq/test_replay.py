@@ -174,13 +174,16 @@ def test_nulls_texts_and_objects_of_json_come_back_as_they_were(tmp_path: Path) 
         config: {type: json, path: out/out.ndjson, options: {format: ndjson}, preserve_nulls: true}
     error_handling: {strategy: continue, dlq: {path: out/dead.csv}}
     """
-    record = '{"id": %s, "name": null, "tags": ["a", 1], "where": {"city": "Ulm"}, "n": "%s"}\n'
+    tags = '["a", 1, 9999999999999999.9999, 12345678901234567890, 12.50, 1e300]'
+    record = '{"id": %s, "name": null, "tags": ' + tags + ', "where": {"city": "Ulm"}, "n": "%s"}\n'
     _run(tmp_path, text, {"in/things.ndjson": record % (1, "1") + record % (2, "two")})
     _edit(tmp_path / "out/dead.csv", id="2", n="2")
     assert _replay() == 0
-    first, second = map(json.loads, (tmp_path / "out/out.ndjson").read_text().splitlines())
+    lines = (tmp_path / "out/out.ndjson").read_text().splitlines()
+    first, second = (json.loads(line, parse_float=str) for line in lines)
     assert second == {**first, "id": 2, "n": 2}
-    assert (first["name"], first["tags"]) == (None, ["a", 1])
+    found = ["a", 1, "9999999999999999.9999", 12345678901234567890, "12.5", "1e+300"]
+    assert (first["name"], first["tags"]) == (None, found)
 
 
 _GROUPS = """

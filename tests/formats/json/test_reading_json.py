@@ -391,3 +391,14 @@ def test_a_key_with_dots_goes_before_a_path_of_that_name(tmp_path: Path, members
     assert {record["$widened.a.b"] for record in undeclared.records} == {2}
     declared = read_json(tmp_path / "in.ndjson", text, {"id": types.INT, "a.b": types.ANY})
     assert {record["a.b"] for record in declared.records} == {2}
+
+
+@pytest.mark.parametrize("times", [1, 100])
+@pytest.mark.parametrize("record", ['{"a":{"b":1},"a.b":2}', '{"a.b":2,"a":{"b":1}}'])
+def test_a_key_with_dots_goes_before_the_member_of_its_name(tmp_path: Path, record: str, times: int) -> None:
+    lines = "\n".join([record] * times)
+    for declared in ({"k": types.INT}, {"a.b": types.INT}):
+        name = "a.b" if "a.b" in declared else format.UNDECLARED_PREFIX + "a.b"
+        assert [found[name] for found in read_json(tmp_path / "in", lines, declared).records] == [2] * times
+    both = read_json(tmp_path / "in", lines, {"a": types.MAP}).records
+    assert [(found["a"], found[format.UNDECLARED_PREFIX + "a.b"]) for found in both] == [({"b": 1}, 2)] * times

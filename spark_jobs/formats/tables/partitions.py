@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 _CALL = re.compile(r"(?P<function>[a-z]+)\(\s*(?:(?P<argument>\d+)\s*,\s*)?(?P<column>.+?)\s*\)")
 
 
+#: The largest number of buckets, and the largest width.
+_MOST = (1 << 31) - 1
+
+
 class Transform(StrEnum):
     """What makes the value of a partition of the value of a column; the words are those of Iceberg."""
 
@@ -90,6 +94,8 @@ def parsed(text: str, columns: Sequence[str]) -> Partition:
             example = f"{function}(16, {matched['column']})" if function.has_argument else f"{function}(at)"
             raise ValueError(f"'{text}' is no partition: write it as `{example}`")
         found = Partition(matched["column"], function, int(matched["argument"] or 0))
+        if found.argument > _MOST:
+            raise ValueError(f"'{text}' is no partition: {found.argument} is too large, and {_MOST} is the most")
     if found.column not in columns:
         raise ValueError(f"there is no column '{found.column}' to partition by")
     return found

@@ -23,6 +23,8 @@ _HASHED_BYTES = 4 << 20
 #: What 32 bits of MurmurHash3 are made with.
 _FIRST, _SECOND, _THIRD = np.uint32(0xCC9E2D51), np.uint32(0x1B873593), np.uint32(0xE6546B64)
 _MOST_INT = 0x7FFFFFFF
+#: The digits of the widest decimals of Arrow.
+_MOST_DIGITS = 76
 
 
 def problem(transform: Transform, kind: pa.DataType) -> str | None:
@@ -87,11 +89,10 @@ def _truncated(array: pa.Array, width: int) -> pa.Array:
         return pc.utf8_slice_codeunits(array, 0, width)
     if pa.types.is_integer(kind):
         numbers: Numbers = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
-        with np.errstate(over="ignore"):
-            cut = numbers - numbers % np.asarray(width, numbers.dtype) if width <= np.iinfo(numbers.dtype).max else None
-        if cut is None:  # the width is wider than the type
-            cut = np.asarray([each - each % width for each in numbers.tolist()], numbers.dtype)
-        return pa.array(cut, kind, mask=_missing(array))
+        if width > np.iinfo(numbers.dtype).max:
+            numbers = numbers.astype(np.int64)
+        with np.errstate(over="ignore"):  # the lowest numbers go round, as in Java
+            return pa.array(numbers - numbers % np.asarray(width, numbers.dtype), mask=_missing(array))
 
     def cut_decimal(value: Decimal) -> Decimal:
         digits = _unscaled(value, kind.scale)
@@ -99,7 +100,9 @@ def _truncated(array: pa.Array, width: int) -> pa.Array:
         # Not by arithmetic, which rounds to the digits of its context.
         return Decimal((int(found < 0), tuple(map(int, str(abs(found)))), -kind.scale))
 
-    return _each(array, cut_decimal, kind)
+    # The next number below may have a digit more than the column.
+    arrow: Any = pa
+    return _each(array, cut_decimal, arrow.decimal256(_MOST_DIGITS, kind.scale))
 
 
 def _buckets(array: pa.Array, count: int) -> pa.Array:

@@ -80,6 +80,14 @@ def test_hashes_are_those_of_the_specification() -> None:
         assert made.to_pylist() == [(expected & most) % most]
 
 
+def test_the_lowest_numbers_are_cut_to_what_has_a_digit_more() -> None:
+    lowest, cut = Decimal("-9999999.99"), Decimal("-10000000.00")
+    assert found(Partition("c", Transform.TRUNCATE, 50), pa.decimal128(9, 2), [lowest, None]) == [cut, None]
+    expected = parse_transform("truncate[50]").transform(iceberg.DecimalType(9, 2))
+    assert expected(lowest) == cut
+    assert found(Partition("c", Transform.TRUNCATE, 1 << 32), pa.int32(), [-1, 1]) == [-(1 << 32), 0]
+
+
 def test_many_texts_of_many_lengths_are_hashed_in_their_places() -> None:
     values = ["é" * (at % 40) + "x" * (at % 7) for at in range(5000)]
     expected = library.BucketTransform(97).transform(iceberg.StringType())
@@ -108,6 +116,7 @@ def test_partitions_are_read_from_texts(text: str, shown: str) -> None:
         ("week(at)", "'week(at)' has no function of partitions: there are year, month, day, hour, bucket, truncate"),
         ("bucket(id)", "'bucket(id)' is no partition: write it as `bucket(16, id)`"),
         ("bucket(0, id)", "'bucket(0, id)' is no partition"),
+        ("truncate(2147483648, id)", "2147483648 is too large, and 2147483647 is the most"),
         ("day(3, at)", "'day(3, at)' is no partition: write it as `day(at)`"),
         ("day(nope)", "there is no column 'nope' to partition by"),
         ("nope", "there is no column 'nope' to partition by"),

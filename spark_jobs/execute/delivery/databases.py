@@ -7,6 +7,7 @@ staging table that is gone has been published, or given up; its note says what c
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +26,7 @@ from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -53,6 +54,7 @@ class Tables:
     run: str
     stagings: list[Staging] = field(default_factory=list)
     is_prepared: bool = False
+    show: Callable[[Callable[[], str] | None], None] = lambda detail: None
     _alive: Any = None
 
     rank = Rank.DATABASE
@@ -93,7 +95,8 @@ class Tables:
         # What the database would refuse is found now, while nothing has been decided.
         with _as_refusals(), putting.tried(self.connection) as found:
             for each in self.stagings:
-                putting.publish(found, each)
+                with self._shown(found, each):
+                    putting.publish(found, each)
 
     def complete(self) -> None:
         """See `Participant`."""
@@ -104,7 +107,8 @@ class Tables:
                 here = self._left(found)
                 for each in self.stagings:
                     if each.table in here:
-                        putting.publish(found, each)
+                        with self._shown(found, each):
+                            putting.publish(found, each)
                     elif each.home is None:
                         text = f"somebody has removed {each.table}, where its rows waited; run again"
                         raise FormatError(text, each.target, connections.FAILED)
@@ -114,6 +118,22 @@ class Tables:
                 return
             cause = verdict.RunFailed(ExitCode.IO, problem.code or connections.FAILED, str(problem))
             raise NotCompleted(cause, is_visible=False, can_be_later=True) from problem
+
+    @contextmanager
+    def _shown(self, found: Any, staging: Staging) -> Iterator[None]:
+        """Within, progress says which table gets records, and how many it has."""
+        putting = _putting(self.connection)
+
+        def detail() -> str:
+            moved = putting.moved(found)
+            done = "" if moved is None else f"{moved:,} of "
+            return f"publishing {done}{staging.rows:,} records into {staging.target}"
+
+        self.show(detail)
+        try:
+            yield
+        finally:
+            self.show(None)
 
     def _left(self, found: Any) -> set[str]:
         putting = _putting(self.connection)
@@ -291,8 +311,19 @@ def _is_of(home: Address, staging: Staging) -> bool:
     return staging.home in (None, home.as_json())
 
 
-def load(spark: SparkSession, material: Material, part_store: PartStore) -> list[Tables]:
+def load(
+    spark: SparkSession,
+    material: Material,
+    part_store: PartStore,
+    show: Callable[[Callable[[], str] | None], None],
+) -> list[Tables]:
     """Put the rows of all outputs without files into staging tables, a participant for each connection.
+
+    Args:
+        spark: runs the tasks that fill tables.
+        material: the plan and its products.
+        part_store: where parts lie.
+        show: has progress say how far a table is, from then on, or nothing more of it (None).
 
     Raises:
         RunFailed: the database refuses or fails; nothing is left there then.
@@ -307,7 +338,7 @@ def load(spark: SparkSession, material: Material, part_store: PartStore) -> list
             putting = _putting(connection)
             tables = taking_part.get(connection.name)
             if tables is None:
-                tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id)
+                tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id, show=show)
                 tables.begin()
             writer = cast(
                 "TableWriter", output_run.writer(step, material.run.undeclared[name], material.run.undeclared_type)

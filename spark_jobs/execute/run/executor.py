@@ -319,7 +319,7 @@ def _join_tables(
         return
     from spark_jobs.execute.delivery import databases
 
-    for each in databases.load(spark, material, draft.part_store):
+    for each in databases.load(spark, material, draft.part_store, run.clock.show):
         held.callback(_let_go, run, each)
         draft.join(each)
 

@@ -105,9 +105,14 @@ class Progress:
             room: how many characters it may have; the end of a line is cut only where the shortest one does not fit.
         """
         job, elapsed = self._job, self._now() - self._began
-        forms = [_WORDS.get(self._clock.current, "finishing")] if job is None else self._of_job(job)
+        forms = self._of_phase() if job is None else self._of_job(job)
         lines = [f"{form} [{_seconds(elapsed)}]" for form in forms]
         return next((line for line in lines if len(line) <= room), lines[-1][:room])
+
+    def _of_phase(self) -> list[str]:
+        """What the run does outside of jobs, in ever fewer words."""
+        words, detail = _WORDS.get(self._clock.current, "finishing"), self._clock.detail
+        return [words] if detail is None else [printable(detail()), words]
 
     def _of_job(self, job: _Job) -> list[str]:
         """What a job does now, in ever fewer words."""

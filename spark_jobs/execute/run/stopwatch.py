@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 class Stopwatch:
@@ -17,6 +17,12 @@ class Stopwatch:
         self.seconds: dict[str, float] = {}
         #: The phase that the run is in, or was in last.
         self.current = ""
+        #: Gives how far the work of the phase is; None where nobody counts.
+        self.detail: Callable[[], str] | None = None
+
+    def show(self, detail: Callable[[], str] | None) -> None:
+        """Have progress say how far the work of the phase is, from now on; with None it names the phase alone."""
+        self.detail = detail
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

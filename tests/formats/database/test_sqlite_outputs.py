@@ -22,6 +22,7 @@ from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.delivery.local.files import LocalDraft
 from spark_jobs.execute.delivery.participant import Reach
+from spark_jobs.execute.run import progress, stopwatch
 from spark_jobs.formats.database import write
 from spark_jobs.formats.database.options import DatabaseWrite
 from spark_jobs.formats.database.sqlite import putting
@@ -90,6 +91,26 @@ def test_rows_come_in_order_from_many_parts(warehouse: SqliteWarehouse, monkeypa
     warehouse.database.run("CREATE TABLE t (place INTEGER PRIMARY KEY, id INT)")
     warehouse.write([{"id": number * 3} for number in range(2000)], "id: int")
     assert warehouse.database.run("SELECT count(*), sum(id = (place - 1) * 3) FROM t") == [(2000, 2000)]
+
+
+def test_progress_tells_how_many_rows_are_in_the_table(
+    warehouse: SqliteWarehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[Any] = []
+    texts: list[str] = []
+
+    def show(clock: stopwatch.Stopwatch, detail: Any) -> None:
+        if detail is None:
+            texts.append(progress.Progress(clock, now=lambda: 0.0).text())
+        shown.append(detail)
+        clock.detail = detail
+
+    monkeypatch.setattr(stopwatch.Stopwatch, "show", show)
+    warehouse.database.run("CREATE TABLE t (id INT)")
+    warehouse.write([{"id": number} for number in range(2000)], "id: int", files=FILES)
+    # Once it is tried and once it is done.
+    assert texts == ['publishing 2,000 of 2,000 records into main."t" [0 s]'] * 2
+    assert shown[-1] is None
 
 
 #: A type, what a column is declared as, a value that it keeps, and values that it refuses or would change.

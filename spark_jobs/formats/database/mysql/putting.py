@@ -601,6 +601,10 @@ def publish(found: Session, staging: Staging) -> None:
     found.published.append(staging)
 
 
+def moved(found: Any) -> int | None:
+    """See `formats/staging.py:Putting`: a single statement moves all."""
+
+
 @contextmanager
 def _about(staging: Staging) -> Iterator[None]:
     """Within, what the driver says names the table, and how a record could get as far as this."""

@@ -90,12 +90,14 @@ class Session:
         raw: the driver's session; None before the first statement.
         is_writing: whether it has begun to write.
         gone: the rows that are removed once the transaction is committed.
+        moved: how many rows of the staging table that is published are in its table.
     """
 
     path: str
     raw: sqlite3.Connection | None = None
     is_writing: bool = False
     gone: list[Path] = field(default_factory=list)
+    moved: int = 0
 
     @property
     def database(self) -> Path:
@@ -405,7 +407,7 @@ def alone(found: Session, run_name: str, connection: str) -> None:
 
 def publish(found: Session, staging: Staging) -> None:
     """Put the rows of a staging table into its table, and remove it; not committed yet."""
-    rows = 0
+    found.moved = 0
     found.write()
     with _about(staging):
         if staging.mode == "replace":
@@ -413,18 +415,23 @@ def publish(found: Session, staging: Staging) -> None:
         statement = _statement(staging)
         columns = [TargetColumn.of(name, text) for name, text in staging.columns]
         for batch in _waiting(found, staging):
-            rows += batch.num_rows
             values = [kinds.values(each, array) for each, array in zip(columns, batch.columns, strict=True)]
             assert found.raw is not None
             found.raw.executemany(statement, zip(*values, strict=True))
-    if rows != staging.rows:
+            found.moved += batch.num_rows
+    if found.moved != staging.rows:
         raise FormatError(
-            f"{_rows(found.database, staging.name)} has {rows} rows, and {staging.rows} were put there: somebody has "
-            "removed them; run again",
+            f"{_rows(found.database, staging.name)} has {found.moved} rows, and {staging.rows} were put there: "
+            "somebody has removed them; run again",
             staging.target,
             FAILED,
         )
     drop(found, staging)
+
+
+def moved(found: Session) -> int | None:
+    """See `formats/staging.py:Putting`."""
+    return found.moved
 
 
 def _waiting(found: Session, staging: Staging) -> Iterator[pa.RecordBatch]:

@@ -44,12 +44,14 @@ class Found:
         rows: its records, and records from later ranges of the file.
         score: how well its signs fit.
         repaired: the number of unescaped quotes, if more records have the same width without them.
+        strays: their number if nothing is better without them.
     """
 
     table: Table
     rows: list[Row] = field(default_factory=list)
     score: float = 0.0
     repaired: int = 0
+    strays: int = 0
 
 
 def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
@@ -71,7 +73,7 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
         found = table.find(text, signs, is_end=sample.is_whole)
     except dialect.TooLong:
         found = None
-    found, repaired = _repaired(text, found, signs, is_end=sample.is_whole)
+    found, repaired, strays = _repaired(text, found, signs, is_end=sample.is_whole)
     if found is None:
         return None
     rows = list(found.body)
@@ -79,7 +81,7 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
         rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
     if not signs.trims and _has_padded_numbers(rows):
         found, rows = _trimmed(found), [_trimmed_row(row) for row in rows]
-    return Found(found, rows, score, repaired)
+    return Found(found, rows, score, repaired, strays)
 
 
 def is_aligned(found: Found) -> bool:
@@ -89,25 +91,29 @@ def is_aligned(found: Found) -> bool:
     return is_blank and 2 * cells.count("") > len(cells)
 
 
-def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> tuple[Table | None, int]:
-    """The table as `quotes: repair` reads it, with the number of repaired quotes, if that is better."""
+def _repaired(text: str, found: Table | None, signs: Signs, *, is_end: bool) -> tuple[Table | None, int, int]:
+    """The table as `quotes: repair` reads it, with the number of repaired quotes, if that is better.
+
+    If it is not, the table as it is, and the number of quotes that are not escaped.
+    """
     is_usual = rewriting.is_plain(signs.delimiter) and signs.quote and not signs.separator and not signs.escape
     if not is_usual or signs.quote not in text or _TEXT_QUOTE in text:
-        return found, 0
+        return found, 0, 0
     structure = Dialect(ord(signs.delimiter), ord(signs.quote), has_blanks=signs.trims)
     data = text.encode()
     width = 0 if found is None else found.width
     repair = repairing.Repair(data, structure, width, at_end=is_end, most=len(data))
-    if not repair.strays:
-        return found, 0
+    strays = len(repair.strays)
+    if not strays:
+        return found, 0, 0
     mended = repairing.replaced(data[: repair.end], repair.strays, _TEXT_QUOTE.encode()).decode()
     try:
         other = table.find(mended, signs, is_end=is_end)
     except dialect.TooLong:
-        return found, 0
+        return found, 0, strays
     if other is None or (found is not None and _misfits(other) > _misfits(found)):
-        return found, 0
-    return _with_quotes(other, signs.quote), len(repair.strays)
+        return found, 0, strays
+    return _with_quotes(other, signs.quote), strays, 0
 
 
 def _misfits(one: Table) -> int:
@@ -178,6 +184,13 @@ def guess(found: Found, names: tuple[str, ...], encoding: Charset, sample: Sampl
     made.doubts += totals(found.table, names, "`skip_footer`")
     made.doubts += _joined_lines(found)
     made.doubts += _split_numbers(found)
+    if found.strays:
+        many = (
+            "1 quote neither begins nor ends" if found.strays == 1 else f"{found.strays} quotes neither begin nor end"
+        )
+        made.doubts.append(
+            f"{many} a cell, so cells may be cut in wrong places; `quotes: strict` makes their records dead letters"
+        )
     return made
 
 
@@ -384,6 +397,8 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         said.append(
             "the header does not fit the columns as it is: the names stand in `schema`, and its line is skipped"
         )
+    if one.header_rows > 1 and not one.is_header_skipped:
+        said.append(f"the header has {one.header_rows} rows: its names are joined with `_` (`header_rows`)")
     if one.names is not None and not one.is_header_likely and one.body:
         shown = ", ".join(map(values.shown, one.names[:_SHOWN_ROWS])) + (", …" if len(one.names) > _SHOWN_ROWS else "")
         said.append(f"the first line is taken for names: {shown}; if it is a record, set `has_header: false`")

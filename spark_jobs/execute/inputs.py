@@ -296,11 +296,13 @@ def searched(plan: plans.Plan, found: Inputs, names: Collection[str], split_byte
 
 
 def numbered(steps: Mapping[str, SourceStep], scans: Mapping[str, columns.ScanPlan], split_bytes: int) -> Inputs:
-    """The inputs of some sources with their splits, numbered over all of them."""
+    """The inputs of some sources with their splits, numbered over all of them; `split_bytes` is for large inputs."""
     numbers = {name: number for number, name in enumerate(steps)}
+    total = sum(file_plan.file.size for scan in scans.values() for file_plan in scan.files)
+    share = splits.fair_bytes(total, split_bytes)
     found: list[tuple[str, SplitInput]] = []
     for name, scan in scans.items():
-        for split in splits.plan(scan.files, split_bytes):
+        for split in splits.plan(scan.files, share):
             found.append((name, SplitInput(numbers[name], len(found), scan.files[split.file], split)))
     return Inputs(steps, numbers, scans, tuple(found))
 

@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 #: Finds a record start in bytes from the middle of a file.
 StartIn = Callable[[bytes], "int | None"]
 
-#: Bytes of a split where nothing else is asked for: some seconds of work for one core, and small enough for many cores.
+#: Bytes of a split of large inputs: some seconds of work for one core, and small enough for many cores.
 SPLIT_BYTES = 64 << 20
-#: The environment variable that overrides it, for tests and tuning. Results never depend on it.
+#: Smaller inputs are spread, too: over so many tasks, as long as a task does not get less than `LEAST_SHARE_BYTES`.
+_ENOUGH_TASKS = 4
+LEAST_SHARE_BYTES = 8 << 20
+#: The environment variable that sets another size than `SPLIT_BYTES`, for tests and tuning. Results never depend on it.
 SPLIT_BYTES_VARIABLE = "CLINKER_SPLIT_BYTES"
 
 _PROBE_BYTES = 64 << 10
@@ -62,12 +65,24 @@ class Split:
 
 
 def configured_bytes() -> int:
-    """The nominal size of splits in bytes."""
+    """The nominal size of splits of large inputs, in bytes."""
     return int(os.environ.get(SPLIT_BYTES_VARIABLE, SPLIT_BYTES))
 
 
+def fair_bytes(total: int, most: int) -> int:
+    """The share of a task in an input, in bytes: `most` of a large one, and less of one that would keep few cores busy.
+
+    It follows from sizes alone, so that splits and partitions are the same on every machine.
+
+    Args:
+        total: the bytes of the whole input.
+        most: the share in a large input.
+    """
+    return min(most, max(LEAST_SHARE_BYTES, total // _ENOUGH_TASKS))
+
+
 def plan(file_plans: Sequence[FilePlan], split_bytes: int = SPLIT_BYTES) -> list[Split]:
-    """The splits of a source's files, by file and place. Sizes alone decide, so results are the same on any cluster."""
+    """The splits of a source's files, by file and place. Sizes alone decide, never cores."""
     splits: list[Split] = []
     for number, file_plan in enumerate(file_plans):
         start, end = file_plan.data_start, file_plan.end

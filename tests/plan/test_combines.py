@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.plan.plan import PARTITION_BYTES, partition_bytes
+from spark_jobs.formats.splits import LEAST_SHARE_BYTES
+from spark_jobs.plan.plan import partition_bytes
 from tests.plan.pipelines import CUSTOMERS, ORDERS, found, problems
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def fill(folder: Path, size: int = 1000) -> None:
     (folder / "customers.csv").write_text("id,name\n")
 
 
-@pytest.mark.parametrize(("size", "is_small"), [(1000, True), (PARTITION_BYTES, True), (PARTITION_BYTES + 1, False)])
+@pytest.mark.parametrize(
+    ("size", "is_small"), [(1000, True), (LEAST_SHARE_BYTES, True), (LEAST_SHARE_BYTES * 2, False)]
+)
 def test_partitions_of_inputs_that_fit_into_one_are_remarked_on(tmp_path: Path, size: int, is_small: bool) -> None:
     fill(tmp_path, size)
     text = (ORDERS + CUSTOMERS + GRACE).replace("name: shop", "name: shop, memory: { limit: 4G }")

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from spark_jobs.formats import splits
 from spark_jobs.plan import plan as plans
 from spark_jobs.plan.physical import sizes, upstream
 
@@ -96,7 +97,7 @@ class Sizes:
     def _share(self, size: int) -> int:
         """The number of partitions of the usual size for some bytes, limited by what tasks can send to."""
         most = max(_ALWAYS_ALLOWED, self.memory_share // _PAYLOAD_BYTES)
-        return max(1, min(size // self._unit, most))
+        return max(1, min(size // splits.fair_bytes(size, self._unit), most))
 
     @property
     def _unit(self) -> int:

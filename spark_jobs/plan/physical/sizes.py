@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.formats import splits
 from spark_jobs.nodes.combine.step import CombineStep
 from spark_jobs.nodes.source.step import SourceStep
 from spark_jobs.plan import plan as plans
@@ -58,7 +59,7 @@ def check(
         if not isinstance(step, CombineStep) or not step.wants_shuffle or not step.is_keyed:
             continue
         size = _upstream_bytes(name, wiring, by_name, base_dir)
-        if size is not None and size <= limit:
+        if size is not None and size <= splits.fair_bytes(size, limit):
             message = f'combine "{name}": all inputs together have {size} bytes, which fill one partition'
             place = reader.value_span(node.tree, ("config", "strategy"))
             found.add(codes.W302.at(place, message, help="leave `strategy` out"))

@@ -26,6 +26,10 @@ def sizes(input_bytes: int, share: int) -> Sizes:
     ("input_bytes", "share", "partitions"),
     [
         (1, 128 * MIB, 1),
+        (15 * MIB, 128 * MIB, 1),
+        (16 * MIB, 128 * MIB, 2),
+        (50 * MIB, 128 * MIB, 4),
+        (500 * MIB, 128 * MIB, 7),
         (64 * MIB * 16, 128 * MIB, 16),
         (64 * MIB * 3000, 128 * MIB, 3000),
         (100 << 40, 128 * MIB, 8192),

@@ -86,6 +86,21 @@ NULL_WORDS = (
 SPREADSHEET_ERRORS = (
     "#N/A", "#N/A!", "#NV", "#VALUE!", "#REF!", "#DIV/0!", "#NAME?", "#NUM!", "#NULL!", "#BEZUG!", "#WERT!", "#ZAHL!",
 )  # fmt: skip
+#: Numbers with a sign that no column reads: what takes it away.
+_SIGNS = tuple(
+    Hint(
+        NUMBERS,
+        pattern,
+        f"; {what}: declare the column as `string`, and write `.regex_replace({change})` in a transform",
+    )
+    for pattern, what, change in (
+        (r"^[0-9][0-9., '’]*-$", "its minus stands at its end", r'"^(.*)-$", "-\\1"'),
+        (r"^[(][0-9][0-9., '’]*[)]$", "brackets make it negative", r'"^[(](.*)[)]$", "-\\1"'),
+        (r"^[+-]?[0-9][0-9., '’]* ?%$", "it has a per cent sign", '" ?%$", ""'),
+        (r"^[+-]?[0-9][0-9., '’]* ?(?:[$€£¥]|[A-Z]{3})$", "it has a currency", '" ?[^0-9]+$", ""'),
+        (r"^[+-]?(?:[$€£¥]|[A-Z]{3} ?) ?[+-]?[0-9][0-9., '’]*$", "it has a currency", '"[^0-9.,+-]+", ""'),
+    )
+)
 _CONVERTED = (*NUMBERS, Kind.BOOL, *_TIMES)
 _ERRORS = Hint(
     _CONVERTED,
@@ -160,7 +175,7 @@ def _of(kind: Kind, formats: tuple[str, ...], has_zone: bool, spelling: Spelling
         *(hint for hint, word in zip(_WORDLESS, NULL_WORDS, strict=True) if word not in spelling.null_values),
     )
     if kind in NUMBERS:
-        return words if spelling.spells_numbers else (*_NUMBERS, *words)
+        return (*(() if spelling.spells_numbers else _NUMBERS), *words, *_SIGNS)
     if kind is Kind.BOOL:
         return words if spelling.spells_truth else (*words, *_TRUTHS)
     if kind not in _TIMES:

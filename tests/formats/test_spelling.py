@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_jobs.cli.cxl import command as cxl
 from spark_jobs.cxl import types
 from spark_jobs.formats import coerce, hints, spelling
 from spark_jobs.formats.format import SourceColumn
@@ -155,6 +159,23 @@ def test_what_a_hint_names_reads_the_text(text: str, static: types.Type, named: 
     keys = dict(re.findall(r"`(decimal_separator|thousands_separator): ['\"](.)['\"]`", hint))
     if keys and "or stands" not in hint:
         assert not len(coerce.convert(pa.array([text]), static, (), Spelling(**keys)).failed)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5.25-", -5.25), ("(5.25)", -5.25), ("12 %", 12.0), ("7.50 EUR", 7.5), ("$1.50", 1.5), ("CHF -2.5", -2.5)],
+)
+@pytest.mark.parametrize("column", [None, SourceColumn("n", types.FLOAT, spelling=Spelling(",", "."))], ids=str)
+def test_what_a_hint_writes_takes_the_sign_off_a_number(text: str, number: float, column: SourceColumn | None) -> None:
+    hint = hints.hint_for(text, types.FLOAT, column)
+    assert hint is not None
+    found = re.search(r"`(\.regex_replace\(.*\))`", hint)
+    assert found is not None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        record = json.dumps({"n": text})
+        assert cxl.main(["eval", "--record", record, "-e", f"emit x = n{found[1]}.trim().to_float()"]) == 0
+    assert json.loads(printed.getvalue()) == {"x": number}
 
 
 @pytest.mark.parametrize("error", ["#REF!", "#DIV/0!", "#N/A", "#NAME?"])

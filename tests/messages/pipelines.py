@@ -179,6 +179,11 @@ _MISTAKES = [
     ("case of SQL", "(price * 1.2).round(2)", "case when price > 1 then 'a' else 'b' end"),
     ("between of SQL", "price > 0", "price between 1 and 5"),
     ("null compared", "price > 0", "price == null"),
+    (
+        "window of SQL",
+        "      cxl: |\n        filter price > 0",
+        "      analytic_window: { partition_by: [customer], order_by: [day] }\n      cxl: |\n        filter price > 0",
+    ),
     ("having", "group_by: [customer]", "group_by: [customer]\n      having: total > 5"),
     ("order by in an aggregate", "group_by: [customer]", "group_by: [customer]\n      order_by: [total]"),
     ("order as in SQL", "path: out/report.csv", "path: out/report.csv\n      sort_order: [total desc]"),

@@ -173,7 +173,7 @@ _ELSEWHERE = dict.fromkeys(
 
 
 #: Names that other tools use for keys.
-_KEYS_ELSEWHERE = {
+_KEYS_ELSEWHERE: dict[str, str | tuple[str, ...]] = {
     **dict.fromkeys(("sep", "separator", "field_separator", "field_delimiter"), "delimiter"),
     **dict.fromkeys(("quotechar", "quote", "enclosure", "text_qualifier"), "quote_char"),
     **dict.fromkeys(("escapechar", "escape"), "escape_char"),
@@ -188,7 +188,8 @@ _KEYS_ELSEWHERE = {
     **dict.fromkeys(("file", "filename", "filepath", "location"), "path"),
     **dict.fromkeys(("sql", "query", "expression", "program", "code"), "cxl"),
     **dict.fromkeys(("groupby", "by", "keys"), "group_by"),
-    **dict.fromkeys(("order_by", "sort_by", "sort", "orderby"), "sort_order"),
+    **dict.fromkeys(("order_by", "sort_by", "sort", "orderby"), ("sort_order", "sort_by")),
+    "partition_by": "group_by",
     **dict.fromkeys(("inputs", "from", "upstream"), "input"),
     **dict.fromkeys(("column", "column_name", "field"), "name"),
     **dict.fromkeys(("fields", "dtypes"), "schema"),
@@ -248,8 +249,9 @@ def unknown_key(node: Node, path: Path, allowed: list[str], help: str | None = N
     _, place, _ = locate(node, path)
     if help is not None:
         return codes.E005.at(place, f"unknown key `{name}`", help=help)
-    known = _KEYS_ELSEWHERE.get(name.lower())
-    proposal = f"did you mean `{known}`?" if known in allowed else nearest.hint(name, allowed)
+    found = _KEYS_ELSEWHERE.get(name.lower(), ())
+    known = next((key for key in ((found,) if isinstance(found, str) else found) if key in allowed), None)
+    proposal = f"did you mean `{known}`?" if known is not None else nearest.hint(name, allowed)
     listed = "allowed here: " + ", ".join(sorted(allowed)) if allowed else "no key is allowed here"
     if proposal is None and (other := elsewhere(name) or _instead(name.lower(), allowed)) is not None:
         listed = other

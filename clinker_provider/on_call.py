@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def of_plan(subject: Subject) -> dict[str, Any]:
     picture = pictures.svg(plan.load(subject.pipeline, subject.options()))
     return {
         "picture": picture if len(picture) <= MOST_CHARACTERS else None,
-        "digests": digests(subject.pipeline),
+        "digests": digests(subject.pipeline) if isinstance(subject.pipeline, os.PathLike) else {},
     }
 
 

@@ -8,6 +8,7 @@ assert ran.task_state == "success"
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clinker_provider import outcome, policy, validation
@@ -83,6 +84,8 @@ def run(
         env=subject.environment,
         environment=dict(subject.variables),
     )
+    if not isinstance(subject.pipeline, Path):
+        raise ValueError(f"{subject.pipeline} is in a store: cases are for local pipelines")
     ran = running.run(running.Setup(subject.pipeline, subject.pipeline.parent, config, tuple(nodes)))
     errors = validation.errors_of(ran.diagnostics)
     if errors:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from spark_jobs.plan.remembered import Verdict
+    from spark_jobs.stores.location import FilePath
 
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
@@ -55,9 +56,9 @@ class Problem(Protocol):
 class Subject:
     """A pipeline and what its meaning depends on beside its text."""
 
-    pipeline: Path
-    base_dir: Path | None = None
-    rules_path: Path | None = None
+    pipeline: FilePath
+    base_dir: FilePath | None = None
+    rules_path: FilePath | None = None
     channel: str | None = None
     environment: str | None = None
     allow_absolute_paths: bool = False
@@ -101,16 +102,32 @@ def is_remote(path: str) -> bool:
     return bool(_REMOTE.match(path))
 
 
-def resolve(pipeline: str, *, root: str | None, dag_folder: str | None) -> Path | None:
-    """The pipeline file: absolute, or below the given root, or below the folder of the DAG file.
+def resolve(pipeline: str, *, root: str | None, dag_folder: str | None) -> FilePath | None:
+    """Resolve a pipeline file: a URI, absolute, or below the given root, or below the folder of the DAG file.
 
     None when it is relative and neither root nor DAG is known.
+
+    Raises:
+        BadLocation: it is a URI that leads nowhere.
     """
+    if is_remote(pipeline):
+        return place_of(pipeline)
     path = Path(pipeline)
     if path.is_absolute():
         return path
     folder = root or dag_folder
     return Path(os.path.normpath(Path(folder) / path)) if folder else None
+
+
+def place_of(path: str) -> FilePath:
+    """Parse a path or the URI of a store.
+
+    Raises:
+        BadLocation: it is a URI that leads nowhere.
+    """
+    from spark_jobs.stores import location
+
+    return location.located(path)
 
 
 def problems_of(subject: Subject) -> Sequence[Problem]:
@@ -149,6 +166,13 @@ def lasting_problems_of(
 def errors_of(problems: Sequence[Problem]) -> list[Problem]:
     """The problems that stop a run."""
     return [problem for problem in problems if problem.is_error]
+
+
+def is_refused(problem: Problem) -> bool:
+    """Whether a problem is that a store refuses, or cannot be reached from here."""
+    from spark_jobs.diagnostics import codes
+
+    return getattr(problem, "code", None) is codes.E910
 
 
 def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
@@ -196,8 +220,10 @@ def stores_of(subject: Subject) -> Any:
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.plan.reading import workspace
 
-    base = Path(os.path.abspath(subject.base_dir or subject.pipeline.parent))
-    return workspace.load(base, Diagnostics()).storage.stores
+    base = subject.base_dir or subject.pipeline.parent
+    # What is in a store is not asked how stores are reached: the environment, or the working directory's file, says so.
+    folder = Path(os.path.abspath(base)) if isinstance(base, os.PathLike) else Path.cwd()
+    return workspace.load(folder, Diagnostics()).storage.stores
 
 
 def shortened(text: str, limit: int) -> str:

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from spark_jobs.plan.remembered import Verdict
+    from spark_jobs.stores.location import FilePath
 
 
 class PipelineOperator(BaseOperator):
     """An operator with a pipeline file. Not used by itself.
 
-    :param pipeline: pipeline file; relative to `pipeline_root`, by default the folder of the DAG file (templated)
+    :param pipeline: pipeline file, or its URI in a store; relative to `pipeline_root`, by default the folder of the DAG
+        file (templated)
     :param pipeline_root: folder that relative pipeline paths start from (templated)
     :param base_dir: what paths inside the pipeline are relative to; default: the pipeline's folder (templated)
     :param rules_path: folder of CXL modules (templated)
@@ -82,9 +84,13 @@ class PipelineOperator(BaseOperator):
         """The pipeline with its context, from rendered values.
 
         Raises:
-            ClinkerConfigError: when the pipeline's path is relative and nothing says to what.
+            ClinkerConfigError: when the pipeline's path is relative and nothing says to what, or a URI leads nowhere.
         """
-        path = self._resolved_pipeline()
+        try:
+            path = self._resolved_pipeline()
+            base_dir, rules_path = _path(self.base_dir), _path(self.rules_path)
+        except ValueError as error:  # `BadLocation` is one
+            raise ClinkerConfigError(f"pipeline {self.pipeline!r}: {error}", exit_code=1) from error
         if path is None:
             raise ClinkerConfigError(
                 f"pipeline {self.pipeline!r} is relative, and neither `pipeline_root` nor a DAG file is known",
@@ -92,8 +98,8 @@ class PipelineOperator(BaseOperator):
             )
         return validation.Subject(
             pipeline=path,
-            base_dir=_path(self.base_dir),
-            rules_path=_path(self.rules_path),
+            base_dir=base_dir,
+            rules_path=rules_path,
             channel=self.channel,
             environment=self.environment,
             allow_absolute_paths=self.allow_absolute_paths,
@@ -126,7 +132,7 @@ class PipelineOperator(BaseOperator):
         return str(redact(credentials.Secrets.of(self.secrets()).masked(text)))
 
     def _sent(self) -> list[str]:
-        path = None if validation.is_remote(str(self.pipeline)) else self._resolved_pipeline()
+        path = None if self.is_in_store else self._resolved_pipeline()
         if path is None or not isinstance(self.env_vars, dict | None):
             return []
         return validation.credentials_of(self.subject())
@@ -140,12 +146,18 @@ class PipelineOperator(BaseOperator):
     def _variables(self) -> Mapping[str, str]:
         return {name: str(value) for name, value in (self.env_vars or {}).items()}
 
-    def _resolved_pipeline(self) -> Path | None:
+    def _resolved_pipeline(self) -> FilePath | None:
         folder = None
         dag = self.get_dag()
         if dag and dag.fileloc:
             folder = str(Path(dag.fileloc).parent)
         return validation.resolve(str(self.pipeline), root=self.pipeline_root, dag_folder=folder)
+
+    @property
+    def is_in_store(self) -> bool:
+        """Whether the pipeline, or something that belongs to it, is in a store, which no DAG processor asks."""
+        given = (self.pipeline, self.base_dir, self.rules_path, self.channel)
+        return any(validation.is_remote(str(each)) for each in given if each is not None)
 
     def _is_known_when_parsed(self) -> bool:
         """Whether nothing that decides what the pipeline means is a template."""
@@ -158,7 +170,7 @@ class PipelineOperator(BaseOperator):
             self.environment,
             self.env_vars,
         )
-        is_here = not validation.is_remote(str(self.pipeline)) and self._resolved_pipeline() is not None
+        is_here = not self.is_in_store and self._resolved_pipeline() is not None
         return is_here and validation.is_static(*values)
 
     @property
@@ -173,7 +185,7 @@ class PipelineOperator(BaseOperator):
         place = [self.pipeline]
         if not Path(str(self.pipeline)).is_absolute():
             place.append(self.pipeline_root)
-        if not validation.is_static(*place) or validation.is_remote(self.pipeline) or not self._resolved_pipeline():
+        if not validation.is_static(*place) or self.is_in_store or not self._resolved_pipeline():
             return
         errors = validation.errors_of(self._problems())
         if errors:
@@ -217,5 +229,5 @@ class PipelineOperator(BaseOperator):
         return ClinkerPipelineInvalid(f"{where} {self.task_id!r}, pipeline {str(self.pipeline)!r}:\n{reason}")
 
 
-def _path(value: str | None) -> Path | None:
-    return Path(value) if value is not None else None
+def _path(value: str | None) -> FilePath | None:
+    return validation.place_of(value) if value is not None else None

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -63,6 +64,7 @@ from clinker_provider.links.clinker import (
     show,
 )
 from clinker_provider.operators.submit import SubmittingOperator
+from clinker_provider.records import seen
 from clinker_provider.triggers.job import ClusterJobTrigger
 from spark_jobs import bundle, contract, result
 
@@ -620,10 +622,15 @@ class ClinkerSparkOperator(SubmittingOperator):
         arguments = self._arguments(subject, execution_id, "work")
         if reason := validation.wrong_arguments(arguments):
             return _config_record(subject, execution_id, reason)
-        if validation.is_remote(self.pipeline):
-            return None
-        problems = validation.problems_of(subject)
+        with seen(subject.variables) if self.is_in_store else nullcontext():
+            problems = validation.problems_of(subject)
         errors = validation.errors_of(problems)
+        if self.is_in_store and any(validation.is_refused(problem) for problem in errors):
+            # The driver's credentials may reach further than this machine's.
+            self.log.warning("It is left to the run to check the pipeline:\n%s", validation.message(errors))
+            return None
+        if self.is_in_store and not errors:
+            return None  # its plan is the run's to show
         if not errors:
             for warning in problems:
                 self.log.warning("%s", warning)
@@ -726,7 +733,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         Raises:
             ClinkerConfigError: they cannot.
         """
-        if validation.is_remote(str(self.pipeline)):
+        if self.is_in_store:
+            self._refuse_local_files(subject)
             return
         for given in map(str, self.run_args or ()):
             if parameter := _OF_FILES.get(given.partition("=")[0]):
@@ -765,6 +773,21 @@ class ClinkerSparkOperator(SubmittingOperator):
             str(shipment.pipeline), execution_id=execution_id, work_dir=place, once=_once(context)
         )
         hook.ship(shipment.archive, arguments)
+
+    def _refuse_local_files(self, subject: validation.Subject) -> None:
+        """Refuse files of this machine beside a pipeline in a store: nothing travels then.
+
+        Raises:
+            ClinkerConfigError: there are some.
+        """
+        given = {"pipeline": subject.pipeline, "base_dir": subject.base_dir, "rules_path": subject.rules_path}
+        local = [name for name, place in given.items() if isinstance(place, Path)]
+        if local:
+            raise ClinkerConfigError(
+                f"`{local[0]}` is on this machine, and others of the pipeline's files are in a store: the driver runs "
+                "on another machine, so put all of them into the store, or none",
+                exit_code=contract.ExitCode.CONFIG,
+            )
 
     def _run_to_end(self, hook: ClinkerSparkSubmitHook, folder: str, execution_id: str) -> int:
         try:
@@ -824,7 +847,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return self.verdict().datasets if self._is_known_when_parsed() else None
 
     def _publish_assets(self, context: Context, subject: validation.Subject, record: result.RunResult) -> None:
-        found = None if validation.is_remote(str(self.pipeline)) else datasets.of(subject)
+        found = None if self.is_in_store else datasets.of(subject)
         if found is None:
             self.log.warning("The assets of %s are not known here", self.pipeline)
             return

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from airflow.providers.common.compat.sdk import Context
 
+    from spark_jobs.stores.location import FilePath
+
 #: Parameters that go to the Spark provider's hook under the same name, and what they start with.
 PASSED_ON = (
     "files",
@@ -172,7 +174,7 @@ class SubmittingOperator(PipelineOperator):
         context: Context,
         *,
         execution_id: str,
-        pipeline: Path,
+        pipeline: FilePath,
         package: Path,
         arguments: list[str],
         on_application: Callable[[str], object] | None = None,

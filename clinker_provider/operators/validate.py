@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from contextlib import nullcontext
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from clinker_provider import execution, validation
 from clinker_provider.exceptions import ClinkerConfigError, of_command
 from clinker_provider.hooks.clinker_command import ClinkerCommandHook
 from clinker_provider.operators.pipeline import PipelineOperator
+from clinker_provider.records import seen
 from spark_jobs import contract, credentials
 
 if TYPE_CHECKING:
@@ -85,6 +87,11 @@ class ClinkerValidateOperator(PipelineOperator):
         """
         self.hide_secrets()
         subject = self.subject()
+        # A pipeline in a store is read with the credentials of the task, or of this machine.
+        with seen(subject.variables) if self.is_in_store else nullcontext():
+            return self._checked(context, subject)
+
+    def _checked(self, context: Context, subject: validation.Subject) -> dict[str, Any]:
         problems = validation.problems_of(subject)
         errors = validation.errors_of(problems)
         if self.do_xcom_push:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -641,3 +642,47 @@ def test_a_choice_that_makes_no_sense_ends_before_the_run(spark: Any, context: A
     assert not (spark.folder / "notes.json").exists()
     with pytest.raises(exceptions.ClinkerPipelineInvalid, match=r"(?s)task 'run'.*dlq_threshold: 'many'"):
         spark.operator({"exit": 0}, dlq_threshold="many", validate="parse", pipeline="{{ ds }}.yaml")
+
+
+def test_a_pipeline_in_a_store_is_given_by_its_uri_and_not_read_when_it_is_parsed(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.plan.planner.plan", lambda *arguments: pytest.fail("a store is asked"))
+    uri = "s3://acme-data/pipelines/orders.yaml"
+    job: dict[str, Any] = {"exit": 0, "record": {}}
+    spark.operator(job, pipeline=uri, validate="parse")
+    spark.operator(job, pipeline=uri, validate="off", base_dir="s3://acme-data/base").execute(context)
+    arguments = spark.notes["argv"]
+    assert uri in arguments
+    assert arguments[arguments.index("--base-dir") + 1] == "s3://acme-data/base"
+
+
+def test_a_store_that_refuses_the_worker_leaves_the_check_to_the_run(
+    spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_jobs.diagnostics import codes
+
+    asked: list[str | None] = []
+
+    def refused(subject: Any) -> list[Any]:
+        asked.append(os.environ.get("AWS_ACCESS_KEY_ID"))
+        return [codes.E910.at(None, "s3://acme-data/p.yaml: access is denied")]
+
+    monkeypatch.setattr("clinker_provider.validation.problems_of", refused)
+    monkeypatch.setattr("clinker_provider.validation.credentials_of", lambda subject: pytest.fail("it is asked again"))
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    operator = spark.operator(
+        {"exit": 0, "record": {}},
+        pipeline="s3://acme-data/p.yaml",
+        validate="execute",
+        env_vars={"AWS_ACCESS_KEY_ID": "K"},
+    )
+    operator.execute(context)
+    assert asked == ["K"]
+    assert "AWS_ACCESS_KEY_ID" not in os.environ
+
+
+@pytest.mark.parametrize("pipeline", ["ftp://acme/p.yaml", "s3://key:secret@acme/p.yaml"])
+def test_a_uri_that_leads_nowhere_is_not_submitted(pipeline: str, spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConfigError, match=r"no client is known|no place for credentials"):
+        spark.operator({"exit": 0, "record": {}}, pipeline=pipeline).execute(context)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from clinker_provider import validation
+from spark_jobs.stores import location
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,13 @@ def test_what_is_known_when_the_file_is_parsed(value: object, is_static: bool) -
 )
 def test_where_a_pipeline_is(pipeline: str, root: str | None, folder: str | None, found: str | None) -> None:
     assert validation.resolve(pipeline, root=root, dag_folder=folder) == (Path(found) if found else None)
+
+
+def test_a_pipeline_in_a_store_is_where_its_uri_says() -> None:
+    found = validation.resolve("s3://acme/folder//p.yaml", root="/r", dag_folder="/d")
+    assert found == location.Location("s3", "acme", "folder//p.yaml")
+    with pytest.raises(location.BadLocation, match="no client is known for ftp"):
+        validation.resolve("ftp://b/p.yaml", root="/r", dag_folder="/d")
 
 
 @pytest.mark.parametrize(("path", "is_remote"), [("s3://b/p.yaml", True), ("/a/p.yaml", False), ("a:b.yaml", False)])

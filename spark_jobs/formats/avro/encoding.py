@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 #: The branches of `["null", …]`, as Avro writes them.
 _NULL, _VALUE = 0, 2
+_DECIMAL_BYTES = 16
 
 
 def records(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
@@ -59,6 +60,8 @@ def _pieces(array: pa.Array) -> list[_Short | _Long]:
         offsets = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
         sizes = np.diff(offsets)
         return [_values(_numbers(sizes), valid), _Long(_bytes(texts), offsets[1:], int(offsets[0]))]
+    if pa.types.is_decimal(array.type):
+        return [_values(_decimals(array), valid)]
     if pa.types.is_floating(array.type):
         floats = np.ascontiguousarray(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), "<f8")
         places = floats.view(np.uint8).reshape(-1, 8)
@@ -95,6 +98,23 @@ def _numbers(numbers: np.ndarray) -> _Short:
     used = shifted != 0
     used[:, 0] = True
     return _Short(places, used)
+
+
+def _decimals(array: pa.Array) -> _Short:
+    """Decimals of 128 bits as Avro writes them: how many bytes there are, and these, the highest first.
+
+    Bytes at the front that only repeat the sign are left out.
+    """
+    first, last = array.offset * _DECIMAL_BYTES, (array.offset + len(array)) * _DECIMAL_BYTES
+    low_first = np.frombuffer(array.buffers()[1] or b"", np.uint8)[first:last].reshape(-1, _DECIMAL_BYTES)
+    digits = low_first[:, ::-1]
+    sign = np.where(digits[:, :1] >> 7, np.uint8(0xFF), np.uint8(0))
+    is_sign = (digits[:, :-1] == sign) & ((digits[:, 1:] >> 7) == (sign >> 7))
+    used = np.ones(digits.shape, dtype=bool)
+    used[:, :-1] = ~np.logical_and.accumulate(is_sign, axis=1)
+    sizes = (2 * used.sum(axis=1, keepdims=True)).astype(np.uint8)
+    places = np.concatenate([sizes, digits], axis=1)
+    return _Short(places, np.concatenate([np.ones(sizes.shape, dtype=bool), used], axis=1))
 
 
 def _values(found: _Short, valid: np.ndarray) -> _Short:

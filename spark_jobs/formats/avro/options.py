@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from spark_jobs.cxl.types import Kind
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Options
 from spark_jobs.formats.typed import counterparts
@@ -49,8 +48,6 @@ class AvroWrite(Options):
 
     def type_problem(self, static: Type) -> str | None:
         """The problem of a type that Avro files cannot hold; None if there is none."""
-        if static.kind is Kind.DECIMAL:
-            return "Decimals are not written to Avro yet; write `.to_string()`, or `.to_float()` if digits may go"
         return counterparts.problem(static)
 
     def writes_names(self, *, include_header: bool) -> bool:

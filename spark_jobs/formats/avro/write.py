@@ -109,6 +109,8 @@ def _type(kind: pa.DataType) -> Any:
         return {"type": "int", "logicalType": "date"}
     if pa.types.is_timestamp(kind):
         return {"type": "long", "logicalType": "local-timestamp-micros"}
+    if pa.types.is_decimal(kind):
+        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if pa.types.is_list(kind):
         return {"type": "array", "items": ["null", _type(kind.value_type)]}
     for matches, name in _PLAIN:

@@ -183,12 +183,13 @@ class Target:
 
 
 def kind_of(found: pa.DataType) -> str:
-    """What the values of a column of records are: `bool`, `int`, `float`, `date`, `moment`, `list`, or else `text`."""
+    """The kind of a column's values: `bool`, `int`, `float`, `decimal`, `date`, `moment`, `list`, or else `text`."""
     import pyarrow as pa
 
     for name, test in (
         ("bool", pa.types.is_boolean), ("int", pa.types.is_integer), ("float", pa.types.is_floating),
         ("date", pa.types.is_date), ("moment", pa.types.is_timestamp), ("list", pa.types.is_list),
+        ("decimal", pa.types.is_decimal),
     ):  # fmt: skip
         if test(found):
             return name

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-from spark_jobs.cxl.types import Kind
 from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Listed, Options
 from spark_jobs.formats.typed import counterparts
@@ -132,8 +131,6 @@ class DatabaseWrite(Options):
 
     def type_problem(self, static: Type) -> str | None:
         """What has no column in a table."""
-        if static.kind is Kind.DECIMAL:
-            return "Decimals are not written to databases yet; write `.to_string()`, which numeric columns take exactly"
         return counterparts.problem(static)
 
     def problems(self) -> list[tuple[str, str]]:

@@ -13,16 +13,19 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from spark_jobs.cxl import types
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
-from spark_jobs.formats import format
+from spark_jobs.cxl.schema import Schema
+from spark_jobs.cxl.types import Kind
+from spark_jobs.formats import cell_text, format
 from spark_jobs.formats.database import accepting
 from spark_jobs.formats.typed.write import TypedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.cxl.schema import Schema
+    from spark_jobs.cxl.schema import Column
     from spark_jobs.formats.database.accepting import TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
 
@@ -59,10 +62,16 @@ class DatabaseWriter(TypedWriter):
     _options: DatabaseWrite
 
     def __init__(self, schema: Schema, options: DatabaseWrite) -> None:
-        super().__init__(schema, options)
+        target = options.target
+        self._spelled = frozenset[str]()
+        if target is not None and target.engine != "postgres":
+            self._spelled = frozenset(one.name for one in schema.columns if one.type.kind is Kind.ARRAY)
+        written = (replace(one, type=types.STRING) if one.name in self._spelled else one for one in schema.columns)
+        super().__init__(Schema(tuple(written)), options)
+        # The types of records, which say how arrays are spelled.
+        self._columns = schema.columns
         self._targets: dict[str, TargetColumn] = {}
         self._checks: Checks | None = None
-        target = options.target
         if target is not None:
             package = f"spark_jobs.formats.database.{target.engine}"
             takes = importlib.import_module(f"{package}.columns").takes
@@ -80,6 +89,12 @@ class DatabaseWriter(TypedWriter):
     def schema(self) -> pa.Schema:
         """The columns of what is written."""
         return self._schema
+
+    def converted(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:
+        """A column as the database has it: arrays are texts of JSON, except in PostgreSQL."""
+        if column.name in self._spelled:
+            return cell_text.texts(array, column.type)
+        return super().converted(column, array, failures)
 
     def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
         raise AssertionError("rows go into a table")

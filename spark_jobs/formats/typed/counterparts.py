@@ -29,10 +29,10 @@ def problem(static: Type) -> str | None:
     """Why a file has no column for a type; None when it has. Loads no Arrow."""
     if static.kind is Kind.DECIMAL and static.scale is None:
         help_text = "say `.round(2)` or `.to_decimal(2)`"
-        return f"Decimals have one scale in such a file, and here each may have its own; {help_text}"
+        return f"Decimals have one scale in such a column, and here each may have its own; {help_text}"
     if static.kind in (Kind.MAP, Kind.ARRAY) and static.is_dynamic:
         what = "a map" if static.kind is Kind.MAP else "an array of values that may be anything"
-        return f"{what} has no type in such a file"
+        return f"{what} has no type in such a column"
     return None
 
 

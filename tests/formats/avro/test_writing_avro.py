@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -121,3 +122,43 @@ def test_no_record_and_names_that_avro_does_not_have(tmp_path: Path) -> None:
     assert records(tmp_path / "out/o.avro") == []
     failed = run(tmp_path, CSV.replace("id,v,", "id,v,odd-name,", 1).replace("\n", ",1\n"), "in.csv", "p.avro")
     assert failed.exit_code != 0
+
+
+DECIMALS = """
+pipeline: { name: p }
+nodes:
+  - type: source
+    name: rows
+    config: { name: rows, path: in.csv, type: csv, schema: { id: int, v: "decimal(38,7)", w: "decimal(9,2)" } }
+  - { type: output, name: o, input: rows, config: { name: o, path: out/o.avro, type: avro } }
+"""
+AGAIN = DECIMALS.replace("path: in.csv, type: csv", "path: out/o.avro, type: avro").replace(
+    "path: out/o.avro, type: avro } }\n", "path: out/again.csv, type: csv } }\n"
+)
+
+
+def test_decimals_are_decimals_of_avro(tmp_path: Path) -> None:
+    values = [
+        "0", "1", "-1", "127", "128", "-128", "-129", "0.0000001", "-0.0000001",
+        "1234567890123456789012345678901.1234567", "-1234567890123456789012345678901.1234567", "", "32767", "32768",
+        "-32768", "-32769",
+    ]  # fmt: skip
+    lines = [f"{number},{value},{value if len(value) < 8 else ''}\n" for number, value in enumerate(values)]
+    pipelines.write(tmp_path, {"in.csv": "id,v,w\n" + "".join(lines), "pipeline.yaml": DECIMALS})
+    assert pipelines.run(tmp_path, force=True).result.exit_code == 0
+    found = records(tmp_path / "out/o.avro")
+    assert [row["v"] for row in found] == [Decimal(value) if value else None for value in values]
+    assert [row["w"] for row in found] == [Decimal(value) if 0 < len(value) < 8 else None for value in values]
+    with (tmp_path / "out/o.avro").open("rb") as file:
+        schema = fastavro.reader(file).writer_schema
+    assert schema["fields"][1]["type"] == [  # type: ignore[index,call-overload]
+        "null", {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 7},
+    ]  # fmt: skip
+    pipelines.write(tmp_path, {"pipeline.yaml": AGAIN})
+    assert pipelines.run(tmp_path, force=True).result.exit_code == 0
+    again = (tmp_path / "out/again.csv").read_text().splitlines()[1:]
+    spelled = [
+        f"{Decimal(value).quantize(Decimal('0.0000001'), context=Context(prec=50)):f}" if value else ""
+        for value in values
+    ]
+    assert [line.split(",")[1] for line in again] == spelled

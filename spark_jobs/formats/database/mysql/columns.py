@@ -39,6 +39,7 @@ _TAKEN_BY = {
     "bool": frozenset([*INTS, "bit"]),
     "int": frozenset([*INTS, *_FLOATS, "decimal", "year", "bit"]),
     "float": frozenset([*_FLOATS, "decimal"]),
+    "decimal": frozenset(["decimal"]),
     "date": frozenset(["date", *_MOMENTS]),
     "moment": frozenset(_MOMENTS),
     "text": frozenset(

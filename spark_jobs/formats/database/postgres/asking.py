@@ -172,7 +172,8 @@ class Asking:
         return found
 
     def _asked(self, statement: str, arrays: list[pa.Array]) -> list[Any]:
-        lists = [pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), _whole(array)) for array in arrays]
+        given = [_whole(columns.sent(array)) for array in arrays]
+        lists = [pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array) for array in given]
         batch = pa.RecordBatch.from_arrays(lists, names=[str(at) for at in range(len(lists))])
         with self._session().cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})

@@ -19,6 +19,7 @@ _TAKEN_BY = {
     "bool": ("bool",),
     "int": ("int2", "int4", "int8", "numeric", "float4", "float8"),
     "float": ("float4", "float8", "numeric"),
+    "decimal": ("numeric",),
     "date": ("date", "timestamp", "timestamptz"),
     "moment": ("timestamp", "timestamptz"),
 }
@@ -91,7 +92,15 @@ def _float(value: Any, *, is_short: bool) -> str:
 
 
 #: What the columns of a staging table are, by what records have.
-STAGED = {"bool": "bool", "int": "int8", "float": "float8", "date": "date", "moment": "timestamp", "text": "text"}
+STAGED = {"bool": "bool", "int": "int8", "float": "float8", "date": "date", "moment": "timestamp", "text": "text",
+          "decimal": "text"}  # fmt: skip
+
+
+def sent(array: pa.Array) -> pa.Array:
+    """Values as the driver is given them: Decimals are the texts of all their digits, which the database reads."""
+    import pyarrow as pa
+
+    return array.cast(pa.string()) if kind_of(array.type) == "decimal" else array
 
 
 def staged(found: pa.DataType) -> str:

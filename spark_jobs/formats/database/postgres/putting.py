@@ -352,7 +352,8 @@ def fill(
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    whole = schema.append(pa.field(PART, pa.int64())).append(pa.field(ROW, pa.int64()))
+    sent = pa.schema([(each.name, kinds.sent(pa.nulls(0, each.type)).type) for each in schema])
+    whole = sent.append(pa.field(PART, pa.int64())).append(pa.field(ROW, pa.int64()))
     count = 0
 
     def numbered() -> Iterator[pa.RecordBatch]:
@@ -361,7 +362,7 @@ def fill(
             rows = batch.num_rows
             numbers = [pa.array(np.full(rows, part)), pa.array(np.arange(count, count + rows))]
             count += rows
-            yield pa.RecordBatch.from_arrays([*batch.columns, *numbers], schema=whole)
+            yield pa.RecordBatch.from_arrays([*map(kinds.sent, batch.columns), *numbers], schema=whole)
 
     with opened(connection, staging.target) as found:
         # Another attempt at the same part may be on its way: it waits here, and its rows are seen once it is done.

@@ -129,6 +129,10 @@ def _refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]
         whose = pc.list_parent_indices(array).to_pylist()
         for at, detail in _refused(_of_elements(column), pc.list_flatten(array)):
             yield whose[at], detail
+    elif pa.types.is_decimal(array.type):
+        for row, value in enumerate(array.to_pylist()):
+            if value is not None and (why := _digits(value, column)):
+                yield row, why
     elif column.kind in _INTS and column.kind != "int8":
         most = _INTS[column.kind]
         yield from _told(array, pc.or_(pc.less(array, -most), pc.greater_equal(array, most)), column.kind)
@@ -187,6 +191,16 @@ def _number(text: str, column: TargetColumn) -> str | None:
         if abs(rounded) < decimal.Decimal(10) ** digits
         else f"{text} has more than {digits} digits before the point"
     )
+
+
+def _digits(value: decimal.Decimal, column: TargetColumn) -> str | None:
+    """The reason why a Decimal, which keeps all its digits, does not fit a column; None where it does."""
+    if column.scale is not None and value:
+        digits = value.as_tuple()
+        zeros = len(digits.digits) - len("".join(map(str, digits.digits)).rstrip("0"))
+        if -int(digits.exponent) - zeros > column.scale:
+            return f"{value} has more than {column.scale} digits after the point, and {column.type} would round it"
+    return _number(str(value), column)
 
 
 def _json(text: str, column: TargetColumn) -> str | None:

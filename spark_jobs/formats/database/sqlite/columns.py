@@ -35,6 +35,7 @@ _TAKEN_BY = {
     "bool": ("integer", "bool", "number", "any", "exact", "free"),
     "int": ("integer", "bool", "number", "real", "any", "exact", "free"),
     "float": ("real", "number", "any", "exact", "free"),
+    "decimal": ("number", "text", "any", "exact"),
     "date": ("date", "moment", "text", "any", "exact", "free"),
     "moment": ("moment", "text", "any", "exact", "free"),
     "text": (
@@ -83,6 +84,8 @@ def refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
                 yield row, f"{array[row].as_py()} has more digits than a column of {column.type} keeps"
     if kind == "text":
         yield from _texts_refused(column, array)
+    if kind == "decimal":
+        yield from _texts_refused(column, _spelled(array))
 
 
 def _texts_refused(column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
@@ -122,6 +125,8 @@ def values(column: TargetColumn, array: pa.Array) -> list[Any]:
         return [None if each is None else each.isoformat(sep=" ") for each in array.to_pylist()]
     if kind == "date":
         return [None if each is None else each.isoformat() for each in array.to_pylist()]
+    if kind == "decimal":
+        return values(column, _spelled(array))
     found: list[Any] = array.to_pylist()
     if kind == "text" and column.kind in NUMBERS:
         return [None if each is None else _read(each, column) for each in found]
@@ -155,6 +160,11 @@ def _compared(value: Any, column: TargetColumn, collation: str) -> str | None:
             return repr(value)
         case _:
             return str(int(float(value) if column.kind == "real" else value))
+
+
+def _spelled(array: pa.Array) -> pa.Array:
+    """Decimals as texts of all their digits, without an exponent."""
+    return pa.array([None if each is None else f"{each:f}" for each in array.to_pylist()], pa.string())
 
 
 def _read(text: str, column: TargetColumn) -> int | float:

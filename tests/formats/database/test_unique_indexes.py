@@ -291,11 +291,31 @@ def test_a_record_that_the_table_refuses_equals_none(anywhere: Any) -> None:
         "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL, u int UNIQUE);\nINSERT INTO t VALUES (0, 0, 7)"
     )
     rows = [{"id": 1}, {"id": 1, "v": 2}, {"id": 2, "v": 3, "u": 7}, {"id": 2, "v": 4, "u": 8}, {"id": 2, "v": 5}]
-    anywhere.write(rows, "id: int, v: int, u: int", code=2)
+    anywhere.write(rows, "id: int, v: int, u: int", code=2, files=FILES)
     assert [tuple(row) for row in anywhere.database.run("SELECT id, v FROM t ORDER BY id")] == [(0, 0), (1, 2), (2, 4)]
     assert len(anywhere.letters) == 3
     for text in ("must be a value", "already", "earlier record"):
         assert sum(text in letter for letter in anywhere.letters) == 1
+    assert len((anywhere.folder / "out/rows.csv").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("split", [10**9, 60])
+def test_a_record_that_the_table_refuses_rejects_its_group_and_equals_none(
+    split: int, anywhere: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anywhere.database.run("CREATE TABLE t (id int PRIMARY KEY, g varchar(9), v int NOT NULL)")
+    rows = [(1, "a", None), (1, "b", 2), (2, "a", 3), (2, "c", 4), (3, "b", 5), (4, "d", None), (5, "c", 6)]
+    pipelines.cut_by(monkeypatch, split)
+    lines = [json.dumps({"id": number, "g": group, "v": value}) + "\n" for number, group, value in rows]
+    pipelines.write(anywhere.folder, {"pipeline.yaml": CORRELATED.format(mode="insert"), "in.ndjson": "".join(lines)})
+    outcome = pipelines.run(anywhere.folder, force=True)
+    assert outcome.result.exit_code == 2, outcome.result.error
+    written = [tuple(row) for row in anywhere.database.run("SELECT id, v FROM t ORDER BY id")]
+    # Record 2 of group a was read, and rejected with its group: the one of group c equals it.
+    assert written == [(1, 2), (3, 5)]
+    assert len(anywhere.letters) == 5
+    assert sum("must be a value" in letter and "type_coercion_failure" in letter for letter in anywhere.letters) == 2
+    assert len((anywhere.folder / "out/rows.csv").read_text().splitlines()) == 3
 
 
 def test_a_value_that_the_column_refuses_equals_none(postgres_warehouse: Warehouse, postgres: Database) -> None:

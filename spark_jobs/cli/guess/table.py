@@ -26,8 +26,8 @@ _NAME = re.compile(r"[^\W\d_][\w .\-/()%#&'°€$:+]{0,60}", re.UNICODE)
 _SUMMARY = re.compile(
     r"\W*(?:grand |sub|sous-|zwischen|gesamt|end)?"
     r"(?:totals?|sums?|summe|gesamt|count|records?|rows?|quelle|source|end of|eof|notes?|footnotes?"
-    r"|generated|\(c\)|©|total[ei]|totaal|suma|soma|razem|celkem|összesen|insgesamt|итого|všetko|averages?|mean"
-    r"|mittelwert|durchschnitt|moyenne|media|promedio|合計|总计)(?:\b|(?<=[^\x00-\x7f]))",
+    r"|generated|\(c\)|©|total[ei]|totaal|razem|celkem|összesen|insgesamt|итого|averages?"
+    r"|mittelwert|durchschnitt|moyenne|合計|总计)(?:\b|(?<=[^\x00-\x7f]))",
     re.IGNORECASE,
 )
 #: Words that a row of sums begins with, and nothing but these; other rows may also have them in a cell.
@@ -41,7 +41,8 @@ _SUM_ALONE = re.compile(
 #: What spreadsheets call the sums of groups.
 _SUM_OF_GROUP = re.compile(r".{0,80}(?<=\W)(?:total|ergebnis|summe|totaal|totale)|\w*ergebnis", re.IGNORECASE)
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
-_DAY_OR_MONTH = re.compile(r"[0-9]{1,4}[-./][0-9]{1,4}(?:[-./][0-9]{1,4})?")
+#: Not `12.2021`, which may be a number.
+_DAY_OR_MONTH = re.compile(r"[0-9]{1,2}[-/][0-9]{4}|[0-9]{4}[-/][0-9]{1,2}|[0-9]{1,4}([-./])[0-9]{1,2}\1[0-9]{1,4}")
 #: In so many records at most a word for sums begins rows of sums; in more it is an ordinary value.
 _MOST_SUMS = 0.2
 _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
@@ -340,7 +341,7 @@ def _is_header(row: Row, body: Sequence[Row]) -> bool:
 def _is_other_than(row: Row, body: Sequence[Row]) -> bool:
     """Whether a header is surely none of the records below it, or there are none."""
     usual = Counter(len(other.cells) for other in body).most_common(1)
-    if not usual or usual[0][0] != len(row.cells) or _periods(row, body) or not all(row.cells):
+    if not usual or usual[0][0] != len(row.cells) or not all(row.cells):
         return True
     for place, cell in enumerate(row.cells):
         column = [other.cells[place].strip() for other in body if place < len(other.cells)]

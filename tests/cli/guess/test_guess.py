@@ -496,6 +496,28 @@ def test_years_in_the_first_record_are_values_where_the_others_have_years_too(tm
     assert list(columns(answer)) == ["col_0", "col_1", "col_2"]
 
 
+@pytest.mark.parametrize("first", ["0.5,1.5", "52.1234,13.1234", "1.2021,2.2021"])
+def test_fractions_in_the_first_record_are_no_months(first: str, tmp_path: Path) -> None:
+    answer = look(tmp_path, f"{first}\n1,2\n3,4\n5,6\n")
+    assert list(columns(answer)) == ["col_0", "col_1"]
+    assert answer.read is not None
+    assert answer.read.records == 4
+
+
+def test_years_that_are_names_of_columns_are_told(tmp_path: Path) -> None:
+    answer = look(tmp_path, "land,2021,2022\nDE,5,6\nFR,7,8\n")
+    assert command.notes(answer) == [
+        "the first line is taken for names: `land`, `2021`, `2022`; if it is a record, set `has_header: false`"
+    ]
+
+
+@pytest.mark.parametrize("last", ["Media Markt;;5", "Suma Foods;;7", "Mean Beans;;8"])
+def test_names_that_begin_like_sums_are_records(last: str, tmp_path: Path) -> None:
+    answer = look(tmp_path, f"name;city;n\nAldi;Essen;5\nLidl;Neckarsulm;6\nRewe;Berlin;7\n{last}\n")
+    assert answer.read is not None
+    assert answer.read.records == 4
+
+
 def test_a_header_that_may_be_a_record_is_told(tmp_path: Path) -> None:
     answer = look(tmp_path, "Smith,Berlin\nJones,Paris\nBrown,Rome\n")
     assert command.notes(answer) == [

@@ -11,7 +11,7 @@ import pickle
 import time
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import types
+from spark_jobs.cxl import tree_walk, types
 from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.schema import Column, Schema
 from spark_jobs.cxl.syntax import formatter, parser
@@ -44,7 +44,7 @@ def measure(name: str, text: str, scope: Scope) -> None:
     if analysis.program is None:
         print(f"{row}   {len(analysis.findings)} mistakes")
         return
-    with front.deep_enough():
+    with tree_walk.room():
         formatted, _ = seconds(lambda: formatter.format_program(text, analysis.tree))
     pickled, data = seconds(lambda: pickle.dumps(analysis.program))
     assert isinstance(data, bytes)

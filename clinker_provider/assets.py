@@ -1,4 +1,4 @@
-"""A task's assets: what its pipeline writes are outlets, what it reads are inlets.
+"""A task's assets: the datasets that its pipeline writes are outlets, those that it reads are inlets.
 
 Outputs whose place is known when the DAG file is parsed are assets of their own. Others are added to an alias when they
 are published.

@@ -1,4 +1,4 @@
-"""Functions of users that operators call."""
+"""User functions that operators call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Jobs that run on a cluster without us: submitted, asked for and ended through REST. Pure, free of Airflow.
+"""Jobs that run on a cluster on their own: submitted, queried and ended through REST. Pure, free of Airflow.
 
 A standalone master takes applications through its REST server (`spark.master.rest.enabled`), Python ones too: the
-driver that it starts is Spark's own launcher. YARN's resource manager is asked for what `spark-submit` has submitted.
+driver that it starts is Spark's own launcher. YARN's resource manager reports on applications that `spark-submit` has
+submitted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A run on a cluster that goes on without the worker: how it is submitted, remembered and found again."""
+"""Submits, remembers and finds again runs that continue on a cluster without the worker."""
 
 from __future__ import annotations
 

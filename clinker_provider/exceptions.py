@@ -1,7 +1,7 @@
 """The exceptions of Clinker tasks.
 
-Each class says by its base whether Airflow may retry: `AirflowFailException` ends the task at once. `exit_code` is the
-run's exit code, or None when the run left none.
+The base of a class determines whether Airflow may retry: `AirflowFailException` ends the task at once. `exit_code` is
+the run's exit code, or None when the run left none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run's figures in Airflow's own metrics: counters and timers per task, pipeline, node, category and phase.
 
-They go where `[metrics]` in Airflow's configuration sends everything: StatsD, Datadog or OpenTelemetry. As with
-Airflow's own, each figure is told twice: under a short name with tags, and, for collectors without tags, under names
-that contain those of DAG, task, pipeline and node, unless `[metrics] legacy_names_on` is off.
+They go where `[metrics]` in Airflow's configuration sends everything: StatsD, Datadog or OpenTelemetry. Like
+Airflow's own metrics, each figure is sent twice: under a short name with tags, and, for collectors without tags, under
+a name that contains the names of DAG, task, pipeline and node, unless `[metrics] legacy_names_on` is off.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Searches of sensors besides dead letters: a run's result record, and metrics files. Pure, free of Airflow."""
+"""The searches of sensors for result records of runs and for metrics files. Pure, free of Airflow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The summary of a finished task: its nodes with their records, its plan, why records died. Pure.
+"""The summary of a finished task: its nodes with their records, its plan, the reasons of dead letters. Pure.
 
-The task's log ends with it as text; the XCom `on_call` keeps what the task's page needs beside the other XComs.
+The task's log ends with it as text. The XCom `on_call` has what the task's page needs in addition to other XComs.
 """
 
 from __future__ import annotations

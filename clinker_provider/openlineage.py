@@ -1,6 +1,6 @@
-"""Lineage of a run in the terms of OpenLineage: from the plan at its start, with counts at its end.
+"""OpenLineage events of a run: from the plan at its start, with counts at its end.
 
-Without the package `apache-airflow-providers-openlineage` nothing of it is imported.
+Its classes are imported only if the package `apache-airflow-providers-openlineage` is installed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The outcome of a finished `spark-submit` for the task: pure logic, free of Airflow.
 
-Order of evidence: the result record of this very execution decides; a return code without a record is a failure
-whatever the number (2 is also what Python returns for a missing file); a record of success beside a return code that
-contradicts it is a failure, because something died after the record was written.
+The result record of this very execution decides. A return code without a record is a failure, whatever the number:
+Python, too, returns 2, for a missing file. A record of success with a return code that contradicts it is a failure,
+because something died after the record was written.
 """
 
 from __future__ import annotations

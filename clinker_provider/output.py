@@ -1,4 +1,4 @@
-"""The lines that `spark-submit` prints: which of them are noise, and how they keep their form. Free of Airflow."""
+"""Filters and formats the lines that `spark-submit` prints. Free of Airflow."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A span of each run with its phases, in the trace of the task, where Airflow traces (`[traces] otel_on`).
 
-The engine measures its phases by itself; the spans are made of its record when the run has ended. A phase that comes
-again adds up, so the phases stand one after the other, in the order in which they first began.
+The engine measures its phases; the spans are made from its record when the run has ended. The times of a repeated phase
+are added up, so the spans follow one another in the order in which their phases first began.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Checks a pipeline inside Airflow, without Spark: what is checkable when a DAG file is parsed, and how problems read.
+"""Checks a pipeline inside Airflow, without Spark, and words its problems for Airflow.
 
-Airflow renders templates only before `execute`. At parse time their values are unknown, and only what is wrong whatever
-they are is told. Whether input files exist is not asked: they may arrive later, or be visible to Spark alone.
+Airflow renders templates only before `execute`. While a DAG file is parsed their values are unknown, and only problems
+that no value can solve are reported. Input files need not exist: they may arrive later, or be visible to Spark alone.
 """
 
 from __future__ import annotations

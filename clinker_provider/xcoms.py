@@ -1,7 +1,7 @@
-"""The XComs of a Clinker task: their keys, and what a run's record becomes. Pure, free of Airflow.
+"""The XComs of a Clinker task: their keys, and their values from a run's record. Pure, free of Airflow.
 
-Those of `known_before` are pushed when a run is submitted, the application id as soon as Spark tells it. Every key is
-pushed at the end of every run, failed ones included; what a run does not have is None.
+The keys of `known_before` are pushed when a run is submitted, and the application id as soon as Spark reports it. All
+keys are pushed at the end of every run, failed ones included, with None for values that a run does not have.
 """
 
 from __future__ import annotations

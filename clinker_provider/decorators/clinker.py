@@ -1,4 +1,4 @@
-"""`@task.clinker`: a function says which pipeline runs, and with which variables."""
+"""`@task.clinker`: a function returns the pipeline to run and its variables."""
 
 from __future__ import annotations
 

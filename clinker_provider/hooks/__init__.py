@@ -1,1 +1,1 @@
-"""Hooks: what talks to Spark."""
+"""Hooks: the connections to Spark and to `clinker` commands."""

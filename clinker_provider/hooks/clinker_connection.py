@@ -1,4 +1,4 @@
-"""The connection type `clinker`: where Spark is, and what all tasks that name the connection have in common."""
+"""The connection type `clinker`: the address of Spark, and settings shared by all tasks that name the connection."""
 
 from __future__ import annotations
 

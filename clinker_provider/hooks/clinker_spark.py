@@ -1,9 +1,9 @@
-"""Starts `spark-submit` for a Clinker run and keeps what it says: the Spark provider's hook with some differences.
+"""Starts `spark-submit` for a Clinker run and collects its result: the Spark provider's hook with some differences.
 
 A missing connection is an error instead of the master `yarn`; `spark-submit` is found without an activated virtual
-environment; the log is read for the result record, and shows no secret that the run was given or that Airflow knows;
-settings with secrets are not on the command line; what Spark reports while nothing is wrong goes to the debug log; and
-a kill ends every process of the run.
+environment; the result record is found in the log, in which secrets of the run and of Airflow are masked; settings with
+secrets are not on the command line; Spark's routine messages go to the debug log; and a kill ends every process of the
+run.
 """
 
 from __future__ import annotations

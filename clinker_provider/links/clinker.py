@@ -1,8 +1,7 @@
-"""Links from a task to what its run left: Spark's history, the dead letters, the metrics.
+"""Links from a task to Spark's history, the dead letters and the metrics of its run.
 
-Browsers open no `file://` link from a page, so a link shows only where a URL template says how files and applications
-are reached: in the operator (`link_templates`) or in Airflow's configuration, section `clinker`, and only for what is
-there.
+Browsers refuse `file://` links on pages. So a link needs a URL template for files or applications, in the operator
+(`link_templates`) or in section `clinker` of Airflow's configuration. Links to missing files are not shown.
 """
 
 from __future__ import annotations

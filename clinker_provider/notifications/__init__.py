@@ -1,1 +1,1 @@
-"""Notifications to people about runs."""
+"""Notifications about runs."""

@@ -1,4 +1,4 @@
-"""Tells people of dead letters, with the first reasons."""
+"""Notifies people of dead letters, with the first reasons."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The plugin: a page of each task, in Airflow 3.1 and later.
 
-The page is part of Airflow's API server: who may read a DAG's task instances and XComs may read it. It reads nothing
-but Airflow's database. It imports nothing of the web until somebody asks for it, for every process of Airflow loads
+The page is part of Airflow's API server: users who may read a DAG's task instances and XComs may read it. It reads
+only Airflow's database. Web frameworks are imported at the first request, because every process of Airflow loads
 plugins.
 """
 

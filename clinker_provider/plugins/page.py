@@ -1,7 +1,7 @@
 """The page of a task that ran, as HTML without scripts, in the colours of light and dark screens. Pure.
 
-Every task of Airflow has it, and a task may push what it likes: nothing is taken to have the shape of what a Clinker
-task pushes.
+Every task of Airflow has this page, and may push any XComs. So no XCom is assumed to have the form that Clinker tasks
+give it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Sensors: waiting for what runs leave behind."""
+"""Sensors: waiting for dead letters, result records and metrics files of runs."""

@@ -1,4 +1,4 @@
-"""Waits until dead letters are there, so that something can be done about them."""
+"""Waits until there are dead letters, so that a task can handle them."""
 
 from __future__ import annotations
 

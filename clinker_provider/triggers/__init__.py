@@ -1,1 +1,1 @@
-"""Triggers: the waiting of deferred sensors."""
+"""Triggers of deferred sensors and operators."""

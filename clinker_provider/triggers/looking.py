@@ -1,4 +1,4 @@
-"""Waits in the triggerer for what a run leaves, without a worker slot."""
+"""Waits in the triggerer for a result record or metrics files, without a worker slot."""
 
 from __future__ import annotations
 

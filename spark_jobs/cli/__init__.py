@@ -1,5 +1,5 @@
 """The commands: clinker and cxl.
 
-Here: arguments, what is printed and how, exit codes.
-Not here: work; commands ask the plan and start runs.
+Here: arguments, printing, exit codes.
+Not here: the work itself; commands use the plan and start runs.
 """

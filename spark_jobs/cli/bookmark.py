@@ -1,4 +1,4 @@
-"""`clinker bookmark`: what runs of a pipeline have read of incremental sources, shown and forgotten."""
+"""`clinker bookmark`: shows and removes the marks of incremental sources up to which runs have read them."""
 
 from __future__ import annotations
 

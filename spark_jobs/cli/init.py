@@ -1,4 +1,4 @@
-"""`clinker init`: a folder with a small pipeline that runs, and its data; or with one that reads given files."""
+"""`clinker init`: creates a folder with a small pipeline and its data, or with a pipeline that reads given files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diagnostics that a command reports: as text at once, or for programs as one document at the end."""
+"""The diagnostics that a command reports: as text at once, or as one document at the end for programs to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clinker run`: executes a plan and reports on the terminal what became of every record."""
+"""`clinker run`: executes a plan, and accounts for every record on the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that show the records of any nodes, as if the pipeline had them: for tests and previews."""
+"""Adds outputs with the records of any nodes to a pipeline, for tests and previews."""
 
 from __future__ import annotations
 

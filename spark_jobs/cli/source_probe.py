@@ -1,4 +1,4 @@
-"""Looks into the files of a plan's sources for `explain`, as far as that costs little."""
+"""Inspects the files of a plan's sources for `explain`, as far as that is cheap."""
 
 from __future__ import annotations
 

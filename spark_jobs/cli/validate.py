@@ -1,4 +1,4 @@
-"""`clinker validate`: everything that is wrong with pipelines, without reading data."""
+"""`clinker validate`: reports all problems of pipelines, without reading data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The CXL language: text to syntax tree to typed tree to values.
 
-Here: what all of the language shares: types, values, typed trees, failures.
-Not here: nodes and files; whoever runs a program brings its surroundings.
+Here: types, values, typed trees and failures, which all parts of the language share.
+Not here: nodes and files; the caller of a program supplies its context.
 """

@@ -1,8 +1,8 @@
-"""Columns of Decimals that all have one scale: decimals of 38 digits in Arrow, worked on as whole numbers of units.
+"""Operations on columns of Decimals of one scale: decimals of 38 digits in Arrow, computed as whole numbers of units.
 
-A unit is the last digit after the point. Where the units of all operands and of the result fit 64 bits, which those of
-most columns do, an operation is one of whole numbers, and exact. Each row that does not fit is left to `decimals.py`,
-which says what operations on Decimals mean.
+A unit is the last digit after the point. If the units of operands and result fit 64 bits, as in most columns, the
+operation is an exact one on whole numbers. Each row that does not fit is left to `decimals.py`, which defines the
+operations on Decimals.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Columns of Decimals of one scale as whole numbers of units: the last digit after the point is a unit.
 
-Nothing here knows CXL, so that values can be made of columns and columns of values.
+This module is independent of CXL, because both values and columns import it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The interface of both engines: the shapes between CXL and the nodes that run it.
+"""The interface of both engines to the nodes that run CXL: contexts, compiled programs, and their results.
 
-`interpreter.compile(program)` gives a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on
+`interpreter.compile(program)` returns a `RecordProgram`, `kernels.compile(program)` a `BatchProgram`; they agree on
 every value and every failure.
 """
 

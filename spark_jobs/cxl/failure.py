@@ -1,4 +1,4 @@
-"""Record-level errors are data: what went wrong with one record, by category.
+"""The failure of one record: data, with a category, a message and the place of its cause.
 
 The interpreter raises `Failure` for the record at hand; its caller turns it into a row of the dead-letter part.
 Kernels mark failing rows and let the interpreter find each one's exact failure.

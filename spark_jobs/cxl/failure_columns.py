@@ -1,7 +1,7 @@
-"""Failing rows as columns: why, in few reasons, and what differs from row to row as texts.
+"""Failing rows as columns: few shared reasons, and per row the number of its reason and its text.
 
-A column of texts that do not convert fails for one reason, however many rows it has: nothing is made for each row but
-its place and its text. What the interpreter finds comes one by one, and becomes columns here.
+A column of texts that do not convert fails for one reason, however many rows it has: each row adds only its place and
+its text. Failures from the interpreter come one by one, and become columns here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Hints for texts that do not convert, if the text shows what to do.
 
-A hint is words after the usual message. Patterns are read alike by Python and by RE2: columns are searched whole.
+A hint is appended to the usual message. Patterns mean the same in Python and in RE2, which searches whole columns.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Number patterns of the CLDR, `#,##0.00`, for writing: compiled once, exact, with the symbols of no language.
 
-`0` is a digit that is always written, `#` one that is written where it counts. `.` is the decimal point, `,` stands
-between groups of digits. `%` and `‰` multiply by 100 and 1,000. `-` and `+` are signs. Text stands around the digits,
-what has a meaning in single quotes. A second pattern after `;` says what stands around negative numbers.
+`0` is a digit that is always written, `#` one that is written if it is significant. `.` is the decimal point, `,`
+separates groups of digits. `%` and `‰` multiply by 100 and 1,000. `-` and `+` are signs. Other text may precede or
+follow the digits; characters with a meaning need single quotes. A second pattern after `;` has the prefix and suffix of
+negative numbers.
 
-Numbers are rounded in decimal, a half away from zero: a Float as the digits that its text has. So both engines write
-the same, and `1.005` by `0.00` is `1.01`.
+Numbers are rounded in decimal, halves away from zero, Floats by the digits of their texts. So both engines write the
+same, and `1.005` by `0.00` is `1.01`.
 """
 
 from __future__ import annotations

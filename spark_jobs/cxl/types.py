@@ -1,7 +1,7 @@
-"""The types of CXL and the rules by which they meet.
+"""The types of CXL, and their common types.
 
-A type says what values an expression can have and whether null is among them. `Any` is the dynamic type of
-undeclared things; an `Array` may know its element type, a `Map` may know the types of its keys (a declared structure).
+A type is the set of values that an expression can have, with or without null. `Any` is the dynamic type of undeclared
+columns; an `Array` may know its element type, a `Map` may know the types of its keys (a declared structure).
 """
 
 from __future__ import annotations

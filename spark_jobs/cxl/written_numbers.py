@@ -1,4 +1,4 @@
-"""Numbers as JSON writes them: the kind of value that keeps what the digits say.
+"""Numbers as JSON writes them, as values of a kind that keeps all their digits.
 
 Not here: numbers under a declared type, which convert to it (`formats/json/texts/decoding.py`).
 """

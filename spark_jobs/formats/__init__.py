@@ -1,5 +1,6 @@
 """The bytes of files to Arrow batches and back, a package per format.
 
-Here: how the files of a source are planned, cut and read, and what formats share: texts to types and back, encodings.
-Not here: which files there are, and who reads them.
+Here: planning, splitting and reading the files of a source; conversions of texts, encodings and all else that formats
+share.
+Not here: finding files (`scan/`), and the tasks that read them (`execute/`).
 """

@@ -1,7 +1,7 @@
-"""Columns and failures to blocks: the one way for all formats, whatever they read and however they find failures.
+"""Makes blocks of columns and failures, for all formats.
 
-A format converts its columns. Which of them a block carries, what undeclared columns are called in it, which records
-are good, and how dead letters show the bad ones is said here.
+A format converts its columns. This module decides which of them a block has, the names of undeclared columns, which
+records are good, and how dead letters show the others.
 """
 
 from __future__ import annotations

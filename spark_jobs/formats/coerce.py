@@ -1,8 +1,7 @@
 """Converts text columns to the declared types of a source.
 
-One Arrow cast converts a whole column in the usual spelling. Where the cast refuses, only the rows with another
-spelling are looked at, each distinct text once, by the exact rule of `text_to`. Nothing is trimmed anywhere, and null
-stays null.
+One Arrow cast converts a whole column in the usual spelling. If the cast fails, only rows with another spelling
+are converted by the exact rule of `text_to`, each distinct text once. Nothing is trimmed, and null stays null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Hints for texts of a source that do not convert: the key that would read them.
+"""Hints for texts of a source that do not convert: the configuration key that would help.
 
-One place says so for every format, for dead letters and for summaries. A hint is words after the usual message.
-Patterns are read alike by Python and by RE2.
+All formats, dead letters and summaries use these hints. A hint is appended to the usual message. Patterns mean the same
+in Python and in RE2.
 """
 
 from __future__ import annotations

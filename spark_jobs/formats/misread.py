@@ -1,4 +1,4 @@
-"""Messages about files that have none, or not all, of the columns that their source declares."""
+"""Messages about files that lack some or all of the columns that their source declares."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Declares the `options:` of formats and checks their texts.
 
 Options are frozen dataclasses: plans hold them, and they travel to executors pickled, where there is no pydantic. The
-models that check what users write are made of them (`nodes/formats.py`): the type of a field is what may be written
-there, its line under `Args:` is its line in the reference. No field has a name that the class takes for something else.
+models that check the configuration are generated from them (`nodes/formats.py`): the type of a field determines the
+accepted values, and its line under `Args:` is its line in the reference. No field has the name of a method.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Base classes of readers: the `read.py` of each format has one.
 
 A reader plans files (`plan`) and reads splits of them (`blocks`). Planning looks into each file, matches its columns
-with the declared ones, and makes a plan of it. Where the head of a file names its fields, `HeadReader` does all that:
-a format gives the heads. Where each record brings its names along, as in JSON, a format fills in `look` itself.
+with the declared ones, and makes a plan of it. If the head of a file names its fields, `HeadReader` does all this, and
+a format only reads heads. If each record has its own names, as in JSON, a format implements `look` itself.
 """
 
 from __future__ import annotations

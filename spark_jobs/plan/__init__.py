@@ -1,7 +1,7 @@
 """YAML to plan: reads no data and needs no Spark.
 
 Here: the stages of planning, the plan, and its entry points, which import what they need when they are called.
-Not here: what a node means or how it runs; its package says that.
+Not here: the meaning of a node, and its operators (`nodes/`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Features that plans can express, but execution does not support yet.
 
-Binding marks nodes that it knows not to run (`PlannedNode.pending`); of steps that run only in part
-their types say what does not (`Description.unready`). All of these lists may only shrink.
+Binding marks nodes that do not run yet (`PlannedNode.pending`). Node types list unsupported features of steps that run
+only in part (`Description.unready`). All of these lists may only shrink.
 """
 
 from __future__ import annotations

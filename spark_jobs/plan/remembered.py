@@ -1,9 +1,9 @@
 """Remembers in the user's cache folder which pipelines were found valid, so that nothing is planned twice.
 
 Airflow parses each DAG file every half a minute, in a new process each time, and planning a pipeline of a hundred nodes
-takes a tenth of a second. A verdict is kept with all that it depends on: the options, the engine, the bytes of each
-file that was read, the files that were looked for in vain, and the environment variables that the files mention. Only
-valid pipelines are remembered; what is wrong is found anew each time. Runs ask nobody and plan for themselves.
+takes a tenth of a second. A verdict is stored with everything that it depends on: the options, the engine, the bytes
+of each file that was read, the files that were missing, and the environment variables that the files mention. Only
+valid pipelines are remembered; problems are found anew each time. Runs never use these verdicts.
 """
 
 from __future__ import annotations

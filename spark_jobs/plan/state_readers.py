@@ -1,7 +1,7 @@
 """Connects the readers of variables with the state nodes that set them. Readers run in a later job.
 
-A reader sees what the state nodes upstream of it, and those of the init phase, have set after their last record. If
-several set a variable, the last in the order of the graph counts.
+A reader sees the values that state nodes upstream of it, and those of the init phase, have set after their last record.
+If several set a variable, the last in the order of the graph counts.
 """
 
 from __future__ import annotations

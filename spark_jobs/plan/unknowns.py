@@ -1,11 +1,11 @@
-"""Finds problems of a pipeline that remain whatever the values are that are still unknown.
+"""Finds the problems of a pipeline that do not depend on values that are still unknown.
 
-A scheduler fills in templates when a task runs, but reads the pipeline long before. Planning goes on with a marker in
-the place of every such value, node by node, and a problem is told only when no value can mend it:
+A scheduler fills in templates when a task runs, but reads the pipeline long before. A marker replaces every such value
+while the pipeline is planned, node by node, and a problem is reported only if no value can solve it:
 
-- nothing is told of a place where a marker stands;
-- a node is not bound when a marker may decide what its rows are: one stands elsewhere than in a path or a literal of a
-  program. The nodes downstream of it are not bound either. Their keys and values are still checked.
+- no problem is reported for a place with a marker;
+- a node is not bound if a marker may determine its rows, that is, if it is not in a path or in a literal of a program.
+  The nodes downstream of it are not bound either. Their keys and values are still checked.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Finds and opens the inputs of sources: files, and pages of network sources.
 
-Here: finding files, opening them, and whether they are still what they were.
-Not here: columns, splits, and what bytes mean; formats know that.
+Here: finding files, opening them, and detecting changes.
+Not here: columns, splits and the meaning of bytes (`formats/`).
 """

@@ -1,7 +1,7 @@
-"""Catalogues of tables by name: what `clinker.toml` and the environment say of them, and what of that may be shown.
+"""Catalogues of tables by name: their settings in `clinker.toml` and in the environment, with secrets hidden.
 
-A secret of a catalogue stands in the environment or in the files of its own library, and never in `clinker.toml`. The
-driver alone asks catalogues. Nothing is loaded here: plans look at the settings.
+A secret of a catalogue comes from the environment or from the files of its own library, and never from `clinker.toml`.
+Only the driver queries catalogues. No library is loaded here, because plans read the settings.
 """
 
 from __future__ import annotations

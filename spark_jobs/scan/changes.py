@@ -1,11 +1,11 @@
-"""Inputs that change while a run reads them.
+"""Detects inputs that change while a run reads them.
 
-A run looks at its files once, when it begins, and must find the same files later. Another inode, fewer bytes, or as
-many bytes with another time of change end it; the time counts for the bytes and for the inode, which no program can set
-back. Bytes that were appended are left out. A file that was overwritten by a longer one looks as if it had grown: its
-beginning and its former end give it away.
+A run takes note of its files once, when it begins, and must find the same files later. It ends if a file has another
+inode, fewer bytes, or as many bytes with another modification time or inode change time, which no program can set back.
+Appended bytes are ignored. A file that was overwritten by a longer one looks as if it had grown; its beginning and its
+former end are compared to detect that.
 
-An object with a version needs no second look: each of its ranges is asked for on condition that it is still that one.
+An object with a version needs no second look: each range is requested on condition that the version is the same.
 """
 
 from __future__ import annotations

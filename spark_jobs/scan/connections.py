@@ -1,8 +1,8 @@
-"""Connections by name: where a database is, and what of that may be shown.
+"""Connections by name: the addresses of databases, with passwords hidden.
 
-A URI of the environment may have a password. It is looked up on each machine that reads, by the name of its variable:
-what travels and is shown is that name. A URI of `clinker.toml` has no password; the client looks for one where its own
-tools do. No Arrow here: plans look for connections.
+A URI in the environment may have a password. Each machine that reads looks it up by the name of its variable; only that
+name is sent and shown. A URI in `clinker.toml` has no password; the client finds one where its own tools do. No Arrow
+here: plans look for connections.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The bytes of a compressed file, unpacked while they are read, in memory that does not grow with the file.
+"""Decompresses a file while it is read, in memory that does not grow with the file.
 
-A file is one member or several, one after the other. One that ends within a member is broken: what was unpacked of it
-so far is not all that it had.
+A file has one or more members. A file that ends within a member is broken: its decompressed bytes are incomplete.
 """
 
 from __future__ import annotations

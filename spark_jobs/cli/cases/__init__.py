@@ -1,5 +1,5 @@
 """The command `clinker test`: cases of pipelines, run in this process, without Spark.
 
-Here: what a file of cases says, how a case runs and is compared, how cases are made and updated.
-Not here: how jobs run without Spark; `execute/spark/in_process.py` does that.
+Here: reading files of cases, running and comparing cases, recording and updating them.
+Not here: running jobs without Spark (`execute/spark/in_process.py`).
 """

@@ -1,4 +1,4 @@
-"""Compares what a case expects with what came, as differences that people can read."""
+"""Compares the results of a case with the expected ones, as differences that people can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of cases: found in folders, read with the places of everything that is written."""
+"""Finds files of cases in folders, and reads them with source positions."""
 
 from __future__ import annotations
 

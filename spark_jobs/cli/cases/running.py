@@ -1,4 +1,4 @@
-"""A case runs: its pipeline with other inputs, and with outputs that can be compared, in this process."""
+"""Runs a case in this process: its pipeline with the case's inputs, and with outputs that can be compared."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The `cxl` command: check, evaluate and format CXL without a pipeline, and try it out.
 
-Here: what its subcommands do.
+Here: the subcommands.
 Not here: anything about pipelines.
 """
 

@@ -1,7 +1,7 @@
-"""The signs of a text with fields: delimiter, quote, escape character, what ends records.
+"""The signs of a text with fields: delimiter, quote, escape character, record separator.
 
-Every combination that the text may have is tried. The one counts under which records are as wide as each other and
-their cells look like values. Python's own reader parses: its rules of quotes are those of the CSV sources.
+All combinations that the text may have are tried. The best one gives records of equal width with cells that look like
+values. Python's own reader parses the text: its rules for quotes are the same as in CSV sources.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Analysis of a pipeline's text: its problems, and the meaning of each place in it.
 
-Places are character offsets into the text. What cannot be known of a text that does not parse is empty here; whoever
-asks keeps the last state that could be read.
+Places are character offsets into the text. For a text that does not parse, the results are empty as far as they are
+unknown; callers keep the last state that could be read.
 """
 
 from __future__ import annotations

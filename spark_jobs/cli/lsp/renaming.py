@@ -1,9 +1,9 @@
-"""Renaming: every place where a node or a column is written, or why there is no telling.
+"""Renaming: finds every place where a node or a column is named, or the reason why that is impossible.
 
-A column is the same from where it is made to where its records end: a transform that emits it again changes its
-values, and merged inputs have it together. Nodes that make new records, such as aggregates, end it. The new text is
-planned before it is offered: a place that was overlooked shows as an error, and a name that something else has already
-as a program of another shape.
+A column keeps its identity from the node that creates it to the end of its records: a transform that emits it again
+changes its values, and merged inputs share it. It ends at nodes that create new records, such as aggregates. The new
+text is planned before it is offered: an overlooked place shows as an error, and a name that is already taken as a
+program of another shape.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A driver of this user that stays when a run ends, so that the next one finds its modules, its JVM and its workers.
+"""A warm driver: a process of this user that outlives a run, with modules, JVM and workers loaded for the next run.
 
-Here: who uses it (`client.py`), what it does (`server.py`), where it is and whom it serves (`drivers.py`).
-Not here: what a run does; the driver calls the same command as a process of its own would.
+Here: its client (`client.py`), the process itself (`server.py`), its socket and its users (`drivers.py`).
+Not here: runs; the driver calls the same command that a new process would.
 """

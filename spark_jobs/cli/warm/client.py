@@ -1,4 +1,4 @@
-"""Whether a command is run by a warm driver, and how: standard library only, since every start of the command asks.
+"""Hands a command over to a warm driver, if there is one. Standard library only, because every start loads it.
 
 `keep_warm` is a setting of `[local]` in `clinker.toml`, or CLINKER_KEEP_WARM=1 in the environment, which wins.
 """

@@ -1,8 +1,8 @@
 """The messages between a client and a warm driver over their socket.
 
 A client sends its streams and its folder as file descriptors with the length of its request, then the request, then a
-byte for each signal that it gets. A driver sends a byte that says whether it takes the command, and its exit status in
-the end.
+byte for each signal that it receives. A driver answers with a byte, whether it accepts the command, and finally with
+the command's exit status.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The warm driver: runs one command after another, each as if it were in the process that asks for it.
+"""The warm driver: runs one command after another, each as if in the process of its client.
 
-It has that process's streams, working folder, environment and file mask, gets its signals, and ends the command when it
-has gone. It ends itself when nobody has come for a while.
+It uses the client's streams, working folder, environment and file mask, receives its signals, and ends the command when
+the client is gone. It exits after some time without clients.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The aggregate functions, each in one place: its types, its meaning, its kernels, its documentation.
 
-The classes are the meaning. Columns of one type are computed by the kernels that a declaration names: `grouped` for
+The classes define the meaning. Columns of one type are computed by the kernels that a declaration names: `grouped` for
 groups (`spark_jobs/nodes/aggregate/accumulators.py`), `running` for window functions
 (`spark_jobs/nodes/windows/kernels/choice.py`). Dynamic values, and functions without a kernel, are computed here.
 """

@@ -1,7 +1,7 @@
 """Arrow kernels of the conversions: fast casts where all rows are plain, exact rules for the rest.
 
-Each kernel gives the converted array and a mask of rows that do not convert; `strict` and `lenient` make builtins of
-it.
+Each kernel returns the converted array and a mask of rows that do not convert; `strict` and `lenient` turn it into
+builtins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Dates and date-times by a format, as an Arrow kernel: each distinct one is written once."""
+"""Formats dates and date-times as an Arrow kernel, each distinct value once."""
 
 from __future__ import annotations
 

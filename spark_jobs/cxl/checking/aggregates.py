@@ -1,9 +1,8 @@
 """Takes an aggregate node's program apart at its aggregate calls.
 
-What stands inside calls, the filters and the lets run on each record before grouping; what stands around calls runs on
-each group. A let stands for its expression wherever it is read, in the group's part over group keys
-alone. It stays a statement as well where it may fail, for it runs on every record whether it is read or not, or where
-it is large and something reads it.
+Arguments of calls, filters and lets run on each record before grouping; the expressions around calls run on each group.
+A let is replaced by its expression wherever it is read, in the group's part over group keys alone. It also remains a
+statement if it may fail, since it runs on every record even if nothing reads it, or if it is large and read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of SQL, Python, Spark and spreadsheets, and how CXL writes what they do."""
+"""Functions of SQL, Python, Spark and spreadsheets, with their equivalents in CXL."""
 
 from __future__ import annotations
 

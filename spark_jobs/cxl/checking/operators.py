@@ -1,7 +1,7 @@
 """Types of operators, and of expressions whose branches have different types.
 
-Operands that can never go together are errors. Int and Float branches meet in Float, Ints and Decimals in a Decimal of
-the larger scale, others in `any`.
+Operands that never match are errors. The common type of Int and Float branches is Float, of Ints and Decimals a Decimal
+of the larger scale, of others `any`.
 """
 
 from __future__ import annotations

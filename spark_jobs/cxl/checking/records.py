@@ -1,7 +1,7 @@
 """The shape of the records that a program makes: fields and metadata with their types.
 
-Without `emit each` there is one kind of record. Each block that has no other inside makes a kind of its own: what was
-emitted before and around it, and what it emits itself. What follows the last block reaches no record.
+Without `emit each` there is one kind of record. Each innermost block makes a kind of its own, with the fields emitted
+before and around it, and its own fields. Fields emitted after the last block reach no record.
 """
 
 from __future__ import annotations

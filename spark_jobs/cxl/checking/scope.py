@@ -1,4 +1,4 @@
-"""The names that a program may use: the surroundings that the planner passes to the checker."""
+"""The names that a program may use: the planner passes them to the checker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Date formats: `strftime` codes as chrono reads them, for writing and parsing.
 
-A format is compiled once. Names are English unless the format brings others (`calendar.py`). Values have no zone: `%z`
-is read alone, and a text with an offset is the local time of the zone that the format brings (`zones.py`), of UTC
-where it brings none.
+A format is compiled once. Names are English unless the format has others (`calendar.py`). Values have no zone: `%z` can
+only be parsed, and a text with an offset becomes the local time of the format's zone (`zones.py`), or UTC.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The meaning of CXL: a typed program as Python closures, run on one record at a time.
 
-`compile(program)` turns the tree into closures once; running them looks nothing up but columns and slots. The Arrow
-kernels must agree with this engine on every value and every failure, and hand it the rows they cannot judge
-themselves.
+`compile(program)` turns the tree into closures once; when they run they look up only columns and slots. The Arrow
+kernels must agree with this engine on every value and every failure, and hand it the rows that they cannot decide.
 """
 
 from __future__ import annotations

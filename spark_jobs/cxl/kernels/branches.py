@@ -1,7 +1,7 @@
 """Arrow kernels that evaluate only some of their operands: `if`, `match`, `??`, `and`, `or`.
 
-A branch that costs little or cannot fail is evaluated on all rows, and its failures on rows that do not take it are
-forgotten. Any other branch is evaluated on the rows that take it alone.
+A branch that is cheap or cannot fail is evaluated on all rows, and its failures on rows that do not take it are
+dropped. Other branches are evaluated only on the rows that take them.
 """
 
 from __future__ import annotations

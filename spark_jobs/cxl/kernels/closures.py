@@ -1,8 +1,7 @@
 """Arrow kernels of methods on typed arrays: a closure is evaluated on the elements of all rows at once.
 
-The elements stand in a child frame in which each row of the frame stands once per element, so that the closure sees
-the row's columns and slots. An element that fails marks its row; whether it would have been looked at, the
-interpreter knows.
+The elements form a child frame, in which each row of the frame is repeated once per element, so that the closure sees
+the row's columns and slots. A failing element defers its row: the interpreter decides whether it is evaluated at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that kernels leave to the interpreter, and how its records come back into the batch's result."""
+"""Runs the interpreter on rows that kernels leave to it, and merges its records into the batch's result."""
 
 from __future__ import annotations
 

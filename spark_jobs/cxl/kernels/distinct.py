@@ -1,4 +1,4 @@
-"""`distinct` on batches: which rows are the first with their key."""
+"""`distinct` on batches: finds the first row of each key."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """`emit each` on batches: the elements of all rows form a child frame, on which the block's statements run once.
 
-A block inside of another one does the same with the elements' frame. What an innermost block makes are records of the
-rows of its frame; after the block its statements are forgotten, and those that follow run on the rows again.
+A nested block does the same with the elements' frame. An innermost block makes a record of each row of its frame; after
+the block its values are dropped, and the following statements run on the original rows again.
 
-A row with a failing element, too many records, or a source that is no array is left to the interpreter as a whole, and
-so is one about which a block has a log line to write: the lines of its elements have an order.
+A row is left to the interpreter as a whole if an element fails, if it makes too many records, if its source is no
+array, or if a block writes log lines for it, because the lines of its elements have an order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Expressions as Arrow kernels over a frame.
 
-A compiled expression gives an array with one value per row, or a scalar where the expression is a constant. What has
-no kernel runs row by row in the interpreter, with the reason noted for `explain`.
+A compiled expression returns an array with one value per row, or a scalar if it is constant. Expressions without a
+kernel run row by row in the interpreter; `explain` shows the reason.
 """
 
 from __future__ import annotations

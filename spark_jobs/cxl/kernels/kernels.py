@@ -1,8 +1,8 @@
 """CXL on Arrow: a typed program as kernels over record batches.
 
-Kernels are optimistic. Rows that they cannot judge (a failed conversion, an overflow) are deferred to the
-interpreter, which finds the exact value or the exact failure of each; the rest of the batch never runs again. What
-has no kernel runs row by row and is listed in `interpreted`.
+Kernels are optimistic. Rows that they cannot decide (a failed conversion, an overflow) are deferred to the interpreter,
+which finds the exact value or failure of each; the rest of the batch never runs again. Expressions without a kernel
+run row by row, and are listed in `interpreted`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reports failures that kernels can tell exactly as columns, so that no row runs again for them.
+"""Reports failures that kernels determine exactly as columns, so that no row runs again for them.
 
-Two failures are frequent: a text that does not convert, and a division by zero. The mask of their kernels is exact, and
-the operands say everything else. When nothing that may fail is evaluated before them in their statement, their failure
-is the row's. Other rows that a statement cannot judge go to the interpreter as ever.
+Two failures are frequent: a text that does not convert, and a division by zero. The masks of their kernels are exact,
+and the operands determine the message. If nothing before them in the statement can fail, their failure is the row's
+failure. Other rows that a statement cannot decide are deferred to the interpreter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The canonical text of a program: the same tree, one layout (`cxl fmt`).
 
-One statement a line, minimal parentheses, comments and single blank lines kept. What does not fit a line is broken:
-arms of a match and branches of an `if` onto lines of their own, long chains at their operators. Formatting twice gives
-the same text.
+One statement a line, minimal parentheses, comments and single blank lines kept. Statements that do not fit a line are
+broken: arms of a match and branches of an `if` onto lines of their own, long chains at their operators. Formatting
+again changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recognises constructs of SQL, Python and spreadsheets in a program that does not parse: one mistake each.
 
-The grammar sees several mistakes in `cast(x as int)` or `x is not null`, none of which says what to do. Where such a
-form stands on the line of a mistake, it takes the place of all mistakes there, and says how CXL writes it.
+The grammar finds several mistakes in `cast(x as int)` or `x is not null`, and none of them helps. If the line of a
+mistake has such a form, one mistake with CXL's equivalent replaces all mistakes of the line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The container of an Avro file: its header, and blocks of records with a marker after each.
 
-Nothing of what a file says of itself is believed: a number that leads out of the file, a marker that is not where it
-should be or a block that does not unpack are told as what they are, a broken file.
+No statement of a file about itself is trusted: a number that points outside the file, a misplaced marker, or a block
+that cannot be decompressed is reported as a broken file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batches to the bytes of Avro records, by columns.
 
-A value is the number of its branch in the union with null, and what Avro makes of it; a record is its values, one after
-the other. What has few bytes is laid side by side in a table, whose unused places are left out at the end.
+A value is the number of its branch in the union with null, followed by its encoding; a record is the sequence of its
+values. Short encodings are written side by side into a table of bytes; its unused places are removed at the end.
 """
 
 from __future__ import annotations

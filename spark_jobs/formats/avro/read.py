@@ -1,7 +1,7 @@
-"""The Avro files of a source: their columns told by their schemas, blocks read in parallel.
+"""The Avro files of a source: their schemas give the columns, blocks are read in parallel.
 
-A split has the blocks that begin in its bytes. Where it begins is a guess, by the marker that follows each block;
-that its blocks end where the next split begins proves it.
+A split has the blocks that begin in its bytes. Its beginning is a guess, by the marker that follows each block; the
+guess is proved if the blocks of the split before end exactly there.
 """
 
 from __future__ import annotations

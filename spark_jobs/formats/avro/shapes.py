@@ -6,12 +6,12 @@
 | enum, uuid | String |
 | date, timestamps | Date, DateTime to the microsecond, those of moments in UTC; outside all years as in Parquet |
 | decimal | Int where it has no fraction digits and fits, else the text of all digits |
-| a union with null | what else is in it |
+| a union with null | the other type in it |
 | array, map, other unions | Array, Map, Any |
 | records | a column for each member, with a dotted name, as in JSON; Map where they are declared themselves |
 
-Nothing stands for bytes, times of day and durations. Schemas that refer to themselves are refused, and so are arrays of
-what has no bytes: a few of them could stand for any number of values.
+There is no type for bytes, times of day and durations. Recursive schemas are refused, and so are arrays of elements
+without bytes: a small file could then have any number of values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batches to Avro files: a header, and blocks of records, each with a marker after it.
 
-Blocks are cut by the bytes of their records alone, and the marker follows from the schema: a file is the same however
-its records travelled. They are encoded when they have come together (`typed/write.py`).
+Blocks are cut by the bytes of their records alone, and the marker is derived from the schema, so a file does not depend
+on the tasks that wrote its parts. Records are encoded after the parts have been joined (`typed/write.py`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The true borders of records, where a guess was wrong.
+"""Finds the true borders of records, where a guess was wrong.
 
-Where a split of a CSV file begins is a guess, from the quotes that follow, whether a line end stands outside quotes.
-Reading a split proves the guess of its successor: if a split that began right ends outside quotes, and not before its
-start, the next one begins right; and the first begins at the file's start. When a split of a file fails in that, all
-its splits are read again with the borders that are found here.
+The beginning of a split of a CSV file is a guess: from the quotes that follow, whether a line end is outside quotes.
+Reading a split proves the guess of its successor: if a split that began correctly ends outside quotes, at or after its
+end, the next one begins correctly; and the first begins at the file's start. If a split fails this test, all splits of
+the file are read again with the borders that are found here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds the borders of CSV records without parsing them.
 
-A line end ends a record unless it stands inside quotes. A quote opens a quoted field only at the field's start;
+A line end ends a record unless it is inside quotes. A quote opens a quoted field only at the field's start;
 inside, a doubled quote is a literal one; any other quote is a character like the others. So the list of
 places where "inside quotes" turns on or off is all that matters: the *toggles*. In regular files every quote is a
 toggle, which is checked at memory speed; in others (`5" pipe`) the quotes are walked one by one.

@@ -1,7 +1,7 @@
-"""A range of a CSV file in pieces of whole records, in bounded memory.
+"""Reads a range of a CSV file as byte chunks of whole records, in bounded memory.
 
-A piece is some megabytes. A record that is longer makes a longer piece, up to `MOST_RECORD_BYTES` wherever it stands;
-what goes on beyond that, usually because a quote was never closed, is passed over without being kept.
+A chunk has some megabytes. A longer record makes a longer chunk, up to `MOST_RECORD_BYTES`; the rest of a record beyond
+that, usually one with a quote that was never closed, is skipped without being buffered.
 """
 
 from __future__ import annotations

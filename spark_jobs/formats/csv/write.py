@@ -1,8 +1,8 @@
 """Batches to CSV bytes.
 
-One Arrow kernel joins the text columns, and the data buffer of its result is the bytes of the file. A column is looked
-at for quoting only if a character that needs quotes occurs in it at all. A record with a map, or with a character that
-the encoding lacks, fails at this output alone.
+One Arrow kernel joins the text columns, and the data buffer of its result is the bytes of the file. A column is
+examined for quoting only if a character that needs quotes occurs in it at all. A record with a map, or with a character
+that the encoding lacks, fails at this output alone.
 """
 
 from __future__ import annotations

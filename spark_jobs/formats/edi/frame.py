@@ -1,8 +1,9 @@
 """The frame around the segments of an interchange that is written: headers, message boundaries, counts.
 
-Which message a segment is in depends on the segments before it. A task knows those of its own part, so it writes what
-stands between two messages that begin in it, and notes the rest: the records before the first reference, those of the
-first message, and how many there are of the last. Where the parts are joined, the notes give what stands in between.
+The message of a segment depends on the segments before it. A task knows only its own part. It writes the trailers and
+headers between two messages that begin in the part, and notes the rest: the records before the first reference, those
+of the first message, and their number in the last one. When the parts are joined, the segments between them are made
+from these notes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Splits a file of interchanges into portions of segments, each segment with the message that it belongs to.
+"""Splits a file of interchanges into batches of segments, each segment with the message that it belongs to.
 
-Segments are found many at a time (`segments.py`); the envelope sees the service segments one by one. Where the
-delimiters change, the rest of what was found is thrown away and found again.
+Segments are found many at a time (`segments.py`); the envelope handles the service segments one by one. Where the
+delimiters change, the segments found after that place are discarded, and found again.
 """
 
 from __future__ import annotations

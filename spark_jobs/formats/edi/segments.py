@@ -1,4 +1,4 @@
-"""Takes bytes apart into segments and their elements, as EDIFACT and X12 have them; many at once.
+"""Splits bytes into the segments and elements of EDIFACT and X12, many at once.
 
 A segment ends with a terminator, and a separator stands between its tag and its elements. The character after a release
 character is data. White space before a tag and line ends before a terminator are ignored. All delimiters are found in a

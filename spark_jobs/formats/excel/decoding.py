@@ -1,8 +1,8 @@
-"""Decodes workbooks in a process of its own (`formats/isolated/`): its memory is bounded, whatever they unfold to.
+"""Decodes workbooks in a process of its own (`formats/isolated/`), whose memory is bounded however far they unpack.
 
-A batch has the records of one sheet: its number, the rows, and for each wanted column its values as an array whose name
-says what they are, `int:3` for the fourth one. Errors of cells are a column of texts beside it, `error:3`. At the end
-one batch tells of values in columns without a name.
+A batch has the records of one sheet: its number, the rows, and an array of values for each required column. The array's
+name has the type of the values and the column: `int:3` is the fourth one. A column of texts, `error:3`, has the errors
+of its cells. A last batch reports values in columns without a name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Days, moments and times of day, which workbooks store as numbers of days; the cell's format tells which it is.
+"""Days, moments and times of day, which workbooks store as numbers of days; the cell's format determines which it is.
 
 A workbook counts days from 1900 or from 1904 on. In the first system there is a 29 February 1900, as in the program
 that it was made for; the days before it are one less. Moments are exact to the millisecond, as spreadsheets show them.

@@ -1,7 +1,7 @@
 """The Excel files of a source: the sheets of each, one after the other, as the records of one file.
 
-One task reads a file. Workbooks are decoded in a process of its own (`decoding.py`), which sends the cells of those
-columns that somebody needs; here they become values of the declared types. What fails knows its cell.
+One task reads a file. Workbooks are decoded in a process of their own (`decoding.py`), which sends the cells of
+required columns; here they are converted to the declared types. Failures name their cell.
 """
 
 from __future__ import annotations

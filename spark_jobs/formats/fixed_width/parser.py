@@ -1,6 +1,6 @@
 """Fixed-width bytes to blocks of typed records: the bytes of a field are gathered for many records at once.
 
-Positions count bytes of the file. A record that is too short gives the fields that are there. Anything after the last
+Positions count bytes of the file. A record that is too short has only the fields that fit it. Anything after the last
 field is ignored, however long it is.
 """
 

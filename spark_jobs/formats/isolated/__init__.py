@@ -1,4 +1,4 @@
-"""Files of libraries that may end the process, read in a process of its own.
+"""Decodes files in an isolated process, with libraries that may end their process.
 
-Here: the process, and how a task talks with it. Not here: what it runs, which each format has (`orc/decoding.py`).
+Here: the process, and its protocol with a task. Not here: the decoders, which belong to formats (`orc/decoding.py`).
 """

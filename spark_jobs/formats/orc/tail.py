@@ -1,8 +1,8 @@
-"""The tail of an ORC file: where its stripes are, and a tail that has some of them alone.
+"""The tail of an ORC file: finds its stripes, and makes a tail with only some of them.
 
-Arrow reads a file from its first stripe to its last, or a stripe as a whole, whatever it unfolds to. With a tail of
-some stripes, a part of a file is a file, and is read a batch at a time. Messages are Google's protocol buffers; of
-those fields that are not named here, all are kept.
+Arrow reads a file from its first stripe to its last, or a stripe as a whole, however far it unpacks. With a tail of
+some stripes a part of a file is a file of its own, which Arrow reads a batch at a time. Messages are Google's protocol
+buffers; all fields that are not named here are preserved.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The positions of column pages in the row groups of a Parquet file, from its footer, read without Arrow.
 
-What this says decides how much Arrow is given at a time, so it must be what Arrow understands. Arrow passes over fields
-of other types than it expects, takes the last of several of one number, and cuts numbers to their types: no writer does
-such, and a footer that has them is not understood. A footer may have many megabytes. It is walked over once, and what
-is kept of a row group is where it begins.
+The result limits how much Arrow reads at a time, so it must agree with Arrow's own reading of the footer. Arrow skips
+fields of unexpected types, takes the last of several fields with one number, and truncates numbers to their types. No
+writer produces such footers, and they are rejected here. A footer may have many megabytes. It is scanned once, and only
+the beginning of each row group is stored.
 """
 
 from __future__ import annotations

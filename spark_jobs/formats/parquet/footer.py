@@ -1,7 +1,7 @@
 """Reads the column statistics of row groups from the footer of a Parquet file, without Arrow.
 
-Arrow ends the process where this is broken. Here, what cannot be understood says nothing. A footer is a structure in
-the compact form of Thrift: fields with numbers and types, of which only a few are wanted.
+Arrow ends the process if these are broken; here, statistics that cannot be understood are ignored. A footer is a
+structure in Thrift's compact protocol: fields with numbers and types, of which only a few are read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bounds of the memory that pages of a Parquet file need, known before Arrow allocates it.
 
-A few bytes stand for any number of values: an entry of a dictionary is written once however many records refer to it, a
-run of levels has a length and one value, and a text may begin with what the text before it begins with. So the headers
-of the pages are read first. They tell how many rows Arrow may make at a time, and which pages no task can hold.
+A few bytes can encode any number of values: a dictionary entry is written once however many records refer to it, a run
+of levels has a length and one value, and texts may share prefixes with their predecessors. So the headers of the pages
+are read first. They determine how many rows Arrow may read at a time, and which pages no task can hold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Skips row groups if statistics prove that none of their records passes the first filter.
 
-Nothing else may be lost with them: all their records must convert, for those that do not are dead letters before any
-filter. So all declared columns have to be of kinds that always convert, and required ones without nulls.
+All records of a skipped row group must convert, because records that do not are dead letters before any filter. So all
+declared columns must have types that always convert, and required ones no nulls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules of a format schema on whole columns: defaults, allowed values, numbers of digits."""
+"""Applies the rules of a format schema to whole columns: defaults, allowed values, numbers of digits."""
 
 from __future__ import annotations
 

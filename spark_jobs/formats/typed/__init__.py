@@ -1,6 +1,5 @@
-"""Columns that have types of their own in their files.
+"""Formats whose columns have types in their files, such as Parquet and Avro.
 
-Here: Arrow's types as ours and back, such columns as declared ones, and as the texts of values of any kind; what can be
-known of them before they are read.
-Not here: how a format keeps them.
+Here: conversion between Arrow's types and ours, to declared types and to dynamic values; skipping ranges of files.
+Not here: decoding and encoding of each format.
 """

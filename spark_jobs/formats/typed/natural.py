@@ -1,4 +1,4 @@
-"""Columns of Parquet files as columns of ours: what each Arrow type is here, before anything is declared.
+"""Columns of Parquet files as columns of ours: the type that each Arrow type becomes without a declaration.
 
 | in the file | here |
 |---|---|
@@ -11,8 +11,8 @@
 | lists, maps | Array, Map |
 | structures | a column for each member, with a dotted name, as in JSON; Map where they are declared themselves |
 
-Bytes are texts where a column is declared as such. Nothing stands for other binary data, times of day and durations.
-What a value is does not depend on those beside it: a column with such texts has values of any kind.
+Bytes are texts if the column is declared as String. There is no type for other binary data, times of day and durations.
+The type of a value does not depend on other values: a column with such texts has dynamic values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Predicates for skipping the ranges of a file in which no record passes the first filter.
 
-A reader is given the tests of that filter, compares them with what a file says of its own ranges, and tells how many
-records it passes over. They count as read and filtered.
+A reader receives the tests of that filter, compares them with the file's statistics of its ranges, and reports the
+number of records that it skips. They count as read and filtered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads files of columns with types, as ORC, Parquet and Avro are: a format adds how its bytes are decoded.
 
-`TypedReader` matches columns, refuses types that nothing stands for, and makes blocks of decoded columns. Where the
-columns are Arrow's and a footer tells of them, `FooterReader` has the rest, too: a format opens a file, as a
-`FileOfBatches`.
+`TypedReader` matches columns, refuses types without counterpart, and makes blocks of decoded columns. `FooterReader`
+does the rest for formats whose footers describe Arrow columns: such a format only opens a file, as a `FileOfBatches`.
 """
 
 from __future__ import annotations

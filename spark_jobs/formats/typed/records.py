@@ -1,6 +1,6 @@
 """Converts typed columns to the declared types of a source, a column at a time.
 
-Values of the declared type are taken as they are, numbers and bools convert among each other as in JSON, and everything
+Values of the declared type stay as they are, numbers and bools convert among each other as in JSON, and everything
 else converts by its text, as text cells do (`docs/semantics/parquet_avro.md`, "Typed values under declared types").
 """
 

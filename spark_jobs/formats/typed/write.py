@@ -1,9 +1,9 @@
-"""Writes files that hold columns: records on their way are batches of Arrow, which become a file at the end.
+"""Writes files of columnar formats: parts are Arrow batches, which are converted to a file after they have been joined.
 
-What a task writes of such an output are messages of Arrow's stream format, one for each batch. They can be joined in
-any number, as the bytes of records in other formats can; the whole is converted once it has come together. Of sorted
-and split outputs they are records, each as bytes of its own (`record_bytes.py`). A file's
-groups of rows are cut by rows and bytes of values alone, so the file is the same however its records travelled.
+A task writes its part of such an output as messages of Arrow's stream format, one for each batch. Like the bytes of
+records in other formats, they can be concatenated; the whole is converted at the end. For sorted and split outputs
+each record is encoded separately (`record_bytes.py`). Row groups are cut by numbers of rows and bytes of values alone,
+so the file does not depend on the tasks that wrote its parts.
 """
 
 from __future__ import annotations

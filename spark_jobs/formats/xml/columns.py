@@ -1,4 +1,4 @@
-"""The values of records as columns of a block: texts where texts are declared, trees where there is more to hold."""
+"""The values of records as columns of a block: texts for columns of texts, trees for structured and dynamic ones."""
 
 from __future__ import annotations
 

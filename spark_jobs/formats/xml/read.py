@@ -1,7 +1,8 @@
 """The XML files of a source: undeclared names found, records read.
 
-A file is one split: where an element begins is known only from its beginning on. As in JSON, records bring their names
-along, so files are read once for their names alone if undeclared columns are carried or rejected.
+A file is one split, because the start of an element can be recognized only by reading from the file's start. As in
+JSON, each record has its own names, so files are read once for names alone if undeclared columns are carried or
+rejected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Batches to XML bytes: one document with an element for each record (`docs/semantics/xml.md`).
 
-Like CSV and JSON, records are texts joined by Arrow kernels: tags are constants between the columns. What may be absent
-becomes a column of whole elements first, which the join skips where they are null.
+Like CSV and JSON, records are texts joined by Arrow kernels: tags are constants between the columns. Optional
+elements become a column of whole elements first, which the join skips where they are null.
 """
 
 from __future__ import annotations

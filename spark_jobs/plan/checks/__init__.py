@@ -1,5 +1,5 @@
-"""Checks of a pipeline as a whole: errors, and legal things that are hardly meant.
+"""Checks of a pipeline as a whole: errors, and legal configuration that is probably a mistake.
 
-Here: questions that no node can answer for itself.
-Not here: what is wrong with one node; its type says that.
+Here: checks that concern several nodes.
+Not here: errors of a single node, which its type finds.
 """

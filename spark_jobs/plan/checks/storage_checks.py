@@ -1,6 +1,6 @@
-"""Whether the folders of `[storage]` can serve a run: asked after planning, before any work.
+"""Checks after planning, and before any work, that the folders of `[storage]` can serve a run.
 
-All that is wrong is found at once. Estimates that may not fit are warnings, since they are coarse.
+All problems are found at once. Estimates that may not fit are warnings, since they are coarse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Documents laid over and put into one another before anything is bound.
+"""Expands documents before anything is bound: overrides of channels, and compositions in place.
 
 Here: compositions and their parameters, channels, variables.
 Not here: types and columns; binding finds those.

@@ -1,4 +1,4 @@
-"""Channels: a pipeline's settings for one client or environment, laid over it before it is bound."""
+"""Channels: a pipeline's settings for one client or environment, which override its own before it is bound."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Compositions expanded in place: calls become the nodes of their bodies, with their own names and spans.
 
 A body node `n` of the call `c` becomes `c/n`. References to the call's ports become references to body nodes,
-references in the body to input ports become references to what the call binds them to. Nothing of the call is left.
+references in the body to input ports become references to the nodes that the call binds to them. The call itself
+disappears.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parameters of compositions: which layer gives each its value, and where bodies use it."""
+"""Parameters of compositions: the layer that gives each its value, and its uses in bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, what channels lay over them.
+"""Variables: `pipeline.vars` in all its forms, `declares` of transforms, and overrides of channels.
 
 `docs/semantics/state.md`, "How variables are declared".
 """

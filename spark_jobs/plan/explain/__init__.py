@@ -1,5 +1,5 @@
 """Plans shown to people and programs.
 
 Here: text, JSON, digraphs, lineage.
-Not here: facts of their own; all that is shown is asked of the plan.
+Not here: facts of its own; everything shown comes from the plan.
 """

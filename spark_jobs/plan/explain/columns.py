@@ -1,6 +1,6 @@
 """The columns of sources as explain shows them, with where they come from.
 
-Plans know declared columns alone. What the files have is told by whoever opens them: explain takes it as a value.
+Plans know declared columns alone. The caller opens the files, and passes their columns to explain.
 """
 
 from __future__ import annotations

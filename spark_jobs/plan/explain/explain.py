@@ -1,7 +1,7 @@
 """Plans shown: as text, as versioned JSON, as a Graphviz digraph.
 
-Nothing here reads data. `allow_outside` says whether sources may lie outside the pipeline's folder, for their sizes and
-the staging plan; `look` is who looks into their files, without which only declared columns are shown.
+Nothing here reads data. `allow_outside` permits sources outside the pipeline's folder, for their sizes and the staging
+plan. `look` is a function that inspects their files; without it only declared columns are shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Disk use in `explain`: how much a run may spill, what the cap leaves, and which files it would stage.
 
-Nothing is copied and nothing spilled; a staged copy is looked up as the run would look it up.
+Nothing is copied and nothing spilled; staged copies are looked up as a run would do it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The physical plan: jobs, fragments, exchanges, required columns, sizes.
 
-Here: what follows from the plan without looking at data.
-Not here: running; that is `execute`.
+Here: everything that follows from the plan without reading data.
+Not here: running it (`execute`).
 """

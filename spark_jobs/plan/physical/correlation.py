@@ -2,9 +2,9 @@
 
 The rules are in `docs/semantics/correlation.md`.
 
-A record that failed counts as never read. What failed because of it may be good without it: a record of its group in
-an aggregate, a record that was joined to it, or one in its window. So failures count in order of dependence, beginning
-with those that depend on no others.
+A record that failed counts as never read. Another record that failed because of it may be good without it: one of its
+group in an aggregate, one that was joined to it, or one in its window. So failures count in order of dependence,
+beginning with those that depend on no others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tracks credentials through a plan: from columns with such names through expressions, renames and variables.
 
-What is computed from a credential is as secret as the credential: `emit pin = password.substring(0, 4)` makes `pin`
+A value computed from a credential is as secret as the credential: `emit pin = password.substring(0, 4)` makes `pin`
 one, and a node whose condition reads it shows no values where the condition fails.
 """
 

@@ -1,4 +1,4 @@
-"""Jobs without what some nodes do, for passes that ask for other things."""
+"""Removes nodes from jobs, for passes that do not need their results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The physical plan for people: jobs, the fragments that run in one task, and the exchanges between them.
 
-`explain` shows it with two partitions per exchange, which is the general shape; how many there are follows from sizes
-at run time. With one partition there is no range exchange. A combine is shown as asked for: a run partitions both sides
-of one whose build side turns out to be large.
+`explain` shows it with two partitions per exchange, the general case; a run derives their number from sizes. With one
+partition there is no range exchange. A combine is shown as configured: a run partitions both sides if the build side
+turns out to be large.
 """
 
 from __future__ import annotations

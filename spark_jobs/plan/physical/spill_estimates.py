@@ -1,7 +1,7 @@
 """Estimates how much a run may spill from the sizes of its inputs, for `explain` and for warnings before a run.
 
-A stage where records meet is taken to hold all that its sources hold. This estimate is high: it ignores compression,
-columns that nobody reads, and the memory limit.
+A stage that groups, sorts or joins is assumed to spill all records of its sources. This estimate is high: it ignores
+compression, unused columns, and the memory limit.
 """
 
 from __future__ import annotations

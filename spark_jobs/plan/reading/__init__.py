@@ -1,5 +1,5 @@
 """Reads files that users write: YAML with source positions, checked by models.
 
-Here: pipelines, workspaces and format schemas, each file for itself.
-Not here: what nodes mean to each other.
+Here: pipelines, workspaces and format schemas, each file on its own.
+Not here: references between nodes.
 """

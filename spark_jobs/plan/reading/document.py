@@ -1,4 +1,4 @@
-"""A pipeline file read and checked for itself: its blocks as models, its nodes as they are written, all with places."""
+"""Reads and checks a pipeline file by itself: its blocks as models, its nodes as written, all with source positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log rules file: a rule supplies the keys that the directives of `log:` that name it leave out."""
+"""The log rules file: each rule has default keys for the directives of `log:` that name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes as they are written: their keys in their places, their `config:` as models, their inputs."""
+"""Nodes as written: their keys with source positions, their `config:` as models, their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From trees to models: pydantic validates plain data, its complaints become diagnostics with places."""
+"""From trees to models: pydantic validates plain data, and its errors become diagnostics with source positions."""
 
 from __future__ import annotations
 

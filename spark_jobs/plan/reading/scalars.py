@@ -1,4 +1,4 @@
-"""YAML scalars: what a plain one means in the core schema of YAML 1.2, and where the characters of any stand."""
+"""YAML scalars: the meaning of plain ones in the core schema of YAML 1.2, and the positions of characters in any."""
 
 from __future__ import annotations
 

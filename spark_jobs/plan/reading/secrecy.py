@@ -1,6 +1,6 @@
 """Values that no excerpt of a file shows: the credentials of a network source, and those in its address.
 
-Places are hidden while the file is read, so that messages about what cannot be read are covered as well. A variable's
+Places are hidden while the file is read, so that messages about syntax errors are covered as well. A variable's
 name stays visible, its default does not.
 """
 

@@ -1,4 +1,4 @@
-"""The inputs of a node as they are written: which keys have them, and the names of nodes and ports in them."""
+"""The inputs of a node as written: the keys that have them, and their references to nodes and ports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Pages of network sources, fetched into files.
 
 Here: addresses, requests, limits, paging.
-Not here: what stands in a page; its format says that.
+Not here: the content of pages, which their format reads.
 """

@@ -1,8 +1,8 @@
 """Addresses of pages: how they are built, and which parts of them may be shown.
 
-An address is shown in messages, dead letters, metrics and `$source.path`. What looks like a secret in it is replaced
-by `***`: user names and passwords, the values of parameters that are called like one, long opaque values, and the
-source's own credential wherever it stands.
+An address is shown in messages, dead letters, metrics and `$source.path`. Parts that look like a secret are
+replaced by `***`: user names and passwords, the values of parameters with the name of a secret, long opaque values, and
+the source's own credential anywhere in the address.
 """
 
 from __future__ import annotations

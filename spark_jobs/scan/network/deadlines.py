@@ -1,8 +1,8 @@
 """Connections that end at a deadline, whatever the server does.
 
-A time-out of a socket bounds each read of it, and an answer has many: a server that sends a byte now and then, of a
-head, of a chunk's size, of a TLS handshake, holds whoever reads for ever. So each connection is known by a second
-handle, and shut down through it when the time is over: the read that waits then ends.
+A socket's time-out bounds a single read, and an answer takes many: a server that sends a byte now and then, of a
+header, a chunk's size or a TLS handshake, blocks its reader for ever. So a second handle of each connection is kept,
+through which it is shut down at the deadline; the blocked read then ends.
 """
 
 from __future__ import annotations

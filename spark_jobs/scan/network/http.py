@@ -1,7 +1,7 @@
 """Gets one page of a network source into a file: redirects, repeated attempts, limits, and errors without secrets.
 
-Only what may pass is tried again: statuses from 500 on, connections that fail or break, answers that take too long,
-and a 429 that says when to come back. What urllib3 says is never shown as it is, for it quotes addresses.
+Only temporary errors are retried: statuses from 500 on, connections that fail or break, answers that take too long, and
+a 429 with `Retry-After`. Messages of urllib3 are never shown, because they quote addresses.
 """
 
 from __future__ import annotations

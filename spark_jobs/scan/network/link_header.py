@@ -1,4 +1,4 @@
-"""The header in which a page says where the next one is: `Link`, RFC 8288, read as its appendix B has it."""
+"""The header `Link` with the address of the next page, parsed according to RFC 8288, appendix B."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Pulls a REST source: page after page into files, which are then read like any other files.
 
 A pull is finite: it ends with the last page, or at `max_pages` or `max_records`, and requests no address twice. Pages
-come one after the other, because each may say where the next one is. A page goes to its file as it arrives. If it must
-be examined, it is the only one in memory, however many pulls there are.
+are requested one after the other, because each may have the address of the next one. A page goes to its file as it
+arrives. If it must be examined, it is the only one in memory, however many pulls there are.
 """
 
 from __future__ import annotations

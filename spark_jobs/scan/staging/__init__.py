@@ -1,5 +1,5 @@
-"""Source files copied to a local folder, and read from there.
+"""Staging: source files are copied to a local folder, and read from there.
 
-Here: which files, their copies, and what dead runs left of them.
-Not here: outputs; those are never staged.
+Here: selecting files, copying them, and removing the remains of dead runs.
+Not here: outputs, which are never staged.
 """

@@ -1,9 +1,8 @@
-"""Removes what dead runs left in a staging folder, before a run stages anything.
+"""Removes the remains of dead runs from a staging folder, before a run stages anything.
 
-Left over are copies in the making, copies without manifest, manifests without copy, and locks of sources that have no
-copy any more. A whole copy stays: it may be used again. Whether a run still works on a source is asked of the kernel:
-nothing goes while somebody holds the source's lock, and nothing that is younger than a moment, for its run may be just
-about to take the lock.
+Remains are unfinished copies, copies without manifest, manifests without copy, and locks of sources without copy. A
+whole copy stays, because it may be used again. Nothing is removed while a process holds the source's lock, and nothing
+that is only moments old, because its run may be about to take the lock.
 """
 
 from __future__ import annotations

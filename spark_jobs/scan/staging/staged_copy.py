@@ -1,8 +1,8 @@
-"""The staging folder's files: what a staged copy is called, and the manifest that makes it count.
+"""The files of the staging folder: the names of staged copies, and the manifests that make them valid.
 
 Each source file has an id, the BLAKE3 of its canonical path, and up to three files directly in the folder: the copy
-`<id>.staged`, its manifest `<id>.manifest.json`, and the lock `<id>.lock`. A copy counts when it has a manifest; a
-copy without one is left over from a run that died.
+`<id>.staged`, its manifest `<id>.manifest.json`, and the lock `<id>.lock`. A copy is valid if it has a
+manifest; a copy without one remains from a run that died.
 """
 
 from __future__ import annotations

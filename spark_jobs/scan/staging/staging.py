@@ -1,9 +1,9 @@
-"""Staging: source files that match a pattern are copied to a local folder, and read from there.
+"""Copies source files that match a pattern to a local folder, from which they are read.
 
 A `SourceStaging` belongs to one run. It holds the lock of every copy that the run reads, shared with other runs, until
 it is closed. A copy is made by one run alone, while no other reads it; runs that wait meanwhile take what it made. All
-runs stage their files in the order of `turn`, so that no two wait for each other. Only bytes move: records, dead
-letters and messages still name the files of the source.
+runs stage their files in the order of `turn`, so that no two wait for each other. Only the bytes come from copies:
+records, dead letters and messages still name the files of the source.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """XML the exact way: the elements that Expat finds become texts of columns, or trees.
 
-Here: what elements and attributes mean, decided for one after the other.
-Not here: the document around records; the fast way, which has to give the same (`docs/json_xml.md`).
+Here: the meaning of elements and attributes, one after the other.
+Not here: the document around records; the fast way, which has to give the same results (`docs/json_xml.md`).
 """

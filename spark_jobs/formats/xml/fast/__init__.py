@@ -1,5 +1,5 @@
-"""XML the fast way: the tags and texts of regular records found as arrays, a portion at a time.
+"""XML the fast way: finds the tags and texts of regular records as arrays, a chunk of a document at a time.
 
 Here: tags, the shapes of records, their columns.
-Not here: what a record means; whatever is irregular goes to Expat (`docs/json_xml.md`).
+Not here: the meaning of records; irregular ones go to Expat (`docs/json_xml.md`).
 """

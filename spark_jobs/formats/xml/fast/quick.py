@@ -1,4 +1,4 @@
-"""Columns of regular records, a portion of a document at once: what `exact/text_columns.py` makes by elements."""
+"""Columns of regular records, a chunk of a document at once, with the same results as `exact/text_columns.py`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The shapes of regular records: which elements and attributes they have, in which order, and which have texts.
 
-Records of one shape have the same names, so one of them is looked at for all.
+Records of one shape have the same names, so one of them represents all.
 """
 
 from __future__ import annotations

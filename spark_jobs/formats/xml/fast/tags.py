@@ -1,9 +1,9 @@
-"""Whole records of a document as arrays: where its tags and texts are, found for all records at once.
+"""Whole records of a document as arrays: the positions of tags and texts, found for all records at once.
 
 Most documents are regular: tags with attributes in double quotes, and texts between. A range of such a document is
-taken apart here without a step for each element. Whatever else XML has (comments, sections, declarations, references
-by number, other quotes, other names than ASCII) is left to Expat, and so is everything that is wrong: what is found
-here is well-formed XML that Expat would read in the same way.
+scanned here without a step for each element. Everything else in XML (comments, sections, declarations, references by
+number, other quotes, names beyond ASCII) is left to Expat, and so are errors: the records found here are well-formed
+XML that Expat would read in the same way.
 """
 
 from __future__ import annotations

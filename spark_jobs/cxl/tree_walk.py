@@ -62,7 +62,7 @@ def columns_of(node: object) -> dict[str, types.Type]:
 
 
 def systems_of(node: object) -> dict[str, types.Type]:
-    """The surroundings that a tree reads, with their types."""
+    """The system values that a tree reads, with their types."""
     return {part.path: part.type for part in walk(node) if isinstance(part, typed.System)}
 
 

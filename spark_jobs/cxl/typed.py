@@ -70,7 +70,7 @@ class Local(Expression):
 
 @dataclass(frozen=True)
 class System(Expression):
-    """A value of the surroundings, by its path without the dollar sign.
+    """A system value, by its path without the dollar sign.
 
     `pipeline.name`, `source.row`, `vars.limit`, `meta.k`, `record.k`, `doc.section.field`, `config.param`.
     """
@@ -319,8 +319,8 @@ class Program:
     """A checked program: its statements, their slots, and the columns and values that it reads.
 
     `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
-    read, `system` the surroundings read. `text` is the source, for messages and `explain`, and `places` its place where
-    it stands in a file.
+    read, `system` the system values read. `text` is the source, for messages and `explain`, and `places` its place if it
+    comes from a file.
     """
 
     text: str

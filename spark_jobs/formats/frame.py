@@ -36,7 +36,7 @@ class Frame(Protocol):
     #: The type of what it has to know of a record.
     marks: ClassVar[pa.DataType]
 
-    def around(self, records: pa.Array, marks: pa.Array, note: str) -> tuple[memoryview, str]:
+    def enclose(self, records: pa.Array, marks: pa.Array, note: str) -> tuple[memoryview, str]:
         """The bytes of the next records of a part, with the text between them.
 
         Args:

@@ -178,7 +178,7 @@ class Bound:
 
 
 class BindScope(Protocol):
-    """The surroundings of a node that is being bound."""
+    """The planner's interface for a node that is being bound."""
 
     @property
     def name(self) -> str:
@@ -216,13 +216,13 @@ class BindScope(Protocol):
     def add(self, diagnostic: Diagnostic) -> None:
         """Report a problem."""
 
-    def compile(self, *path: str | int, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+    def compile(self, *path: str | int, mode: scope.Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
         """The checked CXL program at a path, or None when it does not compile (which is noted).
 
-        `flow` is the row that bare names reach; `surroundings` are further fields of the program's `Scope`.
+        `flow` is the row that bare names reach; `scope_fields` are further fields of the program's `Scope`.
         """
 
-    def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+    def compile_text(self, text: Text, *, mode: scope.Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
         """Compile a text that is at hand, as a program of the node."""
 
     @property

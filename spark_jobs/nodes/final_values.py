@@ -83,16 +83,16 @@ class FinalValues:
         each, files = next((each, files) for each, files in self._known if each.path == path)
         return self._of_file(each, files, file)
 
-    def around(self, surroundings: Mapping[str, Any]) -> dict[str, Any]:
-        """The values for a batch of which the surroundings are known: a value, or one for each record."""
-        return {each.path: self._value(each, files, surroundings) for each, files in self._known}
+    def of_batch(self, system_values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values for a batch with these other system values: a value, or one for each record."""
+        return {each.path: self._value(each, files, system_values) for each, files in self._known}
 
-    def _value(self, each: VariableRead, files: Mapping[File, Any], surroundings: Mapping[str, Any]) -> Any:
+    def _value(self, each: VariableRead, files: Mapping[File, Any], system_values: Mapping[str, Any]) -> Any:
         if each.sources:
             return self._of_input(each, files)
         if not each.path.startswith("source."):
             return files.get(RUN, self.context.values.get(each.path))
-        source, file = surroundings.get("source.name"), surroundings.get("source.path")
+        source, file = system_values.get("source.name"), system_values.get("source.path")
         if not isinstance(source, pa.Array) and not isinstance(file, pa.Array):
             return self._of_file(each, files, (source or "", file or ""))
         keys = pc.binary_join_element_wise(source, file, _BETWEEN).dictionary_encode()

@@ -384,18 +384,18 @@ class Operator:
             self.context.log(level, line, about, **how)
 
     def run(self, program: engine.BatchProgram, batch: Batch, state: engine.EvaluationContext) -> engine.BatchResult:
-        """Run a program on a batch with everything `$` around it."""
+        """Run a program on a batch with its system values."""
         self.context.running = None if self.silent else batch
-        return program(batch.data, engine.EvaluationContext(self.around(batch), state.seen))
+        return program(batch.data, engine.EvaluationContext(self.system_values(batch), state.seen))
 
-    def around(self, batch: Batch) -> dict[str, Any]:
-        """Everything `$` around a batch, by path: a value, or one for each record."""
+    def system_values(self, batch: Batch) -> dict[str, Any]:
+        """The system values (`$...`) of a batch by path: a value, or one for each record."""
         values = dict(self.context.values)
         values.update(batch.origin.source_values(batch))
         for path, name in columns.values(batch.data.schema.names).items():
             values[path] = batch.data.column(name)
         if self.step.reads_variables:
-            values.update(self.final_values.around(values))
+            values.update(self.final_values.of_batch(values))
         return values
 
     @cached_property

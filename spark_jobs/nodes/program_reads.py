@@ -31,7 +31,7 @@ def columns(expression: typed.Expression) -> frozenset[str]:
 
 
 def system(expression: typed.Expression) -> frozenset[str]:
-    """The values of the surroundings that an expression reads, by path."""
+    """The system values that an expression reads, by path."""
     return frozenset(part.path for part in parts(expression) if isinstance(part, typed.System))
 
 
@@ -115,7 +115,7 @@ def conjuncts(expression: typed.Expression) -> list[typed.Expression]:
 
 
 def with_constants(node: Any, constants: Mapping[str, Any]) -> Any:
-    """The tree with known values of the surroundings (by path) as literals; nothing is rebuilt that need not be."""
+    """The tree with known system values (by path) as literals; nothing is rebuilt that need not be."""
     if isinstance(node, tuple):
         changed = tuple(with_constants(item, constants) for item in node)
         return node if all(new is old for new, old in zip(changed, node, strict=True)) else changed

@@ -62,7 +62,7 @@ class Bindings:
     feeds: dict[str, tuple[Feed, ...]] = field(default_factory=dict)
     #: By node, the sources of each name that `$source.<name>.…` can have there.
     streams: dict[str, dict[str, frozenset[str]]] = field(default_factory=dict)
-    #: The paths of the surroundings that programs read.
+    #: The paths of the system values that programs read.
     read: set[str] = field(default_factory=set)
     channel: Channel | None = None
     expansion: Expansion = field(default_factory=Expansion)
@@ -80,7 +80,7 @@ class Bindings:
 
 @dataclass
 class NodeScope:
-    """The surroundings of one node; implements `nodes.binding.BindScope`."""
+    """The binding of one node; implements `nodes.binding.BindScope`."""
 
     node: NodeSource
     bindings: Bindings
@@ -130,11 +130,11 @@ class NodeScope:
         """Note a problem."""
         self.bindings.found.add(diagnostic)
 
-    def compile(self, *path: str | int, mode: Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+    def compile(self, *path: str | int, mode: Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
         """The checked program at a path, or None."""
-        return self.compile_text(self.text(*path), mode=mode, flow=flow, **surroundings)
+        return self.compile_text(self.text(*path), mode=mode, flow=flow, **scope_fields)
 
-    def compile_text(self, text: Text, *, mode: Mode, flow: Flow | None = None, **surroundings: Any) -> Any:
+    def compile_text(self, text: Text, *, mode: Mode, flow: Flow | None = None, **scope_fields: Any) -> Any:
         """The checked program of a text, or None."""
         flow = flow or Flow(schema=Scope().row)
         variables = {
@@ -152,7 +152,7 @@ class NodeScope:
             library=self.bindings.library,
             streams=streams.keys(),
             date_header=self.bindings.date_header,
-            **surroundings,
+            **scope_fields,
         )
         compiled = cxl_compile.compile_program(text, scope, self.name)
         sealed = self._sealed_reads(text)

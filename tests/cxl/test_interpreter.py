@@ -122,7 +122,7 @@ def test_now_is_read_once_per_record() -> None:
     assert first["a"] <= second["a"]
 
 
-def test_missing_surroundings_are_null() -> None:
+def test_missing_system_values_are_null() -> None:
     program = program_of("emit a = $pipeline.name\nemit b = $source.row")
     assert by_interpreter(program, [{}], {"source.row": 3})[0].outputs[0][0] == {"a": None, "b": 3}
 

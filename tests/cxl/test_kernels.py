@@ -1,4 +1,4 @@
-"""What the Arrow engine does beyond agreeing with the interpreter: deferral, order, surroundings, reasons."""
+"""What the Arrow engine does beyond agreeing with the interpreter: deferral, order, system values, reasons."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_row_deferred_after_distinct_is_not_its_own_duplicate() -> None:
     assert sum(outcome.failure is not None for outcome in outcomes) == 3
 
 
-def test_surroundings_may_differ_from_row_to_row() -> None:
+def test_system_values_may_differ_from_row_to_row() -> None:
     rows, names = pa.array([4, 5, 6]), "orders"
     around = {"source.row": rows, "pipeline.name": names}
     program = program_of(

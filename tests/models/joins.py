@@ -99,7 +99,7 @@ def _pairs(node: Node, driver: Row, chains: list[Chain], body: Any, keeps: tuple
     troubled: list[tuple[tuple[Row | None, ...], Failure]] = []
     for builds, seen in chains:
         try:
-            outputs = body(seen, EvaluationContext(node.around(driver))).outputs
+            outputs = body(seen, EvaluationContext(node.system_values(driver))).outputs
         except Failure as error:
             troubled.append((builds, Failure(error.detail, Category.COMBINE_ROW)))
             continue

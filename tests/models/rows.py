@@ -170,8 +170,8 @@ class Node:
     #: The variables that state nodes have set.
     values: dict[str, Any] = field(default_factory=dict)
 
-    def around(self, row: Row) -> dict[str, Any]:
-        """What programs read of a record's surroundings."""
+    def system_values(self, row: Row) -> dict[str, Any]:
+        """The system values that programs read beside a record."""
         return self.values | ({"source.name": row.record[0]} if row.record and row.is_record else {})
 
     def fail(self, row: Row, failure: Failure, **more: Any) -> None:
@@ -207,8 +207,8 @@ def transform(node: Node, rows: Iterable[Row]) -> Iterator[Row]:
     checks = [(check, interpreter.compile(check.check)) for check in step.validations if check.is_error]
     seen: dict[int, set[Any]] = {}
     for row in rows:
-        surroundings = EvaluationContext(node.around(row), seen)
-        result = node.trying(row, lambda row=row, s=surroundings: program(row.fields, s))  # type: ignore[misc]
+        context = EvaluationContext(node.system_values(row), seen)
+        result = node.trying(row, lambda row=row, s=context: program(row.fields, s))  # type: ignore[misc]
         if result is None:
             continue
         (node.filtered if result.filtered else node.duplicates if result.duplicate else []).append(row)
@@ -229,7 +229,7 @@ def _passes(node: Node, child: Row, checks: list[Any]) -> bool:
     for check, program in checks:
         refusal = Failure(check.message, Category.VALIDATION)
         try:
-            verdicts = program(child.fields, EvaluationContext(node.around(child))).outputs
+            verdicts = program(child.fields, EvaluationContext(node.system_values(child))).outputs
         except Failure:
             verdicts = [{"value": False}]
         if any(verdict["value"] is False for verdict in verdicts):
@@ -246,7 +246,7 @@ def route(node: Node, rows: Iterable[Row]) -> dict[str, list[Row]]:
         taken: list[str] = []
         try:
             for name, program in branches:
-                if program(row.fields, EvaluationContext(node.around(row))).outputs:
+                if program(row.fields, EvaluationContext(node.system_values(row))).outputs:
                     taken.append(name)
                     if not step.inclusive:
                         break
@@ -265,7 +265,7 @@ def aggregate(node: Node, rows: Iterable[Row], given: Iterable[str], *, is_mixed
     kept = [name for name in given if name in step.group_by]
     groups: dict[Any, list[tuple[Row, dict[str, Any]]]] = {}
     for row in rows:
-        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
+        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.system_values(row))))  # type: ignore[misc]
         if result is not None and not result.filtered:
             values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
             groups.setdefault(tuple(map(comparable, values)), []).append((row, row.fields | result.outputs[0]))
@@ -287,7 +287,9 @@ def state(node: Node, rows: Iterable[Row]) -> dict[str, Any]:
     for row in rows:
         for each in step.assignments:
             before = interpreter.compile(each.value.before)
-            result = node.trying(row, lambda row=row, b=before: b(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
+            result = node.trying(
+                row, lambda row=row, b=before: b(row.fields, EvaluationContext(node.system_values(row)))
+            )  # type: ignore[misc]
             if result is None:
                 break
             seen[each.path].append(row.fields | result.outputs[0])

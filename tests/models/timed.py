@@ -55,7 +55,7 @@ def _came(node: Node, rows: Iterable[Row], kept: list[str]) -> Iterator[Came]:
             continue
         reached = min(seen.values()) if len(seen) == step.time_window.sources else None
         seen[row.record[0]] = max(seen.get(row.record[0], row.at), row.at)
-        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.around(row))))  # type: ignore[misc]
+        result = node.trying(row, lambda row=row: before(row.fields, EvaluationContext(node.system_values(row))))  # type: ignore[misc]
         if result is not None and not result.filtered:
             values = [row.fields.get(name) for name in step.group_by] + [row.keys.get(name) for name in kept]
             yield row, row.fields | result.outputs[0], tuple(map(plain.comparable, values)), reached

@@ -158,7 +158,7 @@ def test_a_declaration_is_all_that_a_new_column_needs(
     assert step is not None
     check(step, kind, (*columns.ORIGIN, page, window))
     assert columns.values(["id", "$page.x", "$window"]) == {"page.x": "$page.x"}
-    assert columns.around(["$page.x", "$window", "$origin.row"]) == ["$page.x", "$origin.row"]
+    assert columns.context_columns(["$page.x", "$window", "$origin.row"]) == ["$page.x", "$origin.row"]
 
 
 def test_every_column_is_of_one_family() -> None:

@@ -56,8 +56,8 @@ class Documents:
             self._last = segment, found
         return self._last[1]
 
-    def around(self, segment_batch: SegmentBatch) -> dict[str, pa.Array]:
-        """The wanted values around the records of a portion, by path."""
+    def values_of(self, segment_batch: SegmentBatch) -> dict[str, pa.Array]:
+        """The required values for the records of a batch, by path."""
         owners = pa.array(segment_batch.owners)
         return {path: self._of_each(path, segment_batch.messages).take(owners) for path in self._wanted}
 

@@ -203,7 +203,7 @@ class InterchangeFrame(ABC):
 
     # ---- in a task
 
-    def around(self, records: pa.Array, marks: pa.StructArray, note: str) -> tuple[memoryview, str]:
+    def enclose(self, records: pa.Array, marks: pa.StructArray, note: str) -> tuple[memoryview, str]:
         """The bytes of the next records of a part with the text between their messages; and the note after them."""
         if note:
             known = Note(**json.loads(note))

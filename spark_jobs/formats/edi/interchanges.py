@@ -161,7 +161,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
                     first = outcome.records
                     outcome.records += count
                     block = shape.block(first, count, texts, None, failure_columns.none())
-                    found = documents.around(segment_batch)
+                    found = documents.values_of(segment_batch)
                     if block.rows is not None:
                         good = pc.subtract(block.rows, first)
                         found = {path: column.take(good) for path, column in found.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.description import PlanContext
 
 
-def _facts(step: AggregateStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: AggregateStep, context: PlanContext) -> dict[str, str]:
     asked = "" if step.strategy == "auto" else f" (`strategy: {step.strategy}` asks for nothing else)"
     order = f"order of {'' if step.time_window is None else 'their windows, then of '}first appearance"
     facts = {"strategy": f"hash; groups in {order}{asked}"}

@@ -146,11 +146,11 @@ def bind(config: CombineConfig, scope: BindScope) -> Bound | None:
         Schema(tuple(Column(f"{q}.{c.name}", c.type, c.origin) for q, row in rows.items() for c in row))
     )
     with_undeclared = frozenset(feed.qualifier for feed in scope.feeds if feed.flow.can_name_undeclared)
-    around: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": with_undeclared}
-    where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, **around)
+    scope_fields: dict[str, Any] = {"flow": qualified, "inputs": rows, "open_inputs": with_undeclared}
+    where = scope.compile("config", "where", mode=cxl_scope.Mode.PREDICATE, **scope_fields)
     body = None
     if config.match is not Match.COLLECT:
-        body = scope.compile("config", "cxl", mode=cxl_scope.Mode.COMBINE, **around)
+        body = scope.compile("config", "cxl", mode=cxl_scope.Mode.COMBINE, **scope_fields)
         if isinstance(body, typed.Program) and not body.emits:
             message = f'combine "{scope.name}" cxl body has no emit statements; the output would have no columns'
             report(scope, codes.E309, message, "config", "cxl", help="emit at least one field")

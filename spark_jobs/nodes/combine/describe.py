@@ -31,7 +31,7 @@ def _strategy(step: CombineStep) -> str:
     return "grace hash; both sides partitioned by key" if step.wants_shuffle else "hash build and probe"
 
 
-def _facts(step: CombineStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: CombineStep, context: PlanContext) -> dict[str, str]:
     return {"strategy": _strategy(step)}
 
 
@@ -73,12 +73,12 @@ def _origin(step: CombineStep, numbers: Mapping[str, int], name: str) -> tuple[i
     return numbers[qualifier], column
 
 
-def _lines(step: CombineStep, around: PlanContext) -> Iterator[str]:
+def _lines(step: CombineStep, context: PlanContext) -> Iterator[str]:
     yield f"Combine '{step.name}':"
     yield f"  Strategy: {_strategy(step)}"
-    yield f"  Driving input: {step.driver} (probe, from {around.feeds[step.driver]})"
+    yield f"  Driving input: {step.driver} (probe, from {context.feeds[step.driver]})"
     for build in step.builds:
-        yield f"  Build input: {build} (build, from {around.feeds[build]})"
+        yield f"  Build input: {build} (build, from {context.feeds[build]})"
     residual = "yes" if step.rest is not None else "no"
     yield f"  Predicate: equalities={len(step.equalities)}, ranges={len(step.ranges)}, residual={residual}"
     if step.equalities:

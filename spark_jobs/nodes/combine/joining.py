@@ -261,7 +261,7 @@ class Joining(operator.Operator):
         assert self.body is not None
         assert self.step.body is not None
         joined, self.context.running = self._joined(batch, pairs, self.step.body), None
-        return bool(self.body(joined.data, engine.EvaluationContext(self.around(joined))).failures)
+        return bool(self.body(joined.data, engine.EvaluationContext(self.system_values(joined))).failures)
 
     def chains(
         self, batch: batches.Batch, chosen: np.ndarray, rows: np.ndarray
@@ -344,8 +344,8 @@ class Joining(operator.Operator):
             columns[name] = pairs.of_drivers(found) if is_driver else found.take(build_rows[qualifier])
         if not columns:
             columns[engine_columns.NONE.name] = pa.nulls(len(pairs.driver))
-        around = engine_columns.around(batch.data.schema.names)
-        columns |= {name: pairs.of_drivers(batch.data.column(name)) for name in around}
+        context_columns = engine_columns.context_columns(batch.data.schema.names)
+        columns |= {name: pairs.of_drivers(batch.data.column(name)) for name in context_columns}
         return replace(batch, data=pa.RecordBatch.from_pydict(columns), rows=pairs.of_drivers(batch.rows))
 
     def _tested(self, batch: batches.Batch, pairs: Pairs, qualifier: str) -> tuple[np.ndarray, list[engine.RowFailure]]:

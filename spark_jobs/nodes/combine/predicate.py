@@ -114,7 +114,7 @@ def _finding(
 def _range(where: typed.Program, conjunct: typed.Expression, order: tuple[str, ...]) -> Range | None:
     """A range that finds candidates: of values that have one order, evaluated once for each record of either side.
 
-    So neither side may log, or read what is around a record.
+    So neither side may log, or read system values.
     """
     sides = _sides(conjunct)
     assert sides is not None

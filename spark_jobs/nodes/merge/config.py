@@ -154,7 +154,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     return (wanted | RequiredColumns(wanted.names.intersection(converted)),)
 
 
-def _facts(step: MergeStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: MergeStep, context: PlanContext) -> dict[str, str]:
     return {"mode": "interleave" if step.interleave else "concat"}
 
 

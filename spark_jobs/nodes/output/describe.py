@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.description import PlanContext
 
 
-def _facts(step: OutputStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: OutputStep, context: PlanContext) -> dict[str, str]:
     return {"format": step.format, **rules.facts(step.rules)}
 
 
@@ -26,7 +26,7 @@ def _trace(step: OutputStep, column: str) -> ColumnDerivation:
     return ColumnDerivation(how, ((0, written.source),))
 
 
-def _lines(step: OutputStep, around: PlanContext) -> Iterator[str]:
+def _lines(step: OutputStep, context: PlanContext) -> Iterator[str]:
     if not step.has_path:
         yield f"  '{step.name}' → {step.options.shown}"
         yield from _sorted(step)

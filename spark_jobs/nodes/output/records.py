@@ -96,7 +96,7 @@ class FramedFile:
         Raises:
             Unfit: they cannot be written.
         """
-        data, self.note = self._frame.around(records, columns[MARK], self.note)
+        data, self.note = self._frame.enclose(records, columns[MARK], self.note)
         self._data.write(data)
 
     def tell(self) -> int:

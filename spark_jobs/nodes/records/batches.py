@@ -131,7 +131,7 @@ def overlay(data: pa.RecordBatch, added: dict[str, pa.Array]) -> pa.RecordBatch:
 
 
 def repeated(value: Any, count: int) -> pa.Array:
-    """A value of the surroundings for each of so many records, which it may be already."""
+    """A system value for each of so many records, which it may be already."""
     return value if isinstance(value, pa.Array) else pa.repeat(value, count)
 
 

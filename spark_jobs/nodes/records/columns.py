@@ -65,7 +65,7 @@ class Family:
         fates: its fate at each kind of node.
         arrow: its type as Arrow names it; None where it has values of any type.
         is_value: whether programs read it, as `$…`.
-        surrounds: whether what programs read is found by it.
+        is_context: whether system values that programs read are found by it.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Family:
     fates: Fates = Fates()
     arrow: str | None = None
     is_value: bool = False
-    surrounds: bool = False
+    is_context: bool = False
 
     def __contains__(self, name: str) -> bool:
         return name.startswith(self.name) if self.name.endswith(".") else name == self.name
@@ -126,19 +126,19 @@ DOCUMENT = Family(
 RECORD = Family("$record.", "a variable of the record", "state nodes", Fates(merge=Fate.FILLED), is_value=True)
 _WAY = Fates(combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST)
 ORIGIN = (
-    Family("$origin.source", "the number of a record's source", "exchanges", _WAY, "int32", surrounds=True),
-    Family("$origin.split", "the number of its split", "exchanges", _WAY, "int32", surrounds=True),
-    Family("$origin.row", "its row in the split", "exchanges", _WAY, "int64", surrounds=True),
+    Family("$origin.source", "the number of a record's source", "exchanges", _WAY, "int32", is_context=True),
+    Family("$origin.split", "the number of its split", "exchanges", _WAY, "int32", is_context=True),
+    Family("$origin.row", "its row in the split", "exchanges", _WAY, "int64", is_context=True),
 )
 #: Their names.
 ORIGIN_NAMES = tuple(each.name for each in ORIGIN)
 IS_GROUP = Family(
     "$origin.group", "whether it is no record of a file any more, but a group", "exchanges, on groups",
-    Fates(combine=Fate.OF_DRIVER), "bool", surrounds=True,
+    Fates(combine=Fate.OF_DRIVER), "bool", is_context=True,
 )  # fmt: skip
 ROUTE = Family(
     "$origin.route", "the number of the branch of its last route, where records of a batch differ", "exchanges",
-    Fates(route=Fate.MADE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int16", surrounds=True,
+    Fates(route=Fate.MADE, combine=Fate.OF_DRIVER, aggregate=Fate.OF_FIRST), "int16", is_context=True,
 )  # fmt: skip
 PLACE = Family(
     "$at", "the place of a record on its way between tasks, see `order.py`", "exchanges",
@@ -258,7 +258,7 @@ def path(name: str) -> str:
     return name[1:]
 
 
-def around(names: Iterable[str]) -> list[str]:
-    """The columns that tell programs what is around a record."""
+def context_columns(names: Iterable[str]) -> list[str]:
+    """The columns that system values of programs are read from."""
     found = [(name, family(name)) for name in names if is_engine(name)]
-    return [name for name, known in found if known.is_value or known.surrounds]
+    return [name for name, known in found if known.is_value or known.is_context]

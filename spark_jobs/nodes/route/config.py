@@ -96,9 +96,9 @@ def _programs(step: RouteStep) -> Iterator[Expression]:
         yield Expression(branch, program, branch)
 
 
-def _lines(step: RouteStep, around: PlanContext) -> Iterator[str]:
+def _lines(step: RouteStep, context: PlanContext) -> Iterator[str]:
     def readers(branch: str) -> str:
-        return ", ".join(f"'{name}'" for name in around.readers.get(branch, ())) or "nothing"
+        return ", ".join(f"'{name}'" for name in context.readers.get(branch, ())) or "nothing"
 
     yield f"Route '{step.name}' (mode: {'inclusive' if step.inclusive else 'exclusive'}):"
     for branch, _ in step.branches:

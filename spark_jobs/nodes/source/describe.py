@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.terms.description import PlanContext
 
 
-def _facts(step: SourceStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: SourceStep, context: PlanContext) -> dict[str, str]:
     live = [column.name for column in step.columns if column.name in step.live]
     facts = {
-        "estimated size": "unknown" if around.size is None else f"{around.size} bytes",
+        "estimated size": "unknown" if context.size is None else f"{context.size} bytes",
         "columns read": f"{len(live)} of {len(step.columns)}: {', '.join(live) or '<none>'}",
         "on_unmapped": str(step.on_unmapped),
     }
@@ -33,7 +33,7 @@ def _facts(step: SourceStep, around: PlanContext) -> dict[str, str]:
         facts["table"] = f"{step.match.path}, {step.options.shown}"
     elif not step.file_format.has_files:
         facts["table"] = step.options.shown
-    facts |= around.found
+    facts |= context.found
     facts |= rules.facts(step.rules)
     if step.incremental is not None:
         facts["incremental"] = _growth(step)

@@ -125,7 +125,7 @@ def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:
     return (wanted,)
 
 
-def _facts(step: StateStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: StateStep, context: PlanContext) -> dict[str, str]:
     phase = "init, over before anything else is read" if step.is_init else "runtime"
     return {"sets": ", ".join(f"${path}" for path in dict.fromkeys(step.member_properties.sets)), "phase": phase}
 

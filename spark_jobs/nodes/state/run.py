@@ -54,8 +54,8 @@ def files_of(given: Any, batch: batches.Batch) -> dict[str, pa.Array]:
     """The file of each record, where a node's values are of files."""
     if given.step.scope != SOURCE:
         return {}
-    around = batch.origin.source_values(batch)
-    return {name: batches.repeated(around[path], batch.count) for name, path in zip(FILE, FILE_PATHS, strict=True)}
+    known = batch.origin.source_values(batch)
+    return {name: batches.repeated(known[path], batch.count) for name, path in zip(FILE, FILE_PATHS, strict=True)}
 
 
 @dataclass
@@ -86,9 +86,9 @@ class State(operator.Operator):
             batch = replace(batch, data=batches.overlay(batch.data, added))
         self.push(batch)
 
-    def around(self, batch: batches.Batch) -> dict[str, Any]:
-        """The surroundings of a batch, with the values that its records have set in this node."""
-        return super().around(batch) | self.fresh
+    def system_values(self, batch: batches.Batch) -> dict[str, Any]:
+        """The system values of a batch, with the values that its records have set in this node."""
+        return super().system_values(batch) | self.fresh
 
     def _assign(self, batch: batches.Batch, number: int, assignment: Assignment) -> batches.Batch:
         result = self.run(self.compiled[number], batch, self.state)

@@ -48,8 +48,8 @@ class Gather(shuffle.ShuffleWriter):
         batch = self.take(batch)
         keys = {}
         if self.step.scope == SOURCE:
-            around = batch.origin.source_values(batch)
-            keys = {FILE.name: batches.repeated(around["source.path"], batch.count)}
+            source_values = batch.origin.source_values(batch)
+            keys = {FILE.name: batches.repeated(source_values["source.path"], batch.count)}
         self.depart(batch, keys)
 
 
@@ -104,12 +104,12 @@ class Running(shuffle.ShuffleReader):
 
     def _evaluated(self, batch: batches.Batch) -> batches.Batch:
         """The records that did not fail."""
-        around = self.around(batch)
-        files = self._files(around, batch.count)
+        system_values = self.system_values(batch)
+        files = self._files(system_values, batch.count)
         failing: list[engine.RowFailure] = []
         #: By assignment the rows that got past it, and what was evaluated for them.
         arguments: list[list[tuple[int, dict[str, Any]]]] = [[] for _ in self.step.assignments]
-        for row, (record, known) in enumerate(self._rows(batch, around)):
+        for row, (record, known) in enumerate(self._rows(batch, system_values)):
             given = self.set.setdefault(files[row], {})
             known |= given
             try:
@@ -139,19 +139,21 @@ class Running(shuffle.ShuffleReader):
             columns[name] = values.to_arrow([emitted[name] for _, emitted in found], static)
         self.states[number].add(chosen, run.files_of(self, chosen), columns)
 
-    def _files(self, around: Mapping[str, Any], count: int) -> list[final_values.File]:
+    def _files(self, system_values: Mapping[str, Any], count: int) -> list[final_values.File]:
         if self.step.scope != SOURCE:
             return [RUN] * count
-        found = [batches.repeated(around[path], count).to_pylist() for path in run.FILE_PATHS]
+        found = [batches.repeated(system_values[path], count).to_pylist() for path in run.FILE_PATHS]
         return list(zip(*found, strict=True))
 
-    def _rows(self, batch: batches.Batch, around: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Each record's columns and surroundings, as far as assignments read them."""
+    def _rows(
+        self, batch: batches.Batch, system_values: Mapping[str, Any]
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Each record's columns and system values, as far as assignments read them."""
         names = [name for name in self.columns if name in batch.data.schema.names]
         lists = [values.from_arrow(batch.data.column(name), self.columns[name]) for name in names]
-        varying = [path for path in self.system if isinstance(around.get(path), pa.Array)]
-        lists += [values.from_arrow(around[path], self.system[path]) for path in varying]
-        same = {path: around[path] for path in self.system if path in around and path not in varying}
+        varying = [path for path in self.system if isinstance(system_values.get(path), pa.Array)]
+        lists += [values.from_arrow(system_values[path], self.system[path]) for path in varying]
+        same = {path: system_values[path] for path in self.system if path in system_values and path not in varying}
         for row in zip(*lists, strict=True) if lists else [()] * batch.count:
             yield dict(zip(names, row, strict=False)), same | dict(zip(varying, row[len(names) :], strict=True))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanContext:
-    """The surroundings of a step in the plan, as far as descriptions may use them.
+    """The position of a step in the plan, as far as descriptions may use it.
 
     Args:
         size: the bytes of the step's own files; None when that is not known before a run.
@@ -109,7 +109,7 @@ def by_record(step: Any) -> str:
     return "record"
 
 
-def no_facts(step: Any, around: PlanContext) -> Mapping[str, str]:
+def no_facts(step: Any, context: PlanContext) -> Mapping[str, str]:
     """No facts besides those of all nodes."""
     return {}
 

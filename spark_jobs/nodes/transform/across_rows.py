@@ -23,7 +23,7 @@ class MaterializeRows(materialize.Materialize):
     step: TransformStep
 
     def selected(self, batch: batches.Batch, port: int) -> pa.RecordBatch:
-        """The columns that the window reads, and what it reads around the rows that they carry."""
+        """The columns that the window reads, and those with the system values that it reads."""
         window = self.step.window
         assert window is not None
         wanted = window.reads | {columns.value(path) for path in window.values}

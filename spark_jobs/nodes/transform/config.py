@@ -154,8 +154,8 @@ def bind(config: TransformConfig, scope: BindScope) -> Bound | None:
     if window:
         if not _holds_values(program, window.scope.row, scope):
             return None
-        fields, around = _window_fields(program), _window_values(program)
-        window = replace(window, step=replace(window.step, fields=fields, values=around))
+        fields, system_values = _window_fields(program), _window_values(program)
+        window = replace(window, step=replace(window.step, fields=fields, values=system_values))
         if not _comes_apart(program, window.step, scope):
             return None
     step = TransformStep(
@@ -180,7 +180,7 @@ def _window_fields(program: typed.Program) -> frozenset[str]:
 
 
 def _window_values(program: typed.Program) -> frozenset[str]:
-    """The values around a row that window functions of a program read, by path."""
+    """The system values that window functions of a program read, by path."""
     calls = [part for part in program_reads.parts(program) if isinstance(part, typed.WindowCall)]
     return frozenset(path for call in calls for path in program_reads.system(call))
 

@@ -37,7 +37,7 @@ def _parallel(step: TransformStep) -> str:
     return "key" if any(isinstance(part, typed.Distinct) for part in step.program.statements) else "record"
 
 
-def _facts(step: TransformStep, around: PlanContext) -> dict[str, str]:
+def _facts(step: TransformStep, context: PlanContext) -> dict[str, str]:
     window = step.window
     if window is None:
         return {}

@@ -47,9 +47,9 @@ def log(operator: Operator, lines: Iterable[Line | tuple[str, Text]]) -> None:
         operator.log(*line)
 
 
-def once(step: TransformStep, when: str, around: Mapping[str, Any]) -> list[tuple[str, Text]]:
+def once(step: TransformStep, when: str, system_values: Mapping[str, Any]) -> list[tuple[str, Text]]:
     """The (level, line) of the directives before or after the whole transform."""
-    known = _of_step(step) | {name: around[path] for name, path in SHOWN.items() if path in around}
+    known = _of_step(step) | {name: system_values[path] for name, path in SHOWN.items() if path in system_values}
     return [(entry.level, _filled(entry, known)) for entry in step.log if entry.when == when]
 
 
@@ -58,16 +58,16 @@ def per_record(operator: Operator, step: TransformStep, batch: Batch, seen: int)
 
     `every: N` takes records 1, 1+N, … of each task: sampling comes before `condition`.
     """
-    around: dict[str, Any] = {}
+    system_values: dict[str, Any] = {}
     for entry in step.log:
         if entry.when != PER_RECORD:
             continue
-        around = around or operator.around(batch)
+        system_values = system_values or operator.system_values(batch)
         rows = [row for row in range(batch.count) if (seen + row) % entry.every == 0]
         if entry.condition is not None and rows:
             rows = _holding(operator, entry, batch, rows)
         for row in rows:
-            yield entry.level, partial(_line, entry, step, operator.guard, batch, around, row, entry.made)
+            yield entry.level, partial(_line, entry, step, operator.guard, batch, system_values, row, entry.made)
 
 
 def on_error(
@@ -76,11 +76,11 @@ def on_error(
     """The lines of failing records, which are as they came, or as they were to go on."""
     entries = [entry for entry in step.log if entry.when == ON_ERROR]
     if entries:
-        around = operator.around(batch)
+        system_values = operator.system_values(batch)
         for item in failures:
             for entry in entries:
                 shown = entry.made if are_made else entry.came
-                line = partial(_line, entry, step, operator.guard, batch, around, item.row, shown, item.failure)
+                line = partial(_line, entry, step, operator.guard, batch, system_values, item.row, shown, item.failure)
                 yield entry.level, line, (batch, item.row)
 
 
@@ -99,7 +99,7 @@ def _line(
     step: Logged,
     guard: guarded.Guard,
     batch: Batch,
-    around: Mapping[str, Any],
+    system_values: Mapping[str, Any],
     row: int,
     shown: Sequence[tuple[str, types.Type]],
     failed: failure.Failure | None = None,
@@ -112,7 +112,7 @@ def _line(
         if name in names
     }
     for name, path in SHOWN.items():
-        value = around.get(path)
+        value = system_values.get(path)
         known[name] = value[row].as_py() if isinstance(value, (pa.Array, pa.ChunkedArray)) else value
     if failed is not None:
         field = f"field '{failed.field}': " if failed.field else ""

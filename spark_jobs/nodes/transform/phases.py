@@ -39,7 +39,7 @@ class Window:
         source: the source whose rows the window ranges over; None for the node's own input.
         matches: with `source`: the columns of the record and of the source that must be equal.
         fields: the columns that window functions read.
-        values: what they read around a row, by path.
+        values: the system values that they read, by path.
         spare: the columns that nothing reads but the window's fields and functions.
         types: those of the columns of the rows that the window ranges over.
     """

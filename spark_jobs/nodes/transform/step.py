@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.transform.phases import Window
 
 
-#: The values of the surroundings that log messages can show, by their placeholders.
+#: The system values that log messages can show, by their placeholders.
 SHOWN = {
     "_source_file": "source.file",
     "_source_row": "source.row",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The emit of a program with one value; with a dollar sign it is no field: NaN is among its values.
 VALUE = "$value"
-#: Values of the surroundings that are the same for all records.
+#: System values that are the same for all records.
 _CONSTANT = ("vars.", "config.", "pipeline.name", "pipeline.execution_id", "pipeline.batch_id", "pipeline.start_time")
 
 

@@ -155,7 +155,7 @@ def with_results(
         calls: all, in the order in which they are computed.
         rows: the records.
         evaluator: runs the programs of calls on rows of groups.
-        own_evaluator: runs them on the records: other things are around these.
+        own_evaluator: runs them on the records, whose system values are other ones.
     """
     numbers = groups.of_records(rows)
     taken = known.take(pa.array(numbers))

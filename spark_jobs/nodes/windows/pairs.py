@@ -64,7 +64,7 @@ def results(
 def _read(call: Call, frame: pa.RecordBatch) -> list[str]:
     """The columns of the frame that a call reads; one at least, to have rows."""
     known = {call.field} if call.argument is None else set(tree_walk.columns_of(call.argument))
-    # The surroundings of a row are columns, too.
+    # The system values of a row are columns, too.
     return [name for name in frame.schema.names if name in known or name.startswith("$")] or frame.schema.names[:1]
 
 

@@ -131,9 +131,9 @@ def between(old: Version, new: Version) -> Differences:
     before, after = ({node.name: node for node in version.nodes} for version in (old, new))
     both = [name for name in after if name in before]
     settings = list(_settings(_apart_from_nodes(old.tree), _apart_from_nodes(new.tree)))
-    around = _ChangedContext.of(settings)
+    context = _ChangedContext.of(settings)
     comparisons = {
-        name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs, around) for name in both
+        name: _NodeComparison.of(before[name], after[name], name in new.plan.outputs, context) for name in both
     }
     changed = []
     for name, one in comparisons.items():
@@ -152,7 +152,7 @@ def between(old: Version, new: Version) -> Differences:
 
 @dataclass(frozen=True)
 class _ChangedContext:
-    """The changes around the nodes.
+    """The changes outside of nodes.
 
     Args:
         variables: names of variables that are declared otherwise.
@@ -197,7 +197,7 @@ class _NodeComparison:
         return bool(self.settings or self.statements)
 
     @classmethod
-    def of(cls, old: NodeSource, new: NodeSource, is_output: bool, around: _ChangedContext) -> _NodeComparison:
+    def of(cls, old: NodeSource, new: NodeSource, is_output: bool, context: _ChangedContext) -> _NodeComparison:
         programs = [_program(node) for node in (old, new)]
         settings = [*_settings(_without_program(old.tree), _without_program(new.tree)), *_other_order(old, new)]
         # The names of inputs are compared by what comes from there.
@@ -208,7 +208,7 @@ class _NodeComparison:
         records = sorted_ if is_output else bool(settings)
         if own and not is_output:
             defined = _ALL
-        if not is_output and around.change(new):
+        if not is_output and context.change(new):
             defined, records = _ALL, True
         statements: list[str] = []
         if programs[0] != programs[1]:

@@ -319,8 +319,8 @@ class Program:
     """A checked program: its statements, their slots, and the columns and values that it reads.
 
     `emits` are the output columns in order of first emission; `slots` counts the slots; `columns` are the input columns
-    read, `system` the system values read. `text` is the source, for messages and `explain`, and `places` its place if it
-    comes from a file.
+    read, `system` the system values read. `text` is the source, for messages and `explain`, and `places` its place
+    if it comes from a file.
     """
 
     text: str

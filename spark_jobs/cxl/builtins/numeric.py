@@ -1,4 +1,4 @@
-"""Numeric methods. A method whose type is Float gives a Float, also for Ints; roundings of Decimals are Decimals.
+"""Numeric methods. A method whose type is Float gives a Float, also for Ints; roundings of Decimals are Decimals."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ def _lines(step: OutputStep, context: PlanContext) -> Iterator[str]:
         yield from _sorted(step)
         return
     split = f' (split, naming="{step.split.naming}")' if step.split else ""
-    is_below = around.base is not None and not location.is_uri(step.path) and not step.path.startswith("/")
-    where = around.base.below(step.path) if around.base and is_below else step.path
+    is_below = context.base is not None and not location.is_uri(step.path) and not step.path.startswith("/")
+    where = context.base.below(step.path) if context.base and is_below else step.path
     yield f"  '{step.name}' → {where}{split}"
     meta = str(step.write_meta).lower()
     suffix = ""

@@ -13,10 +13,11 @@ import logging
 import os
 import re
 import socket
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from spark_jobs.stores import hadoop_conf, proxies
 from spark_jobs.stores.refusals import Kind, StoreError
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
+#: What stands before paths in addresses.
+_PREFIX = "/webhdfs/v1"
 #: What Hadoop calls a namenode that is not the active one, and what it asks to be patient with.
 _STANDBY = {"StandbyException", "ObserverRetryOnActiveException"}
 _LATER = {"RetriableException", "SafeModeException", "NotYetReplicatedException"}
@@ -163,23 +166,26 @@ class WebHdfs:
         pool = _pool(os.getpid())
         who = self._who(location, address)
         query = urlencode({"op": operation, **(wanted or {}), **who}, quote_via=quote)
-        url = f"{address}/webhdfs/v1{quote(path, safe='/')}?{query}"
+        url = f"{address}{_PREFIX}{quote(path, safe='/')}?{query}"
         headers: dict[str, str] = {}
-        where, target = "no namenode of", None
+        target: str | None = None
         try:
             answer = pool.request(method, url, headers=headers, redirect=False, retries=False)
             if answer.status in (301, 302, 303, 307, 308):
-                target = answer.headers.get("Location", "")
-                where = "a datanode of"
+                target = _redirected(answer.headers.get("Location", ""), path)
                 headers = {"Content-Type": "application/octet-stream"} if body is not None else {}
                 answer = pool.request(method, target, body=body, headers=headers, redirect=False, retries=False)
             # Namenodes say it twice.
             return Answer(answer.status, next(iter(answer.headers.getlist("Date")), ""), answer.data)
         except HTTPError as error:
             name = location.bucket or "the default file system"
-            host = urlsplit(address if target is None else target).netloc
-            text = f"{where} `{name}` can be reached ({host}: {type(error).__name__})"
-            unreached = StoreError(Kind.FAILED, f"{text}: {_REMEDY}", str(location))
+            why = f"({urlsplit(address if target is None else target).netloc}: {type(error).__name__})"
+            text = (
+                f"no namenode of `{name}` can be reached {why}: {_REMEDY}"
+                if target is None
+                else f"a datanode of `{name}` cannot be reached {why}: {_DATANODE_REMEDY}"
+            )
+            unreached = StoreError(Kind.FAILED, text, str(location))
             datanode = "" if target is None else _address(urlsplit(target).hostname or "")
             is_final = isinstance(error, NameResolutionError)
             return _Unanswered(unreached, is_silent=target is None, is_final=is_final, datanode=datanode)
@@ -221,8 +227,17 @@ _REMEDY = (
     "check the name and the network; the web addresses of namenodes are those of HADOOP_CONF_DIR, of "
     f"storage.hdfs.endpoints in clinker.toml, or else port {hadoop_conf.PORT} of the host"
 )
+_DATANODE_REMEDY = "see whether it runs, and whether this machine knows its host and may reach its web address"
 #: The address that has answered last, of several.
 _ACTIVE: dict[tuple[str, ...], str] = {}
+
+
+def _redirected(target: str, path: str) -> str:
+    """Where a request is sent to, with the letters of its own path: Java joins letters and accents in addresses."""
+    parts = urlsplit(target)
+    given = unquote(parts.path.removeprefix(_PREFIX))
+    is_joined = given != path and given == unicodedata.normalize("NFC", path) and parts.path.startswith(_PREFIX)
+    return parts._replace(path=f"{_PREFIX}{quote(path, safe='/')}").geturl() if is_joined else target
 
 
 def _address(host: str) -> str:
@@ -277,6 +292,8 @@ def _refused(
             f"name its file in {_TOKENS}, on the driver and on the executors"
         )
         return StoreError(Kind.FORBIDDEN, text, uri)
+    if says.endswith("(is not a directory)"):  # which Hadoop calls a missing right
+        return StoreError(Kind.FAILED, f"a file stands where the path has a folder: {says[:300]}", uri)
     if exception in _FORBIDDEN or (status == 403 and not exception):
         text = f"access is denied to the user `{settings.user}`: {says[:300]}"
         return StoreError(Kind.FORBIDDEN, text, uri)

@@ -146,7 +146,7 @@ def test_another_datanode_is_asked_for_where_one_does_not_answer(monkeypatch: py
         assert "excludedatanodes=127.0.0.1&" in namenode.requests[-1].path
         # Where no other one has the block, the same one is asked for again, and in the end it is to blame.
         namenode.rule = lambda request: Fault(403, body=none_left) if "excludedatanodes" in request.path else dead
-        with pytest.raises(StoreError, match=r"a datanode of `nn` can be reached \(localhost:9: "):
+        with pytest.raises(StoreError, match=r"a datanode of `nn` cannot be reached \(localhost:9: .* whether it runs"):
             there.ask("GET", "OPEN", place, "/a.csv")
     assert ["excludedatanodes" in each.path for each in namenode.requests[2:]] == [False, True, False, True]
 
@@ -283,7 +283,9 @@ def test_lists_of_several_pages_are_whole(hdfs: HdfsBucket, monkeypatch: pytest.
 
 
 @NEEDS_JVM
-@pytest.mark.parametrize("key", ["a b.csv", "in/%2F e%20.csv", "in/é.csv", "in/g+h&i?.csv", "in/a;b=c,d#.csv"])
+@pytest.mark.parametrize(
+    "key", ["a b.csv", "in/%2F e%20.csv", "in/é.csv", "in/g+h&i?.csv", "in/a;b=c,d#.csv", "i\u0301/e\u0301.csv"]
+)
 def test_odd_names_are_found_read_and_written(key: str, hdfs: HdfsBucket) -> None:
     there = place(hdfs, key)
     version = store().put(there, f"the text of {key}".encode(), "mark", ABSENT)
@@ -291,6 +293,11 @@ def test_odd_names_are_found_read_and_written(key: str, hdfs: HdfsBucket) -> Non
     assert found is not None
     assert found.version == version
     assert store().fetch(there, 4, found.size, version).decode() == f"text of {key}"
+    assert hdfs.keys() == [key]
+    upload = store().begin(there, there.parent / ".clinker-r/uploads")
+    tags = [store().send(upload, 1, b"1"), store().send(upload, 2, b"2")]
+    store().complete(upload, tags, "other", found.version)
+    assert store().fetch(there, 0, 2, "").decode() == "12"
     assert hdfs.keys() == [key]
 
 
@@ -504,6 +511,13 @@ def test_a_folder_of_that_name_is_told(hdfs: HdfsBucket) -> None:
     assert error.value.kind is Kind.TAKEN, "nobody can complete that later"
     with pytest.raises(StoreError, match="a folder has this name"):
         store().put(place(hdfs, "out/a.csv"), b"text")
+
+
+@NEEDS_JVM
+def test_a_file_in_the_place_of_a_folder_is_told(hdfs: HdfsBucket) -> None:
+    hdfs.put("out/a.csv", b"text")
+    with pytest.raises(StoreError, match=r"a file stands where the path has a folder: /out/a.csv"):
+        store().put(place(hdfs, "out/a.csv/b.csv"), b"text", "mark", ABSENT)
 
 
 @NEEDS_JVM

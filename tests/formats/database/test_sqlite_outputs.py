@@ -24,7 +24,7 @@ from spark_jobs.execute.delivery.local.files import LocalDraft
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.run import progress, stopwatch
 from spark_jobs.formats.database import write
-from spark_jobs.formats.database.options import DatabaseWrite
+from spark_jobs.formats.database.options import DatabaseRead, DatabaseWrite
 from spark_jobs.formats.database.sqlite import putting
 from spark_jobs.formats.database.sqlite import reading as sqlite
 from spark_jobs.scan import connections
@@ -91,6 +91,18 @@ def test_rows_come_in_order_from_many_parts(warehouse: SqliteWarehouse, monkeypa
     warehouse.database.run("CREATE TABLE t (place INTEGER PRIMARY KEY, id INT)")
     warehouse.write([{"id": number * 3} for number in range(2000)], "id: int")
     assert warehouse.database.run("SELECT count(*), sum(id = (place - 1) * 3) FROM t") == [(2000, 2000)]
+
+
+def test_names_of_tables_may_have_points(warehouse: SqliteWarehouse) -> None:
+    warehouse.database.run('CREATE TABLE "a.b" (id INT);\nCREATE TABLE b (id INT)')
+    warehouse.write([{"id": 1}], "id: int", table="a.b")
+    warehouse.write([{"id": 2}], "id: int", table="main.b")
+    warehouse.write([{"id": 3}], "id: int", table="main.a.b", code=4)
+    assert warehouse.database.run('SELECT id FROM "a.b"') == [(1,)]
+    assert warehouse.database.run("SELECT id FROM b") == [(2,)]
+    connection = connections.Connection("warehouse", warehouse.database.uri)
+    (found,) = sqlite.look(connection, DatabaseRead("warehouse", "a.b")).tables
+    assert found.part.relation == '"a.b"'
 
 
 def test_progress_tells_how_many_rows_are_in_the_table(

@@ -28,7 +28,7 @@ from spark_jobs.formats.database import accepting
 from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
 from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.sqlite import columns as kinds
-from spark_jobs.formats.database.sqlite.reading import path_of
+from spark_jobs.formats.database.sqlite.reading import named, path_of
 from spark_jobs.formats.database.sqlite.session import identity, reading, told, writing
 from spark_jobs.formats.database.tables import quoted
 from spark_jobs.formats.staging import Staging
@@ -194,7 +194,8 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
     """
     path = path_of(connection)
     with told(connection, options.table), closing(Session(path)) as found:
-        schema, _, table = options.table.rpartition(".")
+        found.raw = reading(path)
+        schema, table = named(found.raw, options.table)
         if options.staging_schema:
             raise format.Unfit("SQLite has no schemas: leave `staging_schema` out; rows wait beside the database")
         known = run(

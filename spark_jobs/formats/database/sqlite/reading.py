@@ -133,7 +133,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
         if options.query:
             part = Part(f"({options.query.strip().rstrip(';')}\n)", "query", 1, snapshot=snapshot)
         else:
-            schema, _, table = options.table.rpartition(".")
+            schema, table = named(opened, options.table)
             relation = f"{quoted(schema)}.{quoted(table)}" if schema else quoted(table)
             size = os.path.getsize(path_of(connection))
             part = Part(relation, options.table, size, snapshot=snapshot, span=_span(opened, relation))
@@ -146,6 +146,15 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
             part, through = _grown(opened, part, columns, growing)
         parts = _in_ranges(opened, part, columns, options) if options.partition_by else [part]
         return Found(tuple(Table(connection, each, tuple(columns)) for each in parts), through)
+
+
+def named(opened: sqlite3.Connection, table: str) -> tuple[str, str]:
+    """The schema, empty where none is meant, and the table of a name: that of a table may have points itself."""
+    text = "SELECT 1 FROM main.sqlite_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE"
+    if opened.execute(text, (table,)).fetchone():
+        return "", table
+    schema, _, name = table.rpartition(".")
+    return schema, name
 
 
 def _grown(

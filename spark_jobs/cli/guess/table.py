@@ -140,7 +140,7 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
     if text and (mended := _with_odd_header(text, found, first, width, signs, is_end=is_end)) is not None:
         return mended
     last = _after_table(found, first, width) if is_end else len(found)
-    lines = found[-1].after
+    lines = len(starts) if starts and is_end else found[-1].after  # blank lines at the end count, too
     inside = found[first:last]
     header_rows = _header_rows(inside)
     header = inside[:header_rows]

@@ -474,6 +474,13 @@ def test_a_value_that_is_a_word_for_sums_is_a_value(tmp_path: Path) -> None:
     assert answer.read.records == 15
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\n\n\n", "\r\n\r\n"])
+def test_blank_lines_after_a_sum_are_left_out_with_it(end: str, tmp_path: Path) -> None:
+    answer = look(tmp_path, f"region,amount\nNorth,100\nSouth,50\nEast,70\nTotal,220{end}")
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+
+
 def test_sums_of_groups_are_asked_about(tmp_path: Path) -> None:
     text = "region,shop,amount\nN,a,100\nN,b,50\nN Total,,150\nS,c,70\nS,d,1\nS Total,,71\nT,e,2\n"
     assert look(tmp_path, text).guess.doubts == [

@@ -46,8 +46,10 @@ _FEATURES = frozenset(
         "vacuumProtocolCheck",
     }
 )
-#: Tables whose readers need no list of features: from version 2 on, columns may have other names in the files.
-_PLAIN_READER = 2
+#: Since this version of the protocol, a table lists what it asks for.
+_LAST_READER = 3
+#: How the library says that versions are not known from the log alone.
+_OF_CATALOG = "catalog-managed table"
 #: Colours and arrows in the words of the library.
 _DRAWN = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 #: Statistics cut moments to milliseconds.
@@ -101,13 +103,14 @@ def root_of(place: Place) -> str:
     """
     try:
         if locations.scheme_of(place.path) in ("", "file"):
-            return os.path.abspath(place.base / locations.local(place.path))
-        found = locations.parse(place.path)
+            root = os.path.abspath(place.base / locations.local(place.path))
+        else:
+            root = str(locations.parse(place.path)).rstrip("/")
     except locations.BadLocation as error:
         raise FormatError(f"{error.message}; {error.remedy}", place.path, FAILED) from error
-    if (problem := storage.problem(place.path)) is not None:
+    if (problem := storage.problem(root)) is not None:
         raise FormatError(problem, place.path, FAILED)
-    return str(found).rstrip("/")
+    return root
 
 
 def opened(root: str, name: str, stores: StoreSettings) -> DeltaTable:
@@ -187,6 +190,8 @@ class _translated_errors:
 
         if isinstance(error, (DeltaError, OSError, ValueError, pa.ArrowException)):
             text = " ".join(_DRAWN.sub(" ", str(error)).split())
+            if _OF_CATALOG in text:
+                text = "it has the feature catalogManaged: a catalogue knows its versions; write a copy without it"
             raise FormatError(f"the table cannot be read: {text}", self._name, FAILED) from error
 
 
@@ -236,9 +241,21 @@ def entry(root: str, number: int, place: Place) -> bytes | None:
     Raises:
         FormatError: it cannot be read (E912).
     """
-    path = f"{root}/_delta_log/{number:020d}.json"
+    return contents(f"{root}/_delta_log/{number:020d}.json", place)
+
+
+def contents(path: str, place: Place) -> bytes | None:
+    """A file of a log; None where there is none.
+
+    Args:
+        path: where it is, absolute or a URI.
+        place: how stores are reached.
+
+    Raises:
+        FormatError: it cannot be read (E912).
+    """
     try:
-        if not locations.is_uri(root):
+        if not locations.is_uri(path):
             return Path(path).read_bytes()
         from spark_jobs.stores import opening
 
@@ -259,21 +276,29 @@ def _refuse_unknown(table: DeltaTable, name: str) -> None:
     """
     protocol = table.protocol()
     unknown = sorted(set(protocol.reader_features or ()) - _FEATURES)
-    if unknown or (protocol.min_reader_version > _PLAIN_READER and not protocol.reader_features):
+    if unknown or protocol.min_reader_version > _LAST_READER:
         what = ", ".join(unknown) or f"version {protocol.min_reader_version} of the protocol"
         text = f"the table needs a reader that knows {what}; drop the feature, or write a copy of the table without it"
         raise FormatError(text, name, FAILED)
 
 
 def _deleted(table: DeltaTable) -> dict[str, bytes]:
-    """The deleted rows of files, packed, by the ends of their paths; of files that have any."""
+    """The deleted rows of files, packed, by their paths in the table's folder; of files that have any.
+
+    Raises:
+        ValueError: some are of a file elsewhere.
+    """
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = {}
+    start = unquote(table.table_uri).rstrip("/") + "/"
     vectors: Any = pa.table(table.deletion_vectors())
     for batch in vectors.to_batches():
-        for path, selected in zip(batch["filepath"], batch["selection_vector"], strict=True):
-            found[unquote(path.as_py())] = packed(~selected.values.to_numpy(zero_copy_only=False))
+        for uri, selected in zip(batch["filepath"], batch["selection_vector"], strict=True):
+            path = unquote(uri.as_py())
+            if not path.startswith(start):
+                raise ValueError(f"the rows that are deleted of {path} are of no file of it")
+            found[path.removeprefix(start)] = packed(~selected.values.to_numpy(zero_copy_only=False))
     return found
 
 
@@ -284,25 +309,14 @@ def _described(
     partitions = _partitions(actions, snapshot)
     chunks = _chunks(actions, snapshot, declared)
     paths, counts = actions["path"].to_pylist(), actions["num_records"].to_pylist()
-    ends = {unquote(path): "" for path in paths}
-    for path in deleted:
-        # The library gives absolute URIs here.
-        own = next((end for end in _ends(path) if end in ends), None)
-        if own is not None:
-            ends[own] = path
     for row, (path, count) in enumerate(zip(paths, counts, strict=True)):
         yield DataFile(
             snapshot,
             count,
             {name: values[row] for name, values in partitions.items()},
             {name: found[row] for name, found in chunks.items() if found[row] is not None},  # type: ignore[misc]
-            deleted.get(ends[unquote(path)], b""),
+            deleted.get(unquote(path), b""),
         )
-
-
-def _ends(path: str) -> Iterator[str]:
-    parts = path.split("/")
-    return ("/".join(parts[at:]) for at in range(len(parts)))
 
 
 def _partitions(actions: Any, snapshot: Snapshot) -> dict[str, list[Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -21,20 +22,24 @@ if TYPE_CHECKING:
 
 #: The stores that have tables.
 _STORES = frozenset({"abfss", "gs", "s3"})
+#: A letter as URIs have it, which the library decodes once too often.
+_DECODED = re.compile("%[0-9A-Fa-f]{2}")
 #: Where lists that begin with a name are empty for the client of the library.
 _LISTS_NOTHING = ".fabric.microsoft.com/"
 #: The credentials of Google in a file that the library knows; of machines it knows their service accounts.
 _GOOGLE_KINDS = frozenset({"authorized_user", "service_account"})
 
 
-def problem(uri: str) -> str | None:
-    """Why no table can be where a URI leads; None where one can."""
-    if locations.scheme_of(uri) not in _STORES:
+def problem(root: str) -> str | None:
+    """Why no table can be where an absolute path or a URI leads; None where one can."""
+    if _DECODED.search(root):
+        return "the package deltalake takes `%` and two digits for a letter: give the folder of the table another name"
+    if not locations.is_uri(root):
+        return None
+    if locations.scheme_of(root) not in _STORES:
         return "Delta tables are in local folders, on S3, on Google Cloud Storage and on Azure here; name a place there"
-    if _LISTS_NOTHING in uri:
+    if _LISTS_NOTHING in root:
         return "the package deltalake finds no version of a table on OneLake, whose lists it misreads; read files there"
-    if "%" in uri:
-        return "the package deltalake finds no table in a store whose address has a `%`; give its folder another name"
     return None
 
 

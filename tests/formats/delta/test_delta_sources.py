@@ -323,6 +323,38 @@ def test_what_a_reader_must_know_and_does_not_is_refused(lake: Lake) -> None:
     assert "needs a reader that knows variantType" in lake.refusal().error.message
 
 
+@pytest.mark.parametrize("feature", ["variantType", "variantShredding-preview", "catalogManaged", "somethingNew"])
+def test_features_of_readers_are_refused_by_name(feature: str, lake: Lake) -> None:
+    table = HandWritten(lake.path, structure(column("id", "long")), features=("deletionVectors", feature))
+    table.commit(table.file("a.parquet", ids(1)))
+    error = lake.refusal().error
+    assert error.code == "E912"
+    assert feature in error.message
+
+
+def test_moments_without_a_zone_are_read(lake: Lake) -> None:
+    schema = structure(column("id", "long"), column("m", "timestamp_ntz"))
+    table = HandWritten(lake.path, schema, features=("timestampNtz",))
+    moments = pa.array([datetime.datetime(2026, 1, 2, 3, 4, 5, 678901)], pa.timestamp("us"))
+    table.commit(table.file("a.parquet", ids(1, m=moments)))
+    assert lake.records("id: int, m: date_time") == [{"id": 1, "m": "2026-01-02T03:04:05.678901"}]
+
+
+def test_rows_that_are_tracked_are_read(lake: Lake) -> None:
+    """Files have columns of row ids then, which are none of the table."""
+    table = HandWritten(lake.path, structure(column("id", "long")), features=("rowTracking", "domainMetadata"))
+    rows = ids(1, 2).append_column("_row-id-col-x", pa.array([7, None], pa.int64()))
+    domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 8}', "removed": False}
+    added = table.file("a.parquet", rows, baseRowId=0, defaultRowCommitVersion=0)
+    table.commit({"domainMetadata": domain}, added)
+    for_writers = lake.path / "_delta_log/00000000000000000000.json"
+    named = '"readerFeatures": ["rowTracking", "domainMetadata"]'
+    text = for_writers.read_text()
+    assert named in text
+    for_writers.write_text(text.replace(named, '"readerFeatures": []'))
+    assert lake.records("id: int") == [{"id": 1}, {"id": 2}]
+
+
 @pytest.mark.parametrize("name", ["../secret.parquet", "x/../../secret.parquet", "file:///etc/secret.parquet"])
 def test_files_outside_of_the_table_are_refused(name: str, lake: Lake) -> None:
     table = HandWritten(lake.path, structure(column("id", "long")))
@@ -403,13 +435,14 @@ def test_a_key_means_what_it_says(lake: Lake, lake_bucket: AnyBucket) -> None:
     """What follows a `#` in an address would be left out by the library, and it takes `%20` for a blank."""
     lake.append(ids(1, 2))
     lake.append(ids(3))
-    name = "lake/a bü#1?+=&/sales"
+    name = "lake/100% a bü#1?+=&/sales"
     delta_tables.copy(lake.path, lake_bucket, name)
     found = lake.records("id: int", path=lake_bucket.uri(name), allow_absolute_paths=True)
     assert found == [{"id": 1}, {"id": 2}, {"id": 3}]
-    error = lake.refusal(path=lake_bucket.uri("lake/a%20b"), allow_absolute_paths=True).error
-    assert error.code == "E912"
-    assert "whose address has a `%`" in error.message
+    for path in (lake_bucket.uri("lake/a%20b"), "a%20b"):
+        error = lake.refusal(path=path, allow_absolute_paths=True).error
+        assert error.code == "E912"
+        assert "takes `%` and two digits for a letter" in error.message
 
 
 def test_there_are_no_tables_on_hdfs(lake: Lake) -> None:

@@ -7,38 +7,46 @@ committed meanwhile, the run ends. Appended files do not mind.
 from __future__ import annotations
 
 import json
+import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
 from spark_jobs.contract import ExitCode
+from spark_jobs.disk import durable
 from spark_jobs.execute.delivery.participant import Address
 from spark_jobs.execute.delivery.tables import commit as tables
 from spark_jobs.execute.delivery.tables.folder import TableFolder
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats.delta import log, storage
+from spark_jobs.formats import reader
+from spark_jobs.formats.delta import log, storage, vectors
 from spark_jobs.formats.delta.write import Added
 from spark_jobs.formats.tables.files import FAILED
 from spark_jobs.formats.tables.modes import Mode
 from spark_jobs.formats.tables.write import text_of
 from spark_jobs.scan.files import FormatError
+from spark_jobs.stores import opening
+from spark_jobs.stores.refusals import Kind, StoreError
+from spark_jobs.stores.writing import ABSENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from deltalake import DeltaTable
     from deltalake.schema import Field as DeltaField
-    from deltalake.transaction import RemoveAction
 
     from spark_jobs.execute.delivery.participant import Reach
 
 #: The kind of its addresses.
 KIND = "delta-table"
 _APPLICATION = "clinker-{}"
+#: The characters that the library leaves as they are in paths, beside letters and digits of ASCII.
+_UNESCAPED = "!$&'()+,-./:;=@_~"
 
 
 @dataclass(frozen=True)
@@ -49,11 +57,13 @@ class Removed:
         path: where it is in the table's folder.
         size: its bytes.
         partition: the values of the columns that are not in it, as texts.
+        vector: its deletion vector, as the log describes it; None where it has none.
     """
 
     path: str
     size: int
     partition: Mapping[str, str | None]
+    vector: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,37 @@ class Place(TableFolder):
             return log.found(self.root, self.name, self.stores)
         except FormatError as error:
             raise OSError(None, error.message, self.root) from error
+
+    @property
+    def as_source(self) -> reader.Place:
+        """The table as those see it who read it."""
+        return reader.Place(Path("/"), self.root, stores=self.stores, allow_outside=True)
+
+    def add_version(self, number: int, data: bytes, token: str) -> bool:
+        """Write a version of the log as a whole, unless there is one; says whether it was written.
+
+        Raises:
+            OSError: it cannot be written, or nobody can tell.
+        """
+        name = f"{number:020d}.json"
+        if not self._is_local:
+            try:
+                opening.writable(self.stores).put(self._place_of_notes / name, data, token, ABSENT)
+            except StoreError as error:
+                if error.kind is not Kind.TAKEN:
+                    raise
+                return False
+            return True
+        draft = self._folder_of_notes / f".clinker-{token}.version"
+        try:
+            durable.write_file(draft, data)
+            os.link(draft, self._folder_of_notes / name)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+        durable.sync_folder(self._folder_of_notes)
+        return True
 
 
 @dataclass
@@ -220,7 +261,13 @@ def _commit(place: Place, commit: Commit) -> None:
     """
     from deltalake import Schema
     from deltalake.exceptions import CommitFailedError, DeltaError
-    from deltalake.transaction import AddAction, CommitProperties, Transaction, create_table_with_add_actions
+    from deltalake.transaction import (
+        AddAction,
+        CommitProperties,
+        RemoveAction,
+        Transaction,
+        create_table_with_add_actions,
+    )  # fmt: skip
 
     table = place.table()
     if _is_done(commit, table):
@@ -252,14 +299,20 @@ def _commit(place: Place, commit: Commit) -> None:
             fields = [each for each in schema.fields if each.name in commit.new_columns and each.name not in known]
             if fields:
                 _add_columns(table, commit, fields)
+        removed, is_nameable = _replaced(place, commit, table)
+        if not is_nameable:
+            _commit_by_name(place, commit, table, removed)
+            return
+        if commit.mode is Mode.OVERWRITE:
+            removed = ()  # the library finds them by itself
         table.create_write_transaction(
-            [*actions, *_replaced(commit, table)],
+            [*actions, *(RemoveAction(each.path, True, _now_ms(), each.size, {**each.partition}) for each in removed)],
             "overwrite" if commit.mode is Mode.OVERWRITE else "append",
             table.schema(),
             [*commit.partition_by],
             commit_properties=properties,
         )
-    except DeltaError as error:
+    except (DeltaError, StoreError) as error:
         now = place.table()
         if _is_done(commit, now):  # the answer was lost, and the second try found its own version in the way
             return
@@ -269,6 +322,8 @@ def _commit(place: Place, commit: Commit) -> None:
         if isinstance(error, CommitFailedError):
             said = f"{place.name}: somebody else was faster: {text}; run again"
             raise RunFailed(ExitCode.IO, FAILED, said) from error
+        if isinstance(error, StoreError):
+            raise
         raise OSError(None, f"the commit fails: {text}", place.root) from error
 
 
@@ -288,23 +343,83 @@ def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) ->
     table.alter.add_columns(fields, commit_properties=properties)
 
 
-def _replaced(commit: Commit, table: DeltaTable) -> list[RemoveAction]:
-    """The files that are replaced: those of the partitions, or those that were written again."""
-    from deltalake.transaction import RemoveAction
+def _replaced(place: Place, commit: Commit, table: DeltaTable) -> tuple[Sequence[Removed], bool]:
+    """The files that are replaced, and whether the library can name them.
 
-    if commit.mode is Mode.MERGE:
-        return [RemoveAction(each.path, True, _now_ms(), each.size, {**each.partition}) for each in commit.removed]
-    if commit.mode is not Mode.OVERWRITE_PARTITIONS:
-        return []
+    It names none with a deletion vector, unless all files of the table go. And it spells paths anew: Spark, for one,
+    leaves letters beyond ASCII as they are. Readers compare paths as they are written, so the file would stay.
+
+    Raises:
+        OSError: the log does not say with which deletion vectors.
+    """
+    if commit.mode is Mode.APPEND:
+        return (), True
     wanted = {tuple(each.partition.items()) for each in commit.files}
     actions: Any = pa.table(table.get_add_actions(flatten=False))
-    found = []
-    for each in actions.select(["path", "size_bytes", "partition"]).to_pylist():
-        values = {name: text_of(each["partition"][name]) for name in commit.partition_by}
-        if tuple(values.items()) in wanted:
-            path = unquote(each["path"])
-            found.append(RemoveAction(path, True, _now_ms(), each["size_bytes"], values))
-    return found
+    names = [name for name in ("path", "size_bytes", "partition") if name in actions.column_names]
+    found, is_spelled = [], True
+    going = {each.path: each for each in commit.removed}
+    for each in actions.select(names).to_pylist():
+        path, values = unquote(each["path"]), {name: text_of(each["partition"][name]) for name in commit.partition_by}
+        if commit.mode is Mode.MERGE:
+            is_gone = path in going
+        else:
+            is_gone = commit.mode is Mode.OVERWRITE or tuple(values.items()) in wanted
+        if is_gone:
+            found.append(going.get(path) or Removed(path, each["size_bytes"], values))
+            is_spelled = is_spelled and each["path"] == _spelled(path)
+    if commit.mode is Mode.MERGE or "deletionVectors" not in (table.protocol().reader_features or ()):
+        return found, is_spelled and not any(each.vector for each in found)
+    if commit.mode is Mode.OVERWRITE and is_spelled:
+        return found, True
+    try:
+        known = vectors.of_files(place.root, table.version(), place.as_source, {each.path for each in found})
+    except FormatError as error:
+        raise OSError(None, error.message, place.root) from error
+    return [replace(each, vector=known.get(each.path)) for each in found], is_spelled and not known
+
+
+def _spelled(path: str) -> str:
+    """A path as the library writes it into the log, however it was written there before."""
+    return quote(path, safe=_UNESCAPED)
+
+
+def _commit_by_name(place: Place, commit: Commit, table: DeltaTable, removed: Sequence[Removed]) -> None:
+    """Commit the removal of files that the library cannot name: those with deletion vectors, or with other spellings.
+
+    Raises:
+        CommitFailedError: somebody else has written the version.
+        OSError: it does not work, or nobody can tell.
+    """
+    from deltalake.exceptions import CommitFailedError
+
+    now, number = _now_ms(), table.version() + 1
+    actions: Any = pa.table(table.get_add_actions())
+    logged = {unquote(path): path for path in actions.column("path").to_pylist()}
+    done = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {
+            "mode": "Overwrite" if commit.mode is Mode.OVERWRITE else "Append",
+            "partitionBy": json.dumps(commit.partition_by),
+        },
+        "engineInfo": "clinker-spark",
+        "clinker.execution_id": commit.run,
+    }
+    lines: list[dict[str, Any]] = [
+        {"commitInfo": done},
+        {"txn": {"appId": commit.application, "version": 1, "lastUpdated": now}},
+    ]
+    for added in commit.files:
+        about = {"path": _spelled(added.path), "partitionValues": {**added.partition}, "size": added.size}
+        lines.append({"add": {**about, "modificationTime": now, "dataChange": True, "stats": added.stats}})
+    for each in removed:
+        about = {"path": logged[each.path], "partitionValues": {**each.partition}, "size": each.size}
+        about |= {"deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+        lines.append({"remove": {**about, "deletionVector": {**each.vector}} if each.vector else about})
+    data = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
+    if not place.add_version(number, data, commit.token):
+        raise CommitFailedError(f"version {number} is there already")
 
 
 def _now_ms() -> int:

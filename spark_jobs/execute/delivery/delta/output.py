@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,8 +15,7 @@ from spark_jobs.execute.delivery.delta.commit import Commit, Place, Removed, Tab
 from spark_jobs.execute.delivery.tables import output as tables
 from spark_jobs.execute.delivery.tables.output import Target
 from spark_jobs.execute.verdict import RunFailed
-from spark_jobs.formats import reader
-from spark_jobs.formats.delta import log, storage
+from spark_jobs.formats.delta import log, storage, vectors
 from spark_jobs.formats.delta.options import DeltaRead
 from spark_jobs.formats.delta.read import DeltaReader
 from spark_jobs.formats.tables import partitions
@@ -46,6 +44,8 @@ _FEATURES = frozenset(
     | {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "changeDataFeed", "typeWidening"}
 )
 _LAST_PLAIN_WRITER = 4
+#: Since this version of the protocol, a table lists what it asks for.
+_LISTING_WRITER = 7
 
 
 @dataclass(kw_only=True)
@@ -73,7 +73,7 @@ class TableOutput(Target):
         place = Place(str(path).rstrip("/"), written, reach.stores.resolved())
         if not location.is_uri(place.root):
             place.root = os.path.abspath(place.root)
-        elif (problem := storage.problem(place.root)) is not None:
+        if (problem := storage.problem(place.root)) is not None:
             raise RunFailed(ExitCode.IO, FAILED, f"{written}: {problem}")
         commits.recover(place, reach)
         try:
@@ -94,14 +94,10 @@ class TableOutput(Target):
         protocol, configured = table.protocol(), table.metadata().configuration
         if self.options.mode is Mode.OVERWRITE_PARTITIONS and not known:
             self.refuse("`overwrite_partitions` needs a table that has partitions")
-        replaces_files = self.options.mode in (Mode.OVERWRITE_PARTITIONS, Mode.MERGE)
-        if replaces_files and "deletionVectors" in (protocol.reader_features or ()):
-            mode = str(self.options.mode)
-            self.refuse(f"`mode: {mode}` replaces no files with deletion vectors, which the table may have")
         if self.options.mode is Mode.MERGE and configured.get("delta.enableChangeDataFeed") == "true":
             self.refuse("the table has `delta.enableChangeDataFeed`, and merged records are no part of its feed")
         unknown = sorted(set(protocol.writer_features or ()) - _FEATURES)
-        if protocol.min_writer_version > _LAST_PLAIN_WRITER and not protocol.writer_features:
+        if protocol.min_writer_version > _LAST_PLAIN_WRITER and protocol.min_writer_version != _LISTING_WRITER:
             unknown.append(f"version {protocol.min_writer_version} of the protocol")
         unknown += sorted(key for key in configured if key.startswith("delta.constraints."))
         rules = ("delta.invariants", "delta.generationExpression", "delta.identity")
@@ -138,7 +134,7 @@ class TableOutput(Target):
         removed: tuple[Removed, ...] = ()
         if self.options.mode is Mode.MERGE:
             files, replaced = self._merged(spark, records, layout)
-            removed = tuple(_removed(each) for each in replaced)
+            removed = self._removed(replaced)
         else:
             files = tables.files(spark, records, layout, self.place.root)
         from deltalake import Schema as DeltaSchema
@@ -178,9 +174,24 @@ class TableOutput(Target):
         """The files of the version that the run has looked at."""
         if self.version is None:
             return ()
-        place = self.place
-        where = reader.Place(Path("/"), place.root, stores=place.stores, allow_outside=True)
-        return log.files(DeltaRead(version=self.version), where, self.options.key)
+        return log.files(DeltaRead(version=self.version), self.place.as_source, self.options.key)
+
+    def _removed(self, files: Sequence[InputFile]) -> tuple[Removed, ...]:
+        """Files that were written again, as the log has them.
+
+        Raises:
+            RunFailed: the log cannot be read.
+        """
+        found = [_removed(each) for each in files]
+        with_vectors = {own.path for own, file in zip(found, files, strict=True) if file.table.deleted}
+        if not with_vectors:
+            return tuple(found)
+        assert self.version is not None
+        try:
+            known = vectors.of_files(self.place.root, self.version, self.place.as_source, with_vectors)
+        except FormatError as error:
+            raise RunFailed(ExitCode.IO, error.code or FAILED, f"output '{self.output}': {error}") from error
+        return tuple(replace(each, vector=known.get(each.path)) for each in found)
 
 
 def _with_nulls(file: Added) -> list[str]:

@@ -93,6 +93,54 @@ def floats(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+def decimals(depth: int) -> st.SearchStrategy[str]:
+    leaves = st.sampled_from(["p", "q", "r", "z", "0d", "1.50d", "-0.001d", "99999999999999999999999999999999999999d"])
+    if depth == 0:
+        return leaves
+    i, f, s, b, c = ints(depth - 1), floats(depth - 1), strings(depth - 1), bools(depth - 1), decimals(depth - 1)
+    scale = st.sampled_from(["", "0", "2", "5", "38"])
+    return _choice(
+        leaves,
+        _form("({l} {o} {r})", l=c, o=st.sampled_from(["+", "-", "*", "/", "%"]), r=_choice(c, c, i)),
+        _form("({l} {o} {r})", l=i, o=st.sampled_from(["+", "-", "*", "/", "%"]), r=c),
+        _form("(-{l})", l=c),
+        _form("(if {k} then {l} else {r})", k=b, l=c, r=_choice(c, i)),
+        _form("({l} ?? {r})", l=c, r=_choice(c, i)),
+        _form("({l}).abs()", l=c),
+        _form(
+            "({l}).{f}({p})",
+            l=c,
+            f=st.sampled_from(["round", "round_to"]),
+            p=st.sampled_from(["0", "1", "-2", "7", "n"]),
+        ),
+        _form("({l}).{f}({r})", l=c, f=st.sampled_from(["min", "max"]), r=_choice(c, i)),
+        _form("({l}).clamp({p}, {q})", l=c, p=_choice(c, i), q=c),
+        _form("({l}).{f}({p})", l=_choice(c, i, f, s), f=st.sampled_from(["to_decimal", "try_decimal"]), p=scale),
+        _form("(match {{ {k} => {l}, _ => {r} }})", k=b, l=c, r=c),
+    )
+
+
+def _of_decimals(depth: int) -> st.SearchStrategy[str]:
+    """What takes Decimals and gives other types."""
+    c, i, f = decimals(depth - 1), ints(depth - 1), floats(depth - 1)
+    compare = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
+    return _choice(
+        _form("({l} {o} {r})", l=c, o=compare, r=_choice(c, i, f)),
+        _form("({l} {o} {r})", l=_choice(i, f), o=compare, r=c),
+        _form("({l} {o} {r})", l=c, o=st.sampled_from(["+", "-", "*", "/", "%"]), r=f),
+        _form(
+            "({l}).{f}()",
+            l=c,
+            f=st.sampled_from(["to_int", "try_int", "to_float", "ceil", "floor", "to_string", "type_of"]),
+        ),
+        _form("({l}).format({p})", l=c, p=_number_pattern),
+        _form("(match {l} {{ 0 => 1, 1.5d => 2, _ => 3 }})", l=c),
+        _form("(a {o} {r})", o=_choice(compare, st.sampled_from(["+", "*"])), r=c),
+        _form("({l} ?? {r})", l=c, r=_choice(f, st.just("a"))),
+        _form("(if b then {l} else {r})", l=c, r=_choice(f, st.just("a"), st.just("s"))),
+    )
+
+
 def strings(depth: int) -> st.SearchStrategy[str]:
     leaves = st.sampled_from(["s", "t", '""', '"ab"', '"É x"'])
     if depth == 0:
@@ -244,6 +292,8 @@ _STRATEGIES = {
     "any": anys,
     "int": ints,
     "float": floats,
+    "decimal": decimals,
+    "of decimals": _of_decimals,
     "string": strings,
     "bool": bools,
     "date": dates,
@@ -267,7 +317,11 @@ def programs(draw: st.DrawFn, depth: int) -> str:
             lines.append(f"filter {draw(_ALL['bool'][1])}")
         elif kind == 1:
             lines.append(
-                draw(st.sampled_from(["distinct", *(f"distinct by {key}" for key in ("n", "s", "b", "d", "x"))]))
+                draw(
+                    st.sampled_from(
+                        ["distinct", *(f"distinct by {key}" for key in ("n", "s", "b", "d", "x", "p", "z", "a"))]
+                    )
+                )
             )
         elif kind == 2:
             lines.append(

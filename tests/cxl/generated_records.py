@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,6 +22,10 @@ COLUMNS = {
     "e": types.DATE,
     "w": types.DATETIME,
     "v": types.DATETIME,
+    "p": types.decimal_of(12, 2),
+    "q": types.decimal_of(None, 10),
+    "r": types.decimal_of(38, 0),
+    "z": types.DECIMAL,
     "a": types.ANY,
 }
 
@@ -97,9 +102,20 @@ _DATETIMES = (
     )
     | st.datetimes()
 )
+
+
+def _decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
+    """Decimals of one scale, those with all digits among them."""
+    most = 10**precision - 1
+    edges = [0, 1, -1, 5, 10**scale, -(10**scale), most, -most, most // 2 + 1]
+    units = st.sampled_from(edges) | st.integers(-2000, 2000) | st.integers(-most, most)
+    return units.map(lambda count: Decimal((int(count < 0), tuple(map(int, str(abs(count)))), -scale)))
+
+
+_OF_ANY_SCALE = st.one_of(_decimals(38, 38), _decimals(20, 3), _decimals(5, 1), _decimals(3, 2), _decimals(20, 0))
 _ANY: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), _INTS, st.floats(allow_nan=False, allow_infinity=False), _STRINGS, _DATES,
-    st.lists(st.integers(0, 3), max_size=3),
+    _OF_ANY_SCALE, st.lists(st.integers(0, 3) | _decimals(3, 2), max_size=3),
     st.dictionaries(st.sampled_from(["k", "$date", "é"]), st.integers(0, 3), max_size=2),
 )  # fmt: skip
 
@@ -110,6 +126,10 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "b": st.booleans(),
     **dict.fromkeys("de", _DATES),
     **dict.fromkeys("wv", _DATETIMES),
+    "p": _decimals(12, 2),
+    "q": _decimals(38, 10),
+    "r": _decimals(38, 0),
+    "z": _OF_ANY_SCALE,
     "a": _ANY,
 }
 RECORDS = st.lists(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Reader
     from spark_jobs.formats.rules.declared import Rules
     from spark_jobs.formats.spelling import Spelling
-    from spark_jobs.formats.staging import Putting
+    from spark_jobs.formats.staging import Loader
     from spark_jobs.formats.typed.pruning import Test
     from spark_jobs.scan.connections import Connection
 
@@ -442,12 +442,12 @@ class Format:
     @property
     def has_staging(self) -> bool:
         """Whether its outputs are tables, whose records wait in staging tables."""
-        return importlib.util.find_spec(self._module("putting")) is not None
+        return importlib.util.find_spec(self._module("loading")) is not None
 
-    def putting(self, connection: Connection) -> Putting:
+    def loader(self, connection: Connection) -> Loader:
         """The functions that put records into tables of a connection; see `staging.py`."""
-        putting: Putting = importlib.import_module(self._module("putting")).of(connection)
-        return putting
+        found: Loader = importlib.import_module(self._module("loading")).of(connection)
+        return found
 
     def reader(self, options: Any, arrays: tuple[ArrayPath, ...] = (), layout: Any = None) -> Reader:
         """The class that reads the files of a source; see `Reader` for its arguments."""

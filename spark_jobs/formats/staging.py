@@ -1,6 +1,6 @@
 """Staging tables: where records of an output wait that go into a table, until the run publishes them.
 
-What the package of such a format has for them is its module `putting.py` (`Putting`).
+What the package of such a format has for them is its module `loading.py` (`Loader`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TableWriter(ColumnWriter, Protocol):
         """The records in a stream, some at a time."""
 
 
-class Putting(Protocol):
+class Loader(Protocol):
     """Moves rows into staging tables, and from there into their tables.
 
     `opened` is a transaction. All functions raise FormatError (E911) where the database refuses or fails. What a

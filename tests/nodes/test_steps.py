@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
 from spark_jobs.formats.database.options import KnownDatabaseWrite
+from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from spark_jobs.nodes import node, operator
 from spark_jobs.nodes.node import Step
 from spark_jobs.nodes.output.step import OutputColumn, OutputStep

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.delivery.destination import PartRange, PartStore
     from spark_jobs.execute.delivery.outputs import Material
-    from spark_jobs.formats.staging import Putting, Staging, TableWriter
+    from spark_jobs.formats.staging import Loader, Staging, TableWriter
     from spark_jobs.nodes.output.step import OutputStep
     from spark_jobs.plan import plan as plans
     from spark_jobs.scan.connections import Connection
@@ -42,8 +42,8 @@ KIND = "staged"
 UNFIT = "E915"
 
 
-def _putting(connection: Connection) -> Putting:
-    return next(each for each in registry.formats().values() if each.has_staging).putting(connection)
+def _loader(connection: Connection) -> Loader:
+    return next(each for each in registry.formats().values() if each.has_staging).loader(connection)
 
 
 @dataclass
@@ -76,39 +76,39 @@ class Tables:
         Raises:
             FormatError: the database refuses or fails, or another process has the same run (E911).
         """
-        self._alive = _putting(self.connection).held(self.connection, self.run, self.connection.name)
+        self._alive = _loader(self.connection).held(self.connection, self.run, self.connection.name)
         if self._alive is None:
             raise self.connection.failed(f"another process of the run {self.run} is still connected: end it first")
 
     def prepare(self, home: Address | None) -> None:
         """See `Participant`."""
-        putting = _putting(self.connection)
+        loader = _loader(self.connection)
         self.is_prepared = True
         if home is None:
             return
         self.stagings = [replace(each, home=home.as_json()) for each in self.stagings]
-        with _as_refusals(), putting.opened(self.connection) as found:
+        with _as_refusals(), loader.opened(self.connection) as found:
             for each in self.stagings:
                 # The run counts once its home has decided: from then on the rows must outlive the server.
-                putting.keep(found, each)
-                putting.note(found, each)
+                loader.keep(found, each)
+                loader.note(found, each)
         # What the database would refuse is found now, while nothing has been decided.
-        with _as_refusals(), putting.tried(self.connection) as found:
+        with _as_refusals(), loader.tried(self.connection) as found:
             for each in self.stagings:
                 with self._shown(found, each):
-                    putting.publish(found, each)
+                    loader.publish(found, each)
 
     def complete(self) -> None:
         """See `Participant`."""
-        putting = _putting(self.connection)
+        loader = _loader(self.connection)
         is_asked = False
         try:
-            with putting.opened(self.connection) as found:
+            with loader.opened(self.connection) as found:
                 here = self._left(found)
                 for each in self.stagings:
                     if each.table in here:
                         with self._shown(found, each):
-                            putting.publish(found, each)
+                            loader.publish(found, each)
                     elif each.home is None:
                         text = f"somebody has removed {each.table}, where its rows waited; run again"
                         raise FormatError(text, each.target, connections.FAILED)
@@ -122,10 +122,10 @@ class Tables:
     @contextmanager
     def _shown(self, found: Any, staging: Staging) -> Iterator[None]:
         """Within, progress says which table gets records, and how many it has."""
-        putting = _putting(self.connection)
+        loader = _loader(self.connection)
 
         def detail() -> str:
-            moved = putting.moved(found)
+            moved = loader.moved(found)
             done = "" if moved is None else f"{moved:,} of "
             return f"publishing {done}{staging.rows:,} records into {staging.target}"
 
@@ -136,9 +136,9 @@ class Tables:
             self.show(None)
 
     def _left(self, found: Any) -> set[str]:
-        putting = _putting(self.connection)
-        putting.alone(found, self.run, self.connection.name)
-        return {each.table for each in putting.left_of(found, self.run, self.connection.name)}
+        loader = _loader(self.connection)
+        loader.alone(found, self.run, self.connection.name)
+        return {each.table for each in loader.left_of(found, self.run, self.connection.name)}
 
     def _is_there_after(self, problem: FormatError) -> bool:
         """Whether a commit whose answer is an error has happened.
@@ -157,8 +157,8 @@ class Tables:
 
     def is_completed(self) -> bool:
         """See `Participant`."""
-        putting = _putting(self.connection)
-        with _as_os_errors(), putting.opened(self.connection) as found:
+        loader = _loader(self.connection)
+        with _as_os_errors(), loader.opened(self.connection) as found:
             return not self._left(found)
 
     def give_up(self) -> None:
@@ -187,12 +187,12 @@ class LeftTables:
 
     def complete(self) -> None:
         """See `Left`."""
-        putting = _putting(self.connection)
-        with _as_os_errors(), putting.opened(self.connection) as found:
-            putting.alone(found, self.run, self.connection.name)
-            for each in putting.left_of(found, self.run, self.connection.name):
+        loader = _loader(self.connection)
+        with _as_os_errors(), loader.opened(self.connection) as found:
+            loader.alone(found, self.run, self.connection.name)
+            for each in loader.left_of(found, self.run, self.connection.name):
                 if each.home == self.home.as_json():
-                    putting.publish(found, each)
+                    loader.publish(found, each)
 
     def remove(self) -> None:
         """See `Left`."""
@@ -229,7 +229,7 @@ def looked(plan: plans.Plan) -> plans.Plan:
 def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
     try:
         connection = _connection(plan, step)
-        step = replace(step, options=_putting(connection).look(connection, step.options))
+        step = replace(step, options=_loader(connection).look(connection, step.options))
         recover(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
@@ -272,10 +272,10 @@ def recover(connection: Connection, reach: Reach, target: str | None = None) -> 
         FormatError: the database refuses or fails, or rows wait for the table of which nobody can tell whether they
             count (E911).
     """
-    putting = _putting(connection)
-    with putting.opened(connection) as found:
+    loader = _loader(connection)
+    with loader.opened(connection) as found:
         runs: dict[tuple[str, str], list[Staging]] = {}
-        for each in putting.left(found):
+        for each in loader.left(found):
             runs.setdefault((each.run, each.connection), []).append(each)
     for (run, name), stagings in runs.items():
         try:
@@ -299,7 +299,7 @@ def _recover_run(connection: Connection, run: str, name: str, stagings: list[Sta
         if joint.resolve(home, reach) is Answer.RESOLVED:
             _remove(connection, run, name, partial(_is_of, home))
         return
-    alive = _putting(connection).held(connection, run, name)
+    alive = _loader(connection).held(connection, run, name)
     if alive is not None:
         try:
             _remove(connection, run, name, lambda each: each.home is None)
@@ -335,7 +335,7 @@ def load(
             if not step.is_in_database:
                 continue
             connection = _connection(material.plan, step)
-            putting = _putting(connection)
+            loader = _loader(connection)
             tables = taking_part.get(connection.name)
             if tables is None:
                 tables = taking_part[connection.name] = Tables(connection, material.identity.execution_id, show=show)
@@ -343,17 +343,17 @@ def load(
             writer = cast(
                 "TableWriter", output_run.writer(step, material.run.undeclared[name], material.run.undeclared_type)
             )
-            staging = putting.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
+            staging = loader.begin(connection, step.options, tables.run, len(tables.stagings), writer.schema)
             ranges = [whole(part.path, part.bytes) for part in material.products.take(name) if part.records]
             fill = partial(_fill, connection, staging, writer, part_store)
             items = [*enumerate(ranges)]
-            if putting.IS_FILLED_BY_TASKS:
+            if loader.IS_FILLED_BY_TASKS:
                 counts = spread.spread(spark, fill, items, reraised=(FormatError, OSError))
             else:
                 counts = [fill(item) for item in items]
             staging = replace(staging, rows=sum(counts))
-            with putting.opened(connection, staging.target) as found:
-                putting.note(found, staging)
+            with loader.opened(connection, staging.target) as found:
+                loader.note(found, staging)
             tables.stagings.append(staging)
     except BaseException as problem:
         for each in taking_part.values():
@@ -370,11 +370,11 @@ def _fill(
     connection: Connection, staging: Staging, writer: TableWriter, part_store: PartStore, item: tuple[int, PartRange]
 ) -> int:
     """Put the rows of a part into a staging table, in a task."""
-    putting = _putting(connection)
+    loader = _loader(connection)
     number, part_range = item
     destination.check(part_store, part_range)
     with converting.joined(part_store, writer, [part_range], moved=False) as source:
-        return putting.fill(connection, staging, number, writer.batches(source, moved=False), writer.schema)
+        return loader.fill(connection, staging, number, writer.batches(source, moved=False), writer.schema)
 
 
 class _as_os_errors:
@@ -409,9 +409,9 @@ def _remove(connection: Connection, run: str, name: str, chosen: Callable[[Stagi
     Raises:
         OSError: the database refuses or fails.
     """
-    putting = _putting(connection)
-    with _as_os_errors(), putting.opened(connection) as found:
-        putting.alone(found, run, name)
-        for each in putting.left_of(found, run, name):
+    loader = _loader(connection)
+    with _as_os_errors(), loader.opened(connection) as found:
+        loader.alone(found, run, name)
+        for each in loader.left_of(found, run, name):
             if chosen(each):
-                putting.drop(found, each)
+                loader.drop(found, each)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.database.accepting import Target
+    from spark_jobs.formats.database.targets import Target
     from spark_jobs.formats.database.unique_indexes import RunIndex
 
 

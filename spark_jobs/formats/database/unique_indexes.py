@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.cxl.engine import RowFailure
     from spark_jobs.cxl.types import Type
-    from spark_jobs.formats.database.accepting import Constraint, TargetColumn
     from spark_jobs.formats.database.options import KnownDatabaseWrite
+    from spark_jobs.formats.database.targets import Constraint, TargetColumn
     from spark_jobs.formats.database.write import Checks
 
 #: Kinds of columns whose integers are their own keys: the columns keep them as they are.
@@ -102,9 +102,9 @@ class IndexKeys:
         self._columns = [Column(name, kind) for name, kind in zip(index.columns, static, strict=True)]
         self._row_columns = [Column(name, kind) for name, kind in zip(index.row_columns, of_rows, strict=True)]
         self._is_int = index.is_int(static)
-        self._checks: Checks = importlib.import_module(f"spark_jobs.formats.database.{target.engine}.refusing").Checks(
-            target, options
-        )
+        self._checks: Checks = importlib.import_module(
+            f"spark_jobs.formats.database.{target.engine}.validation"
+        ).Checks(target, options)
 
     def keys(self, arrays: Sequence[pa.Array]) -> pa.Array:
         """The keys of records; null for a record that the index has with any other.

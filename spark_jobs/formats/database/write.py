@@ -19,19 +19,19 @@ from spark_jobs.cxl.failure import Failure
 from spark_jobs.cxl.schema import Schema
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats import cell_text, format
-from spark_jobs.formats.database import accepting
+from spark_jobs.formats.database import targets
 from spark_jobs.formats.typed.write import TypedWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.schema import Column
-    from spark_jobs.formats.database.accepting import TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
+    from spark_jobs.formats.database.targets import TargetColumn
 
 
 class Checks(Protocol):
-    """What a kind of database refuses; its package has them in `refusing.py`."""
+    """What a kind of database refuses; its package has them in `validation.py`."""
 
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """The rows whose value a column does not take, each with why."""
@@ -57,7 +57,7 @@ class Checks(Protocol):
 
 
 class DatabaseWriter(TypedWriter):
-    """Records for a table; see `accepting.Target`, which is None where plans are only looked at."""
+    """Records for a table; see `targets.Target`, which is None where plans are only looked at."""
 
     _options: DatabaseWrite
 
@@ -75,7 +75,7 @@ class DatabaseWriter(TypedWriter):
         if target is not None:
             package = f"spark_jobs.formats.database.{target.engine}"
             takes = importlib.import_module(f"{package}.columns").takes
-            problems = accepting.problems(target, self._schema, takes)
+            problems = targets.problems(target, self._schema, takes)
             if problems:
                 raise format.Unfit("; ".join(problems))
             self._targets = {
@@ -83,7 +83,7 @@ class DatabaseWriter(TypedWriter):
                 for column in target.columns
             }
             if not options.is_checked_upstream:
-                self._checks = importlib.import_module(f"{package}.refusing").Checks(target, options)
+                self._checks = importlib.import_module(f"{package}.validation").Checks(target, options)
 
     @property
     def schema(self) -> pa.Schema:

@@ -112,20 +112,20 @@ def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> lis
 
 
 def put(
-    putting: Any, connection: connections.Connection, table: str, static: Type, found: list[Any], run: str
+    loading: Any, connection: connections.Connection, table: str, static: Type, found: list[Any], run: str
 ) -> dict[int, str]:
     """Put values into the column `v` of a table, whose rows go; gives those that are refused, each with why."""
-    known = putting.look(connection, DatabaseWrite(connection.name, table, WriteMode.REPLACE))
+    known = loading.look(connection, DatabaseWrite(connection.name, table, WriteMode.REPLACE))
     writer = write.DatabaseWriter(Schema((Column("id", types.INT), Column("v", static))), known)
     arrays = [pa.array(range(len(found)), pa.int64()), pa.array(found, writer.schema.field("v").type)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=writer.schema)
     refused = {failure.row: failure.failure.detail for failure in writer._refused(batch)}
     taken = batch.take(pa.array([at for at in range(len(found)) if at not in refused], pa.int64()))
-    with closing(putting.held(connection, run, connection.name)):
-        staging = putting.begin(connection, known, run, 0, writer.schema)
-        count = putting.fill(connection, staging, 0, [taken], writer.schema)
-        with putting.opened(connection) as session:
-            putting.publish(session, replace(staging, rows=count))
+    with closing(loading.held(connection, run, connection.name)):
+        staging = loading.begin(connection, known, run, 0, writer.schema)
+        count = loading.fill(connection, staging, 0, [taken], writer.schema)
+        with loading.opened(connection) as session:
+            loading.publish(session, replace(staging, rows=count))
     return refused
 
 

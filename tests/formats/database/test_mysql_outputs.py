@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
-from spark_jobs.formats.database.mysql import putting
+from spark_jobs.formats.database.mysql import loading
 from spark_jobs.formats.database.mysql import reading as mysql
 from spark_jobs.formats.database.options import DatabaseWrite
 from spark_jobs.scan import connections
@@ -75,11 +75,11 @@ def test_rows_come_in_order_from_many_parts(warehouse: MariaWarehouse, monkeypat
 def test_a_part_that_comes_again_counts_once(warehouse: MariaWarehouse) -> None:
     warehouse.database.run("CREATE TABLE t (id int)")
     connection = connections.Connection("warehouse", warehouse.database.uri)
-    options = putting.look(connection, DatabaseWrite("warehouse", "t"))
+    options = loading.look(connection, DatabaseWrite("warehouse", "t"))
     batch = pa.RecordBatch.from_pydict({"id": pa.array([1, 2, 3], pa.int64())})
-    staging = putting.begin(connection, options, "r", 0, batch.schema)
+    staging = loading.begin(connection, options, "r", 0, batch.schema)
     for _ in range(2):
-        assert putting.fill(connection, staging, 4, [batch], batch.schema) == 3
+        assert loading.fill(connection, staging, 4, [batch], batch.schema) == 3
     assert int(warehouse.database.run(f"SELECT count(*) FROM {staging.table} WHERE `$part` >= 0")[0][0]) == 3
 
 
@@ -194,7 +194,7 @@ def test_what_columns_would_refuse_or_change_are_dead_letters(warehouse: MariaWa
     for number, (kind, column, good, bad) in enumerate(REFUSED):
         table = f"t{number}"
         warehouse.database.run(f"CREATE TABLE {table} (id int, v {column})")
-        refused = put(putting, connection, table, KINDS[kind], given_as(kind, [good, *bad]), "r")
+        refused = put(loading, connection, table, KINDS[kind], given_as(kind, [good, *bad]), "r")
         assert [*refused] == [*range(1, len(bad) + 1)], (column, refused)
         assert all(why.startswith(f"column 'v' of table {table}: ") for why in refused.values()), refused
         assert warehouse.read(f"SELECT id FROM {table}") == [(0,)], column
@@ -357,7 +357,7 @@ def test_what_survives_comes_back_as_it_was(name: str, warehouse: MariaWarehouse
     @given(st.lists(values, min_size=20, max_size=100))
     def check(found: list[Any]) -> None:
         for number, column in enumerate(columns):
-            refused = put(putting, connection, f"c{number}", static, found, f"r{next(runs)}")
+            refused = put(loading, connection, f"c{number}", static, found, f"r{next(runs)}")
             again = read_again(mysql, connection, f"c{number}")
             assert again.keys() == {*range(len(found))} - refused.keys()
             for at, read in again.items():

@@ -25,7 +25,7 @@ from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.execute.run import progress, stopwatch
 from spark_jobs.formats.database import write
 from spark_jobs.formats.database.options import DatabaseRead, DatabaseWrite
-from spark_jobs.formats.database.sqlite import putting
+from spark_jobs.formats.database.sqlite import loading
 from spark_jobs.formats.database.sqlite import reading as sqlite
 from spark_jobs.scan import connections
 from tests.execute import pipelines, without_spark
@@ -144,7 +144,7 @@ def test_what_columns_would_refuse_or_change_are_dead_letters(warehouse: SqliteW
     for number, (kind, column, good, bad) in enumerate(REFUSED):
         table = f"t{number}"
         warehouse.database.run(f"CREATE TABLE {table} (id INT, v {column})")
-        refused = put(putting, connection, table, KINDS[kind], [good, *bad], "r")
+        refused = put(loading, connection, table, KINDS[kind], [good, *bad], "r")
         assert [*refused] == [*range(1, len(bad) + 1)], (column, refused)
         assert all(why.startswith(f"column 'v' of table {table}: ") for why in refused.values()), refused
         assert warehouse.database.run(f"SELECT id FROM {table}") == [(0,)], column
@@ -154,7 +154,7 @@ def test_what_columns_would_refuse_or_change_are_dead_letters(warehouse: SqliteW
 def test_not_a_number_is_no_null(warehouse: SqliteWarehouse) -> None:
     connection = connections.Connection("warehouse", warehouse.database.uri)
     warehouse.database.run("CREATE TABLE t (v REAL)")
-    known = putting.look(connection, DatabaseWrite("warehouse", "t"))
+    known = loading.look(connection, DatabaseWrite("warehouse", "t"))
     writer = write.DatabaseWriter(Schema((Column("v", types.FLOAT),)), known)
     batch = pa.RecordBatch.from_pydict({"v": [1.0, float("nan"), float("inf"), None]})
     assert [failure.row for failure in writer._refused(batch)] == [1]
@@ -263,13 +263,13 @@ def test_the_journal_stays_as_it_is_and_readers_see_old_rows(
         reader.execute("CREATE TABLE t (id INT)")
         reader.execute("INSERT INTO t VALUES (1)")
         seen: list[Any] = []
-        real = putting.publish
+        real = loading.publish
 
         def publish(found: Any, staging: Any) -> None:
             real(found, staging)
             seen.append(reader.execute("SELECT id FROM t").fetchall())
 
-        monkeypatch.setattr(putting, "publish", publish)
+        monkeypatch.setattr(loading, "publish", publish)
         warehouse.write([{"id": 2}], "id: int", options="mode: replace", files=FILES)
         assert seen == [[(1,)], [(1,)]]
         assert reader.execute("SELECT id FROM t").fetchall() == [(2,)]
@@ -369,7 +369,7 @@ def test_what_survives_comes_back_as_it_was(name: str, warehouse: SqliteWarehous
     @given(st.lists(values, min_size=20, max_size=100))
     def check(found: list[Any]) -> None:
         for number, column in enumerate(columns):
-            refused = put(putting, connection, f"c{number}", static, found, f"r{next(runs)}")
+            refused = put(loading, connection, f"c{number}", static, found, f"r{next(runs)}")
             again = read_again(sqlite, connection, f"c{number}")
             assert again.keys() == {*range(len(found))} - refused.keys()
             for at, read in again.items():

@@ -13,8 +13,8 @@ import pytest
 from spark_jobs.execute.delivery import databases, joint
 from spark_jobs.execute.delivery.local.files import LocalDraft
 from spark_jobs.execute.delivery.participant import Reach
-from spark_jobs.formats.database.mysql import putting as mysql_putting
-from spark_jobs.formats.database.sqlite import putting as sqlite_putting
+from spark_jobs.formats.database.mysql import loading as mysql_loading
+from spark_jobs.formats.database.sqlite import loading as sqlite_loading
 from spark_jobs.scan import connections
 from tests.execute import pipelines, without_spark
 from tests.formats.database.table_outputs import MariaWarehouse, SqliteDatabase, SqliteWarehouse, settled
@@ -34,13 +34,13 @@ def warehouse(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     without_spark.install(monkeypatch)
     if request.param == "mysql":
         found: Warehouse = MariaWarehouse(tmp_path, request.getfixturevalue("mariadb"))
-        found.putting = mysql_putting
+        found.loading = mysql_loading
         return found
     (tmp_path / "data").mkdir()
     database = SqliteDatabase(f"sqlite:///{tmp_path}/data/shop.db")
     monkeypatch.setenv("CLINKER_CONNECTION_WAREHOUSE", database.uri)
     found = SqliteWarehouse(tmp_path, database)  # type: ignore[arg-type]
-    found.putting = sqlite_putting
+    found.loading = sqlite_loading
     return found
 
 
@@ -69,7 +69,7 @@ def points(package: Any) -> tuple[list[Any], list[Any]]:
 
 @pytest.mark.parametrize(("files", "number"), [*(("", at) for at in range(6)), *((FILES, at) for at in range(7))])
 def test_a_death_leaves_all_old_or_all_new(files: str, number: int, warehouse: Warehouse) -> None:
-    patch, is_new = points(warehouse.putting)[bool(files)][number]
+    patch, is_new = points(warehouse.loading)[bool(files)][number]
     warehouse.database.run("CREATE TABLE t (id int);\nINSERT INTO t VALUES (1)")
     pipelines.write(warehouse.folder, {"out/rows.csv": "id\n1\n"} if files else {})
     rows = [{"id": 1}, {"id": 2}]
@@ -84,7 +84,7 @@ def test_a_death_at_any_statement_leaves_all_old_or_all_new(warehouse: Warehouse
     for number in itertools.count(1, STRIDE):
         rows, new = [{"id": number}, {"id": number + 1}], [number, number + 1]
         write = partial(warehouse.write, rows, "id: int", options="mode: replace", files=FILES)
-        is_killed = dying(warehouse, write, killed(warehouse.putting, "run", number, before=True))
+        is_killed = dying(warehouse, write, killed(warehouse.loading, "run", number, before=True))
         found = settled(warehouse, FILES)
         assert found in (ids, new)
         ids, deaths = found, deaths + is_killed
@@ -197,7 +197,7 @@ def test_runs_that_replace_one_another_follow_one_another(
 ) -> None:
     warehouse.database.run("CREATE TABLE t (id int)")
     second = type(warehouse)(warehouse.folder / "second", warehouse.database)
-    real, is_first = warehouse.putting.publish, threading.Lock()
+    real, is_first = warehouse.loading.publish, threading.Lock()
     others: list[threading.Thread] = []
 
     def publish(found: Any, staging: Any) -> None:
@@ -208,7 +208,7 @@ def test_runs_that_replace_one_another_follow_one_another(
             others[0].start()
             others[0].join(0.5)
 
-    monkeypatch.setattr(warehouse.putting, "publish", publish)
+    monkeypatch.setattr(warehouse.loading, "publish", publish)
     warehouse.write([{"id": 1}] * 50, "id: int", options="mode: replace")
     others[0].join()
     assert second.error is None

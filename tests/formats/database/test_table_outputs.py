@@ -27,7 +27,7 @@ from spark_jobs.execute.delivery.local import recovery
 from spark_jobs.execute.delivery.local.files import LocalDraft
 from spark_jobs.execute.delivery.participant import Reach
 from spark_jobs.formats.database.options import DatabaseWrite
-from spark_jobs.formats.database.postgres import putting
+from spark_jobs.formats.database.postgres import loading
 from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError
 from tests.execute import pipelines, without_spark
@@ -70,7 +70,7 @@ class Warehouse:
     def __init__(self, folder: Path, database: Database) -> None:
         self.folder, self.database = folder, database
         self.error: Any = None
-        self.putting: Any = putting
+        self.loading: Any = loading
 
     def write(self, rows: list[dict[str, Any]], schema: str, code: int = 0, **said: str) -> None:
         known = {"table": "t", "options": "mode: insert", "unmapped": "drop", "files": "", **said}
@@ -144,17 +144,17 @@ def test_rows_come_in_order_from_many_parts(
 def test_a_part_that_comes_again_counts_once(postgres: Database) -> None:
     postgres.run("CREATE TABLE t (id int)")
     connection = connections.Connection("warehouse", postgres.uri)
-    options = putting.look(connection, DatabaseWrite("warehouse", "t"))
+    options = loading.look(connection, DatabaseWrite("warehouse", "t"))
     schema = pa.schema([("id", pa.int64())])
-    staging = putting.begin(connection, options, "run", 0, schema)
+    staging = loading.begin(connection, options, "run", 0, schema)
     for part, first in ((0, 0), (1, 100), (0, 0), (1, 100)):
         batches = [
             pa.RecordBatch.from_arrays([pa.array(range(at, at + 10), pa.int64())], schema=schema)
             for at in (first, first + 10)
         ]
-        assert putting.fill(connection, staging, part, batches, schema) == 20
-    with putting.opened(connection) as found:
-        putting.publish(found, replace(staging, rows=40))
+        assert loading.fill(connection, staging, part, batches, schema) == 20
+    with loading.opened(connection) as found:
+        loading.publish(found, replace(staging, rows=40))
     assert postgres.run("SELECT array_agg(id) FROM t") == [([*range(20), *range(100, 120)],)]
 
 
@@ -289,7 +289,7 @@ def test_texts_at_the_edges_of_types_end_no_run(warehouse: Warehouse, postgres: 
     good = []
     for name, (text, _), kind in zip(names, EDGES, kinds, strict=True):
         with contextlib.suppress(adbc_driver_manager.Error):
-            postgres.run(f"SELECT {putting.literal(text)}::{kind}::text")
+            postgres.run(f"SELECT {loading.literal(text)}::{kind}::text")
             good.append(name)
     assert 0 < len(good) < len(names)
     rows = [{name: text} for name, (text, _) in zip(names, EDGES, strict=True)]
@@ -403,7 +403,7 @@ def test_elements_of_arrays_are_looked_at(postgres: Database) -> None:
     from spark_jobs.formats.database import write
 
     postgres.run("CREATE TABLE t (i int2[], n numeric(3,1)[], s varchar(2)[], d date[])")
-    known = putting.look(connections.Connection("warehouse", postgres.uri), DatabaseWrite("warehouse", "t"))
+    known = loading.look(connections.Connection("warehouse", postgres.uri), DatabaseWrite("warehouse", "t"))
     kinds = {"i": types.INT, "n": types.FLOAT, "s": types.STRING, "d": types.STRING}
     schema = Schema(tuple(Column(name, types.array_of(kind)) for name, kind in kinds.items()))
     writer = write.DatabaseWriter(schema, known)
@@ -439,7 +439,7 @@ def test_texts_are_what_the_database_reads(warehouse: Warehouse, postgres: Datab
     good = set()
     for name, (kind, text) in zip(names, UNUSUAL, strict=True):
         with contextlib.suppress(adbc_driver_manager.Error):
-            postgres.run(f"SELECT {putting.literal(text)}::{kind}::text")
+            postgres.run(f"SELECT {loading.literal(text)}::{kind}::text")
             good.add(name)
     assert 0 < len(good) < len(names)
     rows = [{name: text} for name, (_, text) in zip(names, UNUSUAL, strict=True)]
@@ -458,7 +458,7 @@ def test_a_lock_of_another_session_is_not_waited_for_forever(
 ) -> None:
     from adbc_driver_postgresql import dbapi
 
-    monkeypatch.setattr(putting, "LOCK_S", 1)
+    monkeypatch.setattr(loading, "LOCK_S", 1)
     postgres.run(f"CREATE TABLE t ({column})")
     with dbapi.connect(postgres.uri) as other, other.cursor() as cursor:
         cursor.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
@@ -526,7 +526,7 @@ def killed(owner: Any, name: str, number: int, *, before: bool = False) -> Calla
     return patch
 
 
-def killed_in_copy(die: Callable[[], None], package: Any = putting) -> None:
+def killed_in_copy(die: Callable[[], None], package: Any = loading) -> None:
     """Die while the first rows are on their way."""
     real = package.fill
 
@@ -554,11 +554,11 @@ def settled(warehouse: Warehouse, files: str, *, first: str = "database") -> lis
 
 
 ALONE = [
-    (killed(putting, "begin", 1), False),
+    (killed(loading, "begin", 1), False),
     (killed_in_copy, False),
-    (killed(putting, "fill", 1), False),
+    (killed(loading, "fill", 1), False),
     (killed(databases, "load", 1), False),
-    (killed(putting, "publish", 1), False),
+    (killed(loading, "publish", 1), False),
     (killed(databases.Tables, "complete", 1), True),
 ]
 JOINT = [
@@ -566,7 +566,7 @@ JOINT = [
     (killed(databases.Tables, "prepare", 1), False),
     (killed(LocalDraft, "decide", 1, before=True), False),
     (killed(LocalDraft, "decide", 1), True),
-    (killed(putting, "publish", 2), True),
+    (killed(loading, "publish", 2), True),
     (killed(databases.Tables, "complete", 1), True),
     (killed(LocalDraft, "complete", 1), True),
 ]
@@ -590,7 +590,7 @@ def test_a_death_at_any_statement_leaves_all_old_or_all_new(warehouse: Warehouse
         rows = [{"id": number}, {"id": number + 1}]
         new = [number, number + 1]
         write = partial(warehouse.write, rows, "id: int", options="mode: replace", files=FILES)
-        is_killed = dying(warehouse, write, killed(putting, "run", number, before=True))
+        is_killed = dying(warehouse, write, killed(loading, "run", number, before=True))
         found = settled(warehouse, FILES)
         assert found in (ids, new)
         ids, deaths = found, deaths + is_killed
@@ -619,7 +619,7 @@ def test_a_staging_table_of_another_role_says_nothing(warehouse: Warehouse, post
         {"run": "x", "connection": "warehouse", "target": "t", "mode": "insert", "keys": [], "rows": 1,
          "columns": [["id", "(SELECT 1 / 0)"]], "home": None}
     )  # fmt: skip
-    name = putting.name_of("x", "warehouse", 0)
+    name = loading.name_of("x", "warehouse", 0)
     postgres.run(
         f"CREATE TABLE t (id int);\nCREATE ROLE {role};\nCREATE TABLE {name} (id int);\n"
         f"COMMENT ON TABLE {name} IS '{comment}';\nALTER TABLE {name} OWNER TO {role}"
@@ -631,12 +631,12 @@ def test_a_staging_table_of_another_role_says_nothing(warehouse: Warehouse, post
             patched.setenv("CLINKER_CONNECTION_WAREHOUSE", uri)
             warehouse.write([{"id": 1}], "id: int")
         assert warehouse.staged == [(name,)]
-        with putting.opened(connections.Connection("warehouse", uri)) as found:
-            assert putting.left(found) == []
+        with loading.opened(connections.Connection("warehouse", uri)) as found:
+            assert loading.left(found) == []
             with pytest.raises(FormatError, match="belongs to another role"):
-                putting.left_of(found, "x", "warehouse")
-        with putting.opened(connections.Connection("warehouse", postgres.uri)) as found:
-            assert putting.left(found) == []  # not even a superuser is told what to do by others
+                loading.left_of(found, "x", "warehouse")
+        with loading.opened(connections.Connection("warehouse", postgres.uri)) as found:
+            assert loading.left(found) == []  # not even a superuser is told what to do by others
     finally:
         postgres.run(f"DROP OWNED BY w, {role};\nDROP ROLE w;\nDROP ROLE {role}")
 
@@ -679,15 +679,15 @@ def test_a_session_that_ends_at_the_commit_leaves_all_old(
     warehouse: Warehouse, postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgres.run("CREATE TABLE t (id int)")
-    real, calls = putting.publish, itertools.count(1)
+    real, calls = loading.publish, itertools.count(1)
 
     def cut(found: Any, staging: Any) -> None:
         real(found, staging)
         if next(calls) == 2:
-            ((backend,),) = putting.run(found, "SELECT pg_backend_pid()")
+            ((backend,),) = loading.run(found, "SELECT pg_backend_pid()")
             postgres.run(f"SELECT pg_terminate_backend({backend})")
 
-    monkeypatch.setattr(putting, "publish", cut)
+    monkeypatch.setattr(loading, "publish", cut)
     warehouse.write([{"id": 1}], "id: int", code=4, files=FILES)
     assert warehouse.error.code == "E911"
     assert postgres.run("SELECT id FROM t") == []
@@ -756,7 +756,7 @@ def test_a_database_that_goes_away_in_copy_ends_the_run(
     warehouse: Warehouse, postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     postgres.run("CREATE TABLE t (id int)")
-    real = putting.fill
+    real = loading.fill
 
     def cut(connection: Any, staging: Any, part: int, batches: Any, schema: Any) -> int:
         def ending() -> Any:
@@ -768,7 +768,7 @@ def test_a_database_that_goes_away_in_copy_ends_the_run(
 
         return real(connection, staging, part, ending(), schema)
 
-    monkeypatch.setattr(putting, "fill", cut)
+    monkeypatch.setattr(loading, "fill", cut)
     warehouse.write([{"id": number} for number in range(1000)], "id: int", code=4)
     assert warehouse.error.code == "E911"
     assert postgres.run("SELECT count(*) FROM t") == [(0,)]

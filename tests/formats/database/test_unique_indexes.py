@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
 from spark_jobs.formats.database.mysql import columns as mysql_columns
 from spark_jobs.formats.database.options import DatabaseWrite
-from spark_jobs.formats.database.postgres import putting as postgres_putting
-from spark_jobs.formats.database.postgres.refusing import Checks
+from spark_jobs.formats.database.postgres import loading as postgres_loading
+from spark_jobs.formats.database.postgres.validation import Checks
+from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from tests.execute import pipelines
 from tests.formats.database.test_mysql_outputs import warehouse as maria_warehouse
 from tests.formats.database.test_sqlite_outputs import warehouse as sqlite_warehouse
@@ -128,7 +128,7 @@ def test_postgres_takes_the_first_of_equal_values(
     for name in ("t", "expected"):
         database.run(f"CREATE TABLE {name} (id int, v {column} UNIQUE)")
     for number, value in enumerate(found):
-        text = "NULL" if value is None else postgres_putting.literal(_text(value))
+        text = "NULL" if value is None else postgres_loading.literal(_text(value))
         # Texts are assigned to columns of characters, where a cast would cut them.
         given = f"convert_to({text}, 'UTF8')" if column == "bytea" else text
         database.run(f"SET TimeZone = 'UTC';\nINSERT INTO expected VALUES ({number}, {given}) ON CONFLICT DO NOTHING")

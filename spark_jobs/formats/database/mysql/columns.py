@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.database.accepting import kind_of
+from spark_jobs.formats.database.targets import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_jobs.formats.database.accepting import TargetColumn
+    from spark_jobs.formats.database.targets import TargetColumn
 
 #: The bits of integers.
 INTS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
@@ -207,7 +207,7 @@ _ESCAPES = str.maketrans({"\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z", 
 
 
 def escaped(text: str) -> str:
-    """A text as statements have it, under the `sql_mode` of this package (`putting.py`)."""
+    """A text as statements have it, under the `sql_mode` of this package (`loading.py`)."""
     return f"'{text.translate(_ESCAPES)}'"
 
 

@@ -109,7 +109,7 @@ def relation_of(table: str) -> tuple[str | None, str]:
 
 
 @contextmanager
-def told(connection: Connection, name: str = "") -> Iterator[None]:
+def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
     """Within, what the driver says becomes a diagnostic.
 
     Raises:
@@ -201,7 +201,7 @@ def _texts() -> dict[Any, Any]:
 @contextmanager
 def _opened(connection: Connection, name: str = "") -> Iterator[Any]:
     """A session in a snapshot of its own."""
-    with told(connection, name):
+    with translated_errors(connection, name):
         opened = connected(connection)
         try:
             for setting in _SETTINGS:

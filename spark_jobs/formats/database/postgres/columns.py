@@ -7,12 +7,12 @@ import decimal
 import re
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.formats.database.accepting import kind_of
+from spark_jobs.formats.database.targets import kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_jobs.formats.database.accepting import TargetColumn
+    from spark_jobs.formats.database.targets import TargetColumn
 
 #: The types that a column of records goes into; texts go into all, and the database reads them.
 _TAKEN_BY = {

@@ -101,7 +101,7 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def told(connection: Connection, name: str = "") -> Iterator[None]:
+def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
     """Within, what the driver says becomes a diagnostic.
 
     Raises:
@@ -167,7 +167,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
         FormatError: the database refuses or fails, or has no such table (E911).
         Unfit: the table has no such column, or rows have no value in it.
     """
-    with told(connection):
+    with translated_errors(connection):
         opened, snapshot = _snapshot(connection)
         if options.query:
             relation = f"({options.query.strip().rstrip(';')}\n) AS clinker_query"
@@ -396,7 +396,7 @@ def batches(wanted: Slice, columns: Sequence[Column]) -> Iterator[tuple[int, lis
     condition = _condition(wanted)
     text = f"SELECT {names} FROM {part.relation}{f' WHERE {condition}' if condition else ''}"
     text += f" ORDER BY {part.order}" if part.order else ""
-    with told(wanted.connection, part.name):
+    with translated_errors(wanted.connection, part.name):
         opened = _begun(wanted.connection, part.snapshot)
         try:
             with opened.cursor() as cursor:
@@ -428,7 +428,7 @@ def count(wanted: Slice) -> int:
         FormatError: the database refuses or fails (E911).
     """
     part, condition = wanted.part, _condition(wanted)
-    with told(wanted.connection, part.name):
+    with translated_errors(wanted.connection, part.name):
         opened = _begun(wanted.connection, part.snapshot)
         try:
             text = f"SELECT count(*) FROM {part.relation}{f' WHERE {condition}' if condition else ''}"

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.formats.database.accepting import kind_of
+from spark_jobs.formats.database.targets import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.database.accepting import TargetColumn
+    from spark_jobs.formats.database.targets import TargetColumn
 
 #: What columns are by their declared types: the first of these that is found in it, as SQLite finds affinities. Those
 #: for dates have the affinity of numbers, and keep texts that spell none.

@@ -50,7 +50,7 @@ def identity(path: str) -> str:
 
 
 @contextmanager
-def told(connection: Connection, name: str = "") -> Iterator[None]:
+def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
     """Within, what SQLite says becomes a diagnostic.
 
     Raises:

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats.database.mysql import columns
-from spark_jobs.formats.database.mysql.asking import Asking
+from spark_jobs.formats.database.mysql.queries import Queries
 from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.typed import record_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.database.accepting import Target, TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
+    from spark_jobs.formats.database.targets import Target, TargetColumn
 
 #: The bytes of a statement beside its values, and of a value that is no text.
 _STATEMENT_BYTES, _PLAIN_BYTES = 1 << 14, 40
@@ -28,10 +28,10 @@ class Checks:
     def __init__(self, target: Target, options: DatabaseWrite) -> None:
         self._columns = {column.name: column for column in target.columns}
         self._most_bytes = (target.most_bytes or 1 << 40) - _STATEMENT_BYTES
-        self._asking: Asking | None = None
+        self._queries: Queries | None = None
         if target.place is not None:
             is_replaced = options.mode is WriteMode.REPLACE
-            self._asking = Asking(target.place, target, options.key, replaces=is_replaced)
+            self._queries = Queries(target.place, target, options.key, replaces=is_replaced)
 
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """See `write.py:Checks`."""
@@ -42,7 +42,7 @@ class Checks:
         found = columns.comparable(column, array)
         if found is None:
             texts = cast("pa.StringArray", array)
-            found = texts if self._asking is None else self._asking.weights(column, texts)
+            found = texts if self._queries is None else self._queries.weights(column, texts)
         return cast("pa.StringArray", found)
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
@@ -54,13 +54,13 @@ class Checks:
                 "`max_allowed_packet` of the server leaves"
             )
             yield row, text, ()
-        if self._asking is None:
+        if self._queries is None:
             return
         if not large:
-            yield from self._asking.rows(found)
+            yield from self._queries.rows(found)
             return
         good = pa.array([row for row in range(found.num_rows) if row not in large], pa.int64())
-        for at, why, names in self._asking.rows(found.take(good)):
+        for at, why, names in self._queries.rows(found.take(good)):
             yield good[at].as_py(), why, names
 
     def _large(self, found: pa.RecordBatch) -> Iterator[tuple[int, int]]:

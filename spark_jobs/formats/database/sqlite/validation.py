@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, cast
 
 from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.database.sqlite import columns
-from spark_jobs.formats.database.sqlite.asking import Asking
+from spark_jobs.formats.database.sqlite.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
 
-    from spark_jobs.formats.database.accepting import Target, TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
+    from spark_jobs.formats.database.targets import Target, TargetColumn
 
 
 class Checks:
     """See `write.py:Checks`."""
 
     def __init__(self, target: Target, options: DatabaseWrite) -> None:
-        self._asking: Asking | None = None
+        self._queries: Queries | None = None
         if target.place is not None:
             is_replaced = options.mode is WriteMode.REPLACE
-            self._asking = Asking(target.place, target, options.key, replaces=is_replaced)
+            self._queries = Queries(target.place, target, options.key, replaces=is_replaced)
 
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """See `write.py:Checks`."""
@@ -36,5 +36,5 @@ class Checks:
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""
-        if self._asking is not None:
-            yield from self._asking.rows(found)
+        if self._queries is not None:
+            yield from self._queries.rows(found)

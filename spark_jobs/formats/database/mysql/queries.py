@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.formats.database.mysql import columns
-from spark_jobs.formats.database.mysql.putting import ROW, column_definition, run, session, statements_of, waiting
-from spark_jobs.formats.database.mysql.reading import quoted, told
+from spark_jobs.formats.database.mysql.loading import ROW, column_definition, run, session, statements_of, waiting
+from spark_jobs.formats.database.mysql.reading import quoted, translated_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+    from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
 #: Errors about values: what a column does not take, and what a check refuses.
@@ -32,7 +32,7 @@ _CANNOT = frozenset([1044, 1054, 1064, 1142, 1143, 1146, 1267, 1270, 1271, 1305,
 _COLUMN = re.compile(r"column '([^']+)'|column `[^`]*`\.`[^`]*`\.`([^`]+)`")
 
 
-class Asking:
+class Queries:
     """A session in which a task asks.
 
     Args:
@@ -68,7 +68,7 @@ class Asking:
         asked = tuple(dict.fromkeys([*unsure, *(name for each in constraints for name in each.asked_for(self._key))]))
         if not asked or not found.num_rows:
             return
-        with waiting(self._connection), told(self._connection, self._target.name):
+        with waiting(self._connection), translated_errors(self._connection, self._target.name):
             table = self._table(asked)
             run(self._session(), f"DELETE FROM {table}")
             yield from self._refused(table, asked, found)
@@ -90,7 +90,7 @@ class Asking:
         known = columns.literals(column, codes.dictionary)
         name = quoted(column.name)
         compared = f"TRIM(TRAILING ' ' FROM {name})" if columns.pads(column) else name
-        with waiting(self._connection), told(self._connection, self._target.name):
+        with waiting(self._connection), translated_errors(self._connection, self._target.name):
             table = self._table((column.name,))
             run(self._session(), f"DELETE FROM {table}")
             lines = (f"({each},{row})" for row, each in enumerate(known))

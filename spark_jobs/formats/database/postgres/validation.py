@@ -1,7 +1,7 @@
 """What columns of PostgreSQL refuse, as far as that is known before the rows are put into the table.
 
 The types of columns tell about lengths, ranges and forms of texts. What the database alone knows the task asks it:
-whether it reads a text of an unusual form, and whether the rows of tables let a record in (`asking.py`).
+whether it reads a text of an unusual form, and whether the rows of tables let a record in (`queries.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from spark_jobs.formats.database.options import WriteMode
 from spark_jobs.formats.database.postgres import columns
-from spark_jobs.formats.database.postgres.asking import Asking
+from spark_jobs.formats.database.postgres.queries import Queries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.database.accepting import Target, TargetColumn
     from spark_jobs.formats.database.options import DatabaseWrite
+    from spark_jobs.formats.database.targets import Target, TargetColumn
 
 _UUID = re.compile(r"(\{)?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?(1)\})")
 _BITS = re.compile(r"[bB]?([01]*)|[xX]([0-9a-fA-F]*)")
@@ -69,10 +69,10 @@ class Checks:
     """See `write.py:Checks`."""
 
     def __init__(self, target: Target, options: DatabaseWrite) -> None:
-        self._asking: Asking | None = None
+        self._queries: Queries | None = None
         if target.place is not None:
             is_replaced = options.mode is WriteMode.REPLACE
-            self._asking = Asking(target.place, target, options.key, replaces=is_replaced)
+            self._queries = Queries(target.place, target, options.key, replaces=is_replaced)
 
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """See `write.py:Checks`."""
@@ -84,17 +84,17 @@ class Checks:
         found = columns.comparable(column, array)
         if found is None:
             texts = array if pa.types.is_string(array.type) else array.cast(pa.string())
-            found = texts if self._asking is None else self._asking.converted(column, array.type, texts)
+            found = texts if self._queries is None else self._queries.converted(column, array.type, texts)
         return cast("pa.StringArray", found)
 
     def rows(self, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """See `write.py:Checks`."""
-        if self._asking is not None:
-            yield from self._asking.rows(found)
+        if self._queries is not None:
+            yield from self._queries.rows(found)
 
     def _misread(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """The rows whose text the database does not read, by its own word where the form does not tell."""
-        if self._asking is None:
+        if self._queries is None:
             return
         if pa.types.is_list(array.type):
             whose = pc.list_parent_indices(array).to_pylist()
@@ -106,7 +106,7 @@ class Checks:
                 sure = pc.or_(sure, pc.match_substring_regex(array, f"^(?:{pattern})$"))
             unsure = pc.indices_nonzero(pc.invert(pc.fill_null(sure, True)))
             if len(unsure):
-                refused = self._asking.texts(column.type, pc.unique(array.take(unsure)))
+                refused = self._queries.texts(column.type, pc.unique(array.take(unsure)))
                 for row in unsure.to_pylist() if refused else ():
                     if why := refused.get(array[row].as_py()):
                         yield row, why

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.formats import format
-from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+from spark_jobs.formats.database import targets
+from spark_jobs.formats.database.loading import staging as staging_of
 from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.postgres import columns as kinds
-from spark_jobs.formats.database.postgres.reading import told
+from spark_jobs.formats.database.postgres.reading import translated_errors
 from spark_jobs.formats.database.tables import quoted
+from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from spark_jobs.formats.staging import Staging
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.options import DatabaseWrite
     from spark_jobs.scan.connections import Connection
 
-#: See `formats/staging.py:Putting`.
+#: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
 #: What a staging table has beside the columns of records, whose names have no `$`.
 PART, ROW = "$part", "$row"
@@ -130,7 +131,7 @@ def opened(connection: Connection, name: str = "") -> Iterator[Any]:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with waiting(connection), told(connection, name):
+    with waiting(connection), translated_errors(connection, name):
         found = importlib.import_module("adbc_driver_postgresql.dbapi").connect(connection.uri)
         try:
             for setting in _SETTINGS:
@@ -184,7 +185,7 @@ def held(connection: Connection, run_name: str, name: str) -> Any:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with told(connection):
+    with translated_errors(connection):
         found = importlib.import_module("adbc_driver_postgresql.dbapi").connect(connection.uri, autocommit=True)
         try:
             if run(found, "SELECT 1 FROM pg_settings WHERE name = 'idle_session_timeout'"):
@@ -238,7 +239,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
                 f"GRANT CREATE ON SCHEMA {quoted(schema)}, or name another one by `staging_schema`"
             )
         if options.mode is WriteMode.REPLACE:
-            accepting.refuse_following(name, run(found, _FOLLOWING, oid))
+            targets.refuse_following(name, run(found, _FOLLOWING, oid))
         run(found, _FULL_NAMES)
         columns = tuple(_column(*each) for each in run(found, _COLUMNS, oid))
         indexes = [(tuple(json.loads(text)), *others) for text, *others in run(found, _UNIQUE, oid)]
@@ -307,17 +308,13 @@ def begin(
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    target: Target = options.known
-    known = {column.name: column for column in target.columns}
-    staging = Staging(
-        schema=target.schema,
-        name=name_of(run_name, connection.name, number),
-        run=run_name,
-        connection=connection.name,
-        target=target.relation,
-        mode=str(options.mode),
-        keys=options.key,
-        columns=tuple((each.name, kinds.converted(quoted(each.name), known[each.name], each.type)) for each in schema),
+    known = {column.name: column for column in options.known.columns}
+    staging = staging_of(
+        connection,
+        options,
+        run_name,
+        name_of(run_name, connection.name, number),
+        ((each.name, kinds.converted(quoted(each.name), known[each.name], each.type)) for each in schema),
     )
     columns = [f"{quoted(each.name)} {kinds.staged(each.type)}" for each in schema]
     columns += [f"{_PART} int8", f"{_ROW} int8"]
@@ -399,7 +396,7 @@ def publish(found: Any, staging: Staging) -> None:
 
 
 def moved(found: Any) -> int | None:
-    """See `formats/staging.py:Putting`: a single statement moves all."""
+    """See `formats/staging.py:Loader`: a single statement moves all."""
 
 
 @contextmanager

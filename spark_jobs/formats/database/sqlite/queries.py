@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats.database.sqlite import columns
 from spark_jobs.formats.database.sqlite.reading import path_of
-from spark_jobs.formats.database.sqlite.session import LOCK_S, identity, reading, told
+from spark_jobs.formats.database.sqlite.session import LOCK_S, identity, reading, translated_errors
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_jobs.formats.database.accepting import Constraint, Target
+    from spark_jobs.formats.database.targets import Constraint, Target
     from spark_jobs.scan.connections import Connection
 
 _ROW = '"$row"'
 
 
-class Asking:
+class Queries:
     """A session in which a task asks.
 
     Args:
@@ -59,7 +59,7 @@ class Asking:
             for name, array in zip(names, found.columns, strict=True)
             if self._target.constraints
         }
-        with told(self._connection, self._target.name):
+        with translated_errors(self._connection, self._target.name):
             for each in self._target.constraints:
                 if not each.is_decided_by(names, self._key, replaces=self._replaces):
                     continue

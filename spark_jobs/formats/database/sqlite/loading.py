@@ -24,13 +24,14 @@ import pyarrow as pa
 from spark_jobs.disk import durable
 from spark_jobs.disk.locks import FileLock
 from spark_jobs.formats import format
-from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+from spark_jobs.formats.database import targets
+from spark_jobs.formats.database.loading import staging as staging_of
 from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
 from spark_jobs.formats.database.sqlite import columns as kinds
 from spark_jobs.formats.database.sqlite.reading import named, path_of
-from spark_jobs.formats.database.sqlite.session import identity, reading, told, writing
+from spark_jobs.formats.database.sqlite.session import identity, reading, translated_errors, writing
 from spark_jobs.formats.database.tables import quoted
+from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from spark_jobs.formats.staging import Staging
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.options import DatabaseWrite
     from spark_jobs.scan.connections import Connection
 
-#: See `formats/staging.py:Putting`.
+#: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = False
 _PREFIX = "clinker_stage_"
 _SCHEMA = "main"
@@ -126,7 +127,7 @@ def opened(connection: Connection, name: str = "") -> Iterator[Session]:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with told(connection, name), closing(Session(path_of(connection))) as found:
+    with translated_errors(connection, name), closing(Session(path_of(connection))) as found:
         yield found
         if found.is_writing:
             run(found, "COMMIT")
@@ -171,7 +172,7 @@ def held(connection: Connection, run_name: str, name: str) -> Held | None:
     Raises:
         FormatError: the folder beside the database cannot be written (E911).
     """
-    with told(connection):
+    with translated_errors(connection):
         folder = _folder(_real(path_of(connection)), _digest(run_name, name))
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = FileLock.exclusive(folder / _LOCK)
@@ -193,7 +194,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         format.Unfit: there is no such table, or the run may not write it as it is to.
     """
     path = path_of(connection)
-    with told(connection, options.table), closing(Session(path)) as found:
+    with translated_errors(connection, options.table), closing(Session(path)) as found:
         found.raw = reading(path)
         schema, table = named(found.raw, options.table)
         if options.staging_schema:
@@ -212,7 +213,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
                     f"the right to write {each} is missing: SQLite writes the file, and others beside it"
                 )
         if options.mode is WriteMode.REPLACE:
-            accepting.refuse_following(name, run(found, _FOLLOWING, name))
+            targets.refuse_following(name, run(found, _FOLLOWING, name))
         is_strict, has_no_row_ids = _form(found, name)
         columns, row_id = _columns(found, name, is_strict=is_strict, has_no_row_ids=has_no_row_ids)
         constraints = _unique(found, name)
@@ -341,17 +342,13 @@ def begin(
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    target: Target = options.known
-    known = {column.name: column for column in target.columns}
-    staging = Staging(
-        schema=_SCHEMA,
-        name=name_of(run_name, connection.name, number),
-        run=run_name,
-        connection=connection.name,
-        target=target.relation,
-        mode=str(options.mode),
-        keys=options.key,
-        columns=tuple((each.name, known[each.name].told()) for each in schema),
+    known = {column.name: column for column in options.known.columns}
+    staging = staging_of(
+        connection,
+        options,
+        run_name,
+        name_of(run_name, connection.name, number),
+        ((each.name, known[each.name].to_json()) for each in schema),
     )
     with opened(connection, staging.target) as found:
         found.write()
@@ -392,7 +389,7 @@ def fill(
         FormatError: they cannot be written (E911).
     """
     count = 0
-    with told(connection, staging.target):
+    with translated_errors(connection, staging.target):
         path = _rows(_real(path_of(connection)), staging.name) / f"{part:08d}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for batch in batches:
@@ -414,7 +411,7 @@ def publish(found: Session, staging: Staging) -> None:
         if staging.mode == "replace":
             run(found, f"DELETE FROM {staging.target}")
         statement = _statement(staging)
-        columns = [TargetColumn.of(name, text) for name, text in staging.columns]
+        columns = [TargetColumn.from_json(name, text) for name, text in staging.columns]
         for batch in _waiting(found, staging):
             values = [kinds.values(each, array) for each, array in zip(columns, batch.columns, strict=True)]
             assert found.raw is not None
@@ -431,7 +428,7 @@ def publish(found: Session, staging: Staging) -> None:
 
 
 def moved(found: Session) -> int | None:
-    """See `formats/staging.py:Putting`."""
+    """See `formats/staging.py:Loader`."""
     return found.moved
 
 

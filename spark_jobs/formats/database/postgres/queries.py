@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.formats.database.postgres import columns
-from spark_jobs.formats.database.postgres.putting import waiting
-from spark_jobs.formats.database.postgres.reading import told
+from spark_jobs.formats.database.postgres.loading import waiting
+from spark_jobs.formats.database.postgres.reading import translated_errors
 from spark_jobs.formats.database.tables import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+    from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
 #: The settings that staged texts are read with when they are published.
@@ -38,7 +38,7 @@ _ABOUT_VALUES = ("22", "23")
 _MOST_KNOWN = 10_000
 
 
-class Asking:
+class Queries:
     """A session in which a task asks.
 
     Args:
@@ -97,7 +97,7 @@ class Asking:
 
         if not len(texts):
             return []
-        with waiting(self._connection), told(self._connection, self._target.name):
+        with waiting(self._connection), translated_errors(self._connection, self._target.name):
             try:
                 return self._asked(statement, [texts])
             except adbc_driver_manager.Error as problem:
@@ -153,7 +153,7 @@ class Asking:
         found: list[tuple[int, str]] = []
         while waiting_for:
             first, count = waiting_for.pop()
-            with waiting(self._connection), told(self._connection, self._target.name):
+            with waiting(self._connection), translated_errors(self._connection, self._target.name):
                 try:
                     given = [array.slice(first, count) for array in arrays]
                     found += [(first + row, "") for row in self._asked(statement, given)]
@@ -182,13 +182,13 @@ class Asking:
 
     def _session(self) -> Any:
         if self._opened is None:
-            from spark_jobs.formats.database.postgres import putting
+            from spark_jobs.formats.database.postgres import loading
 
             driver = importlib.import_module("adbc_driver_postgresql.dbapi")
             self._opened = driver.connect(self._connection.uri, autocommit=True)
             weakref.finalize(self, self._opened.close)
             for setting in _SETTINGS:
-                putting.run(self._opened, setting.format(lock=putting.LOCK_S))
+                loading.run(self._opened, setting.format(lock=loading.LOCK_S))
         return self._opened
 
 

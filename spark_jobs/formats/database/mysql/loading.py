@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.formats import format
-from spark_jobs.formats.database import accepting
-from spark_jobs.formats.database.accepting import Constraint, Target, TargetColumn
+from spark_jobs.formats.database import targets
+from spark_jobs.formats.database.loading import staging as staging_of
 from spark_jobs.formats.database.mysql import columns as kinds
-from spark_jobs.formats.database.mysql.reading import connected, quoted, relation_of, told
+from spark_jobs.formats.database.mysql.reading import connected, quoted, relation_of, translated_errors
 from spark_jobs.formats.database.options import KnownDatabaseWrite, WriteMode
+from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from spark_jobs.formats.staging import Staging
 from spark_jobs.scan.connections import FAILED
 from spark_jobs.scan.files import FormatError
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.options import DatabaseWrite
     from spark_jobs.scan.connections import Connection
 
-#: See `formats/staging.py:Putting`.
+#: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
 #: What a staging table has beside the columns of records, whose names have no `$`. The note has no part.
 PART, ROW, NOTE = "$part", "$row", "$note"
@@ -162,7 +163,7 @@ def opened(connection: Connection, name: str = "", *, isolation: str = "REPEATAB
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with waiting(connection), told(connection, name):
+    with waiting(connection), translated_errors(connection, name):
         found = session(connection, isolation)
         try:
             run(found, "START TRANSACTION")
@@ -230,7 +231,7 @@ def held(connection: Connection, run_name: str, name: str) -> Session | None:
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    with told(connection):
+    with translated_errors(connection):
         found = session(connection, "READ COMMITTED")
         try:
             run(found, _PATIENT)
@@ -299,7 +300,7 @@ def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
         _refuse_without_staging(found, staging_schema)
         if options.mode is WriteMode.REPLACE:
             following = run(found, _FOLLOWING, schema, table, schema, table)
-            accepting.refuse_following(name, [(_relation(*map(_text, each)), _text(rule)) for *each, rule in following])
+            targets.refuse_following(name, [(_relation(*map(_text, each)), _text(rule)) for *each, rule in following])
         unique = _unique(found, schema, table)
         if options.key and frozenset(options.key) not in map(frozenset, unique.values()):
             listed = "; ".join(", ".join(each) for each in unique.values()) or "none"
@@ -483,17 +484,13 @@ def begin(
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    target: Target = options.known
-    known = {column.name: column for column in target.columns}
-    staging = Staging(
-        schema=target.schema,
-        name=name_of(run_name, connection.name, number),
-        run=run_name,
-        connection=connection.name,
-        target=target.relation,
-        mode=str(options.mode),
-        keys=options.key,
-        columns=tuple((each.name, known[each.name].told()) for each in schema),
+    known = {column.name: column for column in options.known.columns}
+    staging = staging_of(
+        connection,
+        options,
+        run_name,
+        name_of(run_name, connection.name, number),
+        ((each.name, known[each.name].to_json()) for each in schema),
         quote="`",
     )
     definitions = [column_definition(known[each.name]) for each in schema]
@@ -533,7 +530,7 @@ def fill(
     Raises:
         FormatError: the database refuses or fails (E911).
     """
-    columns = [TargetColumn.of(name, text) for name, text in staging.columns]
+    columns = [TargetColumn.from_json(name, text) for name, text in staging.columns]
     names = ", ".join([*(quoted(each.name) for each in columns), _PART, _ROW])
     count = 0
 
@@ -602,7 +599,7 @@ def publish(found: Session, staging: Staging) -> None:
 
 
 def moved(found: Any) -> int | None:
-    """See `formats/staging.py:Putting`: a single statement moves all."""
+    """See `formats/staging.py:Loader`: a single statement moves all."""
 
 
 @contextmanager

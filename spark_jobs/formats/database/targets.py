@@ -50,14 +50,14 @@ class TargetColumn:
     choices: tuple[str, ...] = ()
     charset: tuple[str, str] | None = None
 
-    def told(self) -> str:
+    def to_json(self) -> str:
         """What the note of a staging table says of it, beside its name."""
         return json.dumps({key: value for key, value in vars(self).items() if key != "name"})
 
     @classmethod
-    def of(cls, name: str, told: str) -> TargetColumn:
+    def from_json(cls, name: str, text: str) -> TargetColumn:
         """The column that a note tells of."""
-        found = json.loads(told)
+        found = json.loads(text)
         charset = found.pop("charset")
         return cls(
             name=name,

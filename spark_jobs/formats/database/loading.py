@@ -1,0 +1,53 @@
+"""What puts rows into the tables of each kind of database."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from spark_jobs.formats.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from spark_jobs.formats.database.options import KnownDatabaseWrite
+    from spark_jobs.formats.staging import Loader
+    from spark_jobs.scan.connections import Connection
+
+
+def of(connection: Connection) -> Loader:
+    """What puts rows into the tables of a connection."""
+    found: Loader = importlib.import_module(f"spark_jobs.formats.database.{connection.engine.name}.loading")
+    return found
+
+
+def staging(
+    connection: Connection,
+    options: KnownDatabaseWrite,
+    run_name: str,
+    name: str,
+    columns: Iterable[tuple[str, str]],
+    *,
+    quote: str = '"',
+) -> Staging:
+    """The staging table of an output, which has no rows yet.
+
+    Args:
+        connection: where it is.
+        options: those of the output; they know the table.
+        run_name: the execution id.
+        name: what it is called.
+        columns: see `Staging.columns`.
+        quote: what stands around names in statements of the database.
+    """
+    return Staging(
+        schema=options.known.schema,
+        name=name,
+        run=run_name,
+        connection=connection.name,
+        target=options.known.relation,
+        mode=str(options.mode),
+        keys=options.key,
+        columns=tuple(columns),
+        quote=quote,
+    )

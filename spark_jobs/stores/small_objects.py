@@ -72,7 +72,7 @@ def is_there(location: Location) -> bool:
     Raises:
         StoreError: its store does not say.
     """
-    return _described(_reach(), location) is not None
+    return bool(location.name) and _described(_reach(), location) is not None
 
 
 def read(location: Location, most_bytes: int) -> bytes:
@@ -88,6 +88,8 @@ def read(location: Location, most_bytes: int) -> bytes:
     """
     from spark_jobs.stores import globs, opening
 
+    if not location.name:
+        raise StoreError(Kind.MISSING, "it is a folder; write the key of a file", str(location))
     reach = _reach()
     found = _described(reach, location)
     if found is None:

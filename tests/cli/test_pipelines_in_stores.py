@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs import limits
 from spark_jobs.cli import clinker, pipeline
+from spark_jobs.execute.delivery import targets
 from spark_jobs.plan import planner, remembered, shipping
 from spark_jobs.plan.options import PlanOptions, RunOptions
 from spark_jobs.stores import location
@@ -268,6 +269,19 @@ def test_what_is_missing_is_told(bucket: AnyBucket, capsys: pytest.CaptureFixtur
     assert f"cannot read `{uri}`: no such object" in said(capsys, 1, "validate", uri)
     shown = said(capsys, 1, "run", f"{bucket.missing()}a.yaml", "--quiet")
     assert f"cannot read `{bucket.missing()}a.yaml`" in shown
+
+
+def test_a_bucket_or_a_folder_is_no_pipeline(s3: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    filled(s3)
+    for uri in (s3.uri(""), s3.uri("").rstrip("/"), s3.uri("base/")):
+        assert "it is a folder; write the key of a file" in said(capsys, 1, "validate", uri)
+
+
+def test_the_fixed_folder_of_an_object_has_no_tokens(s3: Bucket) -> None:
+    written = PIPELINE.replace("out/result.csv", '"out/{execution_id}/{batch_id}/result.csv"')
+    plan, _ = planner.plan(location.located(filled(s3, **{"base/a.yaml": written})), PlanOptions())
+    assert plan is not None
+    assert str(targets.fixed_folder(plan)) == s3.uri("base/out/")
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,38 @@ def test_paths_and_uris_lead_to_files(tmp_path: Path) -> None:
     assert location.located("out/a.csv", tmp_path) == tmp_path / "out/a.csv"
     assert location.located("file:///a%20b.csv", tmp_path) == Path("/a b.csv")
     assert location.located("S3A://bucket/a.csv", tmp_path) == location.parse("s3://bucket/a.csv")
+
+
+def test_folders_above_are_those_of_a_local_path() -> None:
+    for key in ("a/b/c.yaml", "a/b/", "a", "a//b/c"):
+        found = [each.key for each in location.Location("s3", "bucket", key).parents]
+        assert found[-1] == ""
+        assert found == sorted(found, reverse=True)
+    assert [each.key for each in location.Location("s3", "bucket", "a/b/c.yaml").parents] == ["a/b/", "a/", ""]
+    assert [each.key for each in location.Location("s3", "bucket", "a/b/").parents] == ["a/", ""]
+    assert location.Location("s3", "bucket", "").parents == ()
+
+
+@pytest.mark.parametrize(
+    ("folder", "path", "key"),
+    [
+        ("a/b", "c.csv", "a/b/c.csv"),
+        ("a/b/", "./c//d.csv", "a/b/c/d.csv"),
+        ("", "c.csv", "c.csv"),
+        ("a/b", ".", "a/b"),
+        ("a/b", "../c.csv", "a/c.csv"),
+        ("a", "../../c.csv", "c.csv"),
+    ],
+)
+def test_relative_paths_start_at_a_folder(folder: str, path: str, key: str) -> None:
+    start = location.Location("s3", "bucket", folder)
+    assert location.located(path, start) == start.at(key)
+
+
+def test_a_folder_has_what_is_below_it_and_nothing_that_is_named_alike() -> None:
+    folder = location.Location("s3", "bucket", "a/b")
+    assert folder.at("a/b/c").name_in(folder) == "c"
+    assert folder.at("a/b2/c").name_in(folder) is None
+    assert folder.at("a/b").name_in(folder) is None
+    assert location.Location("s3", "other", "a/b/c").name_in(folder) is None
+    assert folder.at("x").name_in(folder.at("")) == "x"

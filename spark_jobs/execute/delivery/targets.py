@@ -178,9 +178,8 @@ def fixed_folder(plan: plans.Plan) -> FilePath:
     if first is None:
         return plan.base_dir
     folder = _path(plan, first.path).parent
-    while "{" in str(folder):
-        folder = folder.parent
-    return folder
+    above: tuple[FilePath, ...] = (folder, *folder.parents)
+    return next(each for each in above if "{" not in str(each))
 
 
 def _path(plan: plans.Plan, rendered: str) -> FilePath:

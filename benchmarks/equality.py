@@ -77,7 +77,7 @@ _CUT = "floor({0} * least(10000, pow(10, 9 - floor(log10(greatest(abs({0}), 1)))
 
 
 def differences(workload: str, one: Path, other: Path) -> list[str]:
-    """What differs between the results of two programs.
+    """List the differences between the results of two programs, by result.
 
     Floats are compared to four decimals and ten digits, since sums in another order round otherwise; they are cut where
     no short decimal number lies, so that a last digit decides nothing.

@@ -23,7 +23,7 @@ _SAMPLE_S = 0.2
 
 @dataclass(frozen=True)
 class Measurement:
-    """How long a process ran, and what it and its descendants took.
+    """Wall time, processor time and memory of a process and its descendants.
 
     Memory is the most at a time, shared pages counted once. Of a process that nobody waited for, the last fifth of a
     second is not in the processor time.

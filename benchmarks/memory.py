@@ -1,4 +1,4 @@
-"""What a task holds in Arrow under a memory limit, against its share of it.
+"""Measures the Arrow memory of a task under a memory limit, against its share of it.
 
     python benchmarks/memory.py [--rows 2000000] [--limit 64M] [workload ...]
 
@@ -165,7 +165,7 @@ _BUILD_PERCENT = 20
 
 @dataclass(frozen=True)
 class Result:
-    """What a workload took."""
+    """Memory and spilled bytes of a workload, or its error."""
 
     name: str
     peak: int

@@ -1,4 +1,4 @@
-"""How much of dirty CSV files is read right: a table polluted in two thousand ways, read and compared with the table.
+"""Scores the reading of dirty CSV files: a table, polluted in two thousand ways, is read and compared with itself.
 
     python -m benchmarks.polluted                 # with what a person knows of each file given as options
     python -m benchmarks.polluted --guess         # by `clinker guess` alone
@@ -101,7 +101,7 @@ class Polluted:
 
 @dataclass(frozen=True)
 class Style:
-    """How a table is written."""
+    """The dialect in which a table is written."""
 
     delimiter: str = ","
     quote: str = '"'

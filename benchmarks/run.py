@@ -96,7 +96,7 @@ class Result:
         return self.seconds("clinker") / self.seconds(program) if {program, "clinker"} <= set(self.runs) else None
 
     def cpu_ratio(self, program: str) -> float | None:
-        """The same of processor times, which other work disturbs less; None where they are too short to be seen."""
+        """The ratio of processor times, which other work disturbs less; None where they are too short to be seen."""
         known = {program, "clinker"} <= set(self.runs) and self.cpu_seconds(program) > 0
         return self.cpu_seconds("clinker") / self.cpu_seconds(program) if known else None
 
@@ -171,7 +171,7 @@ def _cluster(scratch: Path) -> Iterator[dict[str, str]]:
 
 
 def _warm_up(programs: tuple[str, ...], arguments: argparse.Namespace, scratch: Path) -> None:
-    """What is made once on a machine is not measured: compiled Python modules, and the class-data archive."""
+    """Make the things that a machine needs once: compiled Python modules, and the class-data archive."""
     once = functools.partial(_process, scratch=scratch)
     _rounds(Result("startup", _STARTUP_ROWS), 1, programs, arguments.data, scratch, once)
     found = java.executable()
@@ -309,7 +309,7 @@ def _worst(results: list[Result]) -> list[str]:
 
 
 def _growth(results: list[Result]) -> list[str]:
-    """How time and memory grow between the smallest and the largest size of each workload."""
+    """Describe the growth of time and memory between the smallest and the largest size of each workload."""
     lines = []
     for workload in dict.fromkeys(result.workload for result in results):
         sizes = [each for each in results if each.workload == workload and "clinker" in each.runs and each.seed is None]

@@ -1,4 +1,4 @@
-"""What the driver does with very many splits: planning, telling tasks, tallying, ordering, putting parts together.
+"""Times the driver with very many splits: planning, telling tasks, tallying, ordering, putting parts together.
 
     python benchmarks/scale.py [--splits 1000000] [--files 64] [--output-bytes 16] [--output groups|parts|split]
 
@@ -85,7 +85,7 @@ class Tasks:
         self._clock = clock
 
     def run(self, _: object, spec: JobSpec) -> report.Reports:
-        """What `chain.run` gives."""
+        """Give made-up reports in place of `chain.run`."""
         with self._clock.phase("tell tasks"):
             pickled = pickle.dumps(spec, protocol=pickle.HIGHEST_PROTOCOL)
         partitions = sum(exchange.partitions for exchange in spec.job.exchanges)
@@ -98,7 +98,7 @@ class Tasks:
         return report.Reports(pa.array(np.zeros(len(told), dtype=np.int64)), numbers, payload)
 
     def _told(self, spec: JobSpec) -> Iterator[bytes]:
-        """What Spark's tasks send: the reports of several tasks each, where there are very many."""
+        """Encode reports as Spark's tasks send them: several in a message, where there are very many."""
         count = len(spec.loads)
         borders = np.linspace(0, count, min(count, spread.MOST_TASKS) + 1).astype(int).tolist()
         loads = iter(spec.loads)

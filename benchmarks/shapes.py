@@ -51,7 +51,7 @@ _LONG = "; the rest of a long note which says little and takes room: " + " ".joi
 
 @dataclass(frozen=True)
 class Shape:
-    """What the inputs of a seed are like; see the module."""
+    """The properties of a seed's inputs; see the module."""
 
     group: int
     keys: str
@@ -74,7 +74,7 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """What tells its files from others."""
+        """The part of file names that distinguishes this shape from others."""
         return "-".join(str(value) for value in asdict(self).values())
 
     def about(self, workload: str) -> str:
@@ -108,7 +108,7 @@ class Shape:
         return found
 
     def customers(self, rows: int) -> int:
-        """How many customers some orders have."""
+        """Give the number of customers for a number of orders."""
         return max(1, min(rows // self.group, _MOST_CUSTOMERS))
 
     def _file(self, folder: Path, kind: str, rows: int, chunk: _Chunk) -> Path:

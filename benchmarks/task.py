@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class NoSession:
-    """What a run asks of a session besides running jobs."""
+    """The members of a session that a run needs besides running jobs."""
 
     version = "none"
 
@@ -74,7 +74,7 @@ def run_chain(_: object, spec: JobSpec) -> list[report.TaskReport]:
 
 
 def answers(_: object, pickled: bytes, count: int) -> list[dict[str, Any]]:
-    """What tasks that Spark spreads answer."""
+    """Run the tasks of a spread in this process; gives their answers."""
     numbers = (pa.RecordBatch.from_pydict({"id": [number]}) for number in range(count))
     return _timed("spread", spread.run_task(pickled, numbers))
 

@@ -36,13 +36,13 @@ GROWTH = {"MiB": (1.25, 64), "open files": (1.0, 10), "threads": (1.0, 10), "pro
 
 @dataclass(frozen=True)
 class Held:
-    """What a driver, its JVM and its workers hold."""
+    """Memory, files, threads and processes of a driver, its JVM and its workers."""
 
     figures: dict[str, int]
 
     @classmethod
     def of(cls, pid: int) -> Held:
-        """What a process and its descendants hold now; pages that they share are counted once."""
+        """Measure a process and its descendants now; pages that they share are counted once."""
         root = psutil.Process(pid)
         family = [root, *root.children(recursive=True)]
         return cls(
@@ -55,7 +55,7 @@ class Held:
         )
 
     def grown(self, before: Held) -> list[str]:
-        """What has grown by more than it may."""
+        """Describe the figures that have grown by more than they may."""
         return [
             f"{name}: {before.figures[name]} to {value}"
             for name, value in self.figures.items()

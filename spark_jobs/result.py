@@ -55,7 +55,7 @@ class RunError:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one run did. Counts are records; paths are as the job sees them; `metrics` holds scalars only.
+    """The result of one run. Counts are records; paths are as the job sees them; `metrics` holds scalars only.
 
     `outputs` says of each output its `name`, its `records` and how many `files` it has: those are the next ones of
     `output_files`. `inputs` says the same of the sources whose files are known.

@@ -1,4 +1,4 @@
-"""What `spark-submit` starts: the terminal's `clinker run` inside a submitted application.
+"""The script that `spark-submit` starts: it is `clinker run` inside a submitted application.
 
 Usage: `spark-submit --py-files dist/spark_jobs.zip run_pipeline.py pipeline.yaml [options of clinker run]`.
 """

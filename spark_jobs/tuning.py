@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """How much is worked on at once.
+    """Sizes of the portions in which runs work, and thresholds between ways to do so.
 
     Args:
         group_rows: records that an aggregate gathers before it groups them. Grouping some thousand at a time costs as

@@ -15,7 +15,7 @@ def spark(session: SparkSession, output: str) -> None:
 
 
 def priced(orders: DataFrame) -> DataFrame:
-    """What the pipeline makes of orders."""
+    """Transform orders as the pipeline does."""
     from pyspark.sql import functions as F
 
     return orders.where((F.col("status") != "cancelled") & (F.col("quantity") > 2)).select(

@@ -1,4 +1,4 @@
-"""How a baseline runs: `python -m benchmarks.baselines.<name> spark|duckdb`, files named by the environment.
+"""Runs a baseline: `python -m benchmarks.baselines.<name> spark|duckdb`, files named by the environment.
 
 `BENCH_ORDERS`, `BENCH_ORDER_LINES`, `BENCH_EVENTS` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing
 folder for the results. Each baseline is what a practised engineer would write: the schema is given, functions are

@@ -352,9 +352,9 @@ class ColumnWriter(Writer, Protocol):
 
 @dataclass(frozen=True)
 class SectionPlace:
-    """How envelope sections are found: by a key of `extract:`, with a fixed value if `only` has one.
+    """The key of `extract:` by which envelope sections are found, with a fixed value if `only` has one.
 
-    `problem` says what is wrong with a value.
+    `problem` says why a value of the key is wrong; None where it is right.
     """
 
     key: str

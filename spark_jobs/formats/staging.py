@@ -129,7 +129,7 @@ class Loader(Protocol):
         """Put the rows of a staging table into its table, and remove it."""
 
     def moved(self, found: Any) -> int | None:
-        """How many rows of the staging table that is published now are in its table; None: only the database knows."""
+        """Count the rows in the table from the staging table that is published now; None: only the database knows."""
 
     def drop(self, found: Any, staging: Staging) -> None:
         """Remove a staging table."""

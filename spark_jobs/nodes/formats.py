@@ -199,7 +199,7 @@ class LayoutField(Config):
 
 
 class Discriminator(Config):
-    """How the kinds of records in a multi-record file are told apart."""
+    """The place or the field that identifies the kind of a record in a multi-record file."""
 
     start: _Place | None = None
     width: _Width | None = None
@@ -218,7 +218,7 @@ class LayoutRecord(Config):
 
 
 class LayoutGroup(Config):
-    """How often a kind of record occurs."""
+    """The number of times that a kind of record occurs."""
 
     record: Name
     count: Text | None = None

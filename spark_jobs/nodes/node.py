@@ -78,12 +78,12 @@ class Step:
 
     @property
     def record_properties(self) -> RecordProperties:
-        """How the output records follow from the input records."""
+        """The relation of the output records to the input records."""
         return RecordProperties()
 
     @property
     def column_properties(self) -> ColumnProperties:
-        """How the step treats columns."""
+        """The columns that the step adds or reads without a schema, and the predicates that it pushes down."""
         return ColumnProperties()
 
     @property

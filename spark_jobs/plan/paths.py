@@ -172,7 +172,7 @@ def placed(path: str, base_dir: FilePath) -> FilePath:
 
 
 def shown(path: FilePath, base_dir: FilePath) -> str:
-    """How messages call a file: from the base folder on, or by its URI."""
+    """Give the name of a file in messages: relative to the base folder, or its URI."""
     if isinstance(path, location.Location) or isinstance(base_dir, location.Location):
         return str(path)
     return os.path.relpath(path, base_dir)

@@ -39,7 +39,7 @@ class Changed(StrEnum):
 
 
 class Growth(StrEnum):
-    """How sources of a format grow: by files, by rows with ever greater values of a column, or by table versions."""
+    """The ways in which sources grow: by files, by rows with ever greater values of a column, or by table versions."""
 
     FILES = "files"
     COLUMN = "column"

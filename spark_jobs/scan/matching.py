@@ -212,7 +212,7 @@ def _candidates(source: str, settings: Matching, base: FilePath, stores: StoreSe
 
 
 def _candidates_in_store(settings: Matching, base: locations.Location, stores: StoreSettings) -> Iterator[_Candidate]:
-    """What relative paths and patterns find below a folder of a store; files are named from there on, as elsewhere."""
+    """Find the files of relative paths and patterns in a folder of a store; they are named relative to it."""
     from spark_jobs.stores import globs
 
     named = (settings.path,) if settings.path is not None else settings.paths
@@ -296,7 +296,7 @@ def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
 
 
 def _absent(base: Path) -> str:
-    """What is wrong with the base folder; nothing where it is there."""
+    """Say that the base folder does not exist; empty where it does."""
     return "" if os.path.isdir(base) else f"the base folder '{base}' (see --base-dir) is not there"
 
 

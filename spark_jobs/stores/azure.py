@@ -290,7 +290,7 @@ def _refused(error: Any, location: Location) -> StoreError:
 
 @dataclass(frozen=True)
 class Access:
-    """How this machine reaches a container: for clients to hand over, and never to keep or show.
+    """The endpoint and credentials with which this machine reaches a container: never to be kept or shown.
 
     Args:
         endpoint: the URL of the account's service for blobs.
@@ -324,7 +324,7 @@ class Access:
 
 
 def access(settings: AzureSettings, bucket: str) -> Access:
-    """How this machine reaches a container.
+    """Find the endpoint and credentials for a container.
 
     Args:
         settings: resolved ones.

@@ -81,7 +81,7 @@ def searched_below(folder: Location, pattern: Any, stores: StoreSettings, *, dee
 
 
 def _start(folder: Location) -> str:
-    """What the keys in a folder begin with."""
+    """Give the prefix of all keys in a folder."""
     return f"{folder.key.rstrip('/')}/" if folder.key else ""
 
 

@@ -1,7 +1,7 @@
-"""What a machine's Hadoop configuration says of HDFS: the web addresses of namenodes, and delegation tokens.
+"""Reads a machine's Hadoop configuration for HDFS: the web addresses of namenodes, and delegation tokens.
 
-The files are those that Hadoop's own tools read: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`, and the file
-of tokens that `HADOOP_TOKEN_FILE_LOCATION` names, as YARN gives it to containers and `hdfs fetchdt` writes it.
+It reads the same files as Hadoop's own tools: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR`, and the token
+file that `HADOOP_TOKEN_FILE_LOCATION` names, which YARN gives to containers and `hdfs fetchdt` writes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DEPTH = 20
 
 @dataclass(frozen=True)
 class HadoopConf:
-    """What is said of file systems.
+    """The file systems of a configuration.
 
     Args:
         namenodes: for each name that stands in `hdfs://` URIs, the web addresses of its namenodes.
         default: the name that `hdfs:///path` means; empty where nothing says so.
-        problem: why it could not be read; empty where it was, or where there is none.
+        problem: why the configuration could not be read; empty where it was, or where there is none.
     """
 
     namenodes: tuple[tuple[str, tuple[str, ...]], ...] = ()

@@ -376,7 +376,7 @@ class Hdfs:
         return "" if found is None else _version(found[0])
 
     def _status(self, location: Location) -> tuple[dict[str, Any], str] | None:
-        """What the cluster says of a file, and its clock's time; None where there is none."""
+        """Get the status of a file, and the time of the cluster's clock; None where there is no such file."""
         try:
             answer = self._asked("GET", "GETFILESTATUS", location)
         except StoreError as error:
@@ -393,7 +393,7 @@ class Hdfs:
         return False
 
     def _listed(self, folder: Location, start: str) -> Iterator[list[dict[str, Any]]]:
-        """What is in a folder and begins so, in pages, in the order of names; nothing where there is no folder."""
+        """List the entries of a folder from a prefix on, in pages, ordered by name; none where there is no folder."""
         after = start[:-1]
         while True:
             try:
@@ -411,7 +411,7 @@ class Hdfs:
                 return
 
     def _page(self, folder: Location, after: str) -> tuple[list[dict[str, Any]], int]:
-        """What is in a folder after a name, some of it or all, and how much more there is."""
+        """Get a page of the entries of a folder after a name, and the number of entries that remain."""
         try:
             # The documentation has a capital in it, which servers ignore.
             told = self._asked("GET", "LISTSTATUS_BATCH", folder, {"startafter": after} if after else {}).told

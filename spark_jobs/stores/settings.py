@@ -76,7 +76,7 @@ class AzureSettings:
 
 @dataclass(frozen=True)
 class HdfsSettings:
-    """How clusters of HDFS are reached.
+    """The addresses and the user with which HDFS clusters are reached.
 
     Args:
         endpoints: for names that stand in URIs, the web addresses of namenodes, as `clinker.toml` says them.

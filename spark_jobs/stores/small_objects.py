@@ -23,7 +23,7 @@ class TooLarge(Exception):
 
 @dataclass
 class _Reach:
-    """How stores are reached, found out when one is; and what they have said of their objects."""
+    """The settings of stores, resolved when the first one is reached, and the objects that have been looked up."""
 
     settings: Callable[[], StoreSettings]
     known: dict[Location, Object | None] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def _reach() -> _Reach:
 
 
 def settings() -> StoreSettings:
-    """How stores are reached here."""
+    """Give the resolved settings with which this process reaches stores."""
     return _reach().stores()
 
 

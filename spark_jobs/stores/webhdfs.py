@@ -51,7 +51,7 @@ _QUOTA = {"NSQuotaExceededException", "DSQuotaExceededException", "QuotaByStorag
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered, and its clock's time, as HTTP writes it; empty where it says none."""
+    """The answer of a server, and the time of its clock as HTTP writes it; empty where it gives none."""
 
     status: int
     date: str
@@ -137,10 +137,10 @@ class WebHdfs:
             pause(failures)
 
     def _judged(self, answer: Answer, operation: str, location: Location) -> _Unanswered:
-        """What another namenode, or the same one later, may do better.
+        """Turn a refusal into an error for the next attempt, if another namenode or a later attempt may succeed.
 
         Raises:
-            StoreError: nothing will.
+            StoreError: no further attempt will succeed.
         """
         exception, says = _exception(answer)
         if exception in _STANDBY:
@@ -266,7 +266,7 @@ def _standby(location: Location) -> str:
 
 
 def _exception(answer: Answer) -> tuple[str, str]:
-    """What Hadoop calls a refusal, and what it says of it, in one line."""
+    """Give the name of Hadoop's exception and its message, in one line; the name is empty where there is none."""
     try:
         told = json.loads(answer.data)["RemoteException"]
         return str(told["exception"]), " ".join(str(told.get("message") or "").split("\n")[0].split())
@@ -277,7 +277,7 @@ def _exception(answer: Answer) -> tuple[str, str]:
 def _refused(
     status: int, exception: str, says: str, operation: str, location: Location, settings: HdfsSettings
 ) -> StoreError:
-    """What the cluster answered, in words."""
+    """Translate a refusal of the cluster into an error with a kind and a message."""
     uri = str(location)
     if exception in _MISSING or (status == 404 and not exception):
         return StoreError(Kind.MISSING, "file not found", uri)

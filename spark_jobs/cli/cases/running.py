@@ -280,7 +280,7 @@ def _ready(plan: plans.Plan, forms: tuple[_Form, ...], scratch: Path) -> plans.P
 
 @dataclass(frozen=True)
 class _Form:
-    """How a case provides the records of a source: the file, and whether it has lines of JSON."""
+    """The file in which a case provides the records of a source, and whether it has lines of JSON."""
 
     path: Path
     is_rows: bool

@@ -88,7 +88,7 @@ def _is_padded_fraction(texts: Collection[str]) -> bool:
 
 
 def _equal_groups(usual: dict[str, str]) -> int:
-    """How many digits all numbers have, if each has groups, none has a fraction, and these are many; 0 otherwise."""
+    """Give the common number of digits, if all numbers are grouped, long and without a fraction; 0 otherwise."""
     counts = Counter(sum(map(str.isdigit, number)) for number in usual.values())
     is_grouped = all(text != number and WHOLE.fullmatch(number) for text, number in usual.items())
     (count, _), *others = counts.most_common()

@@ -158,7 +158,7 @@ def _column(name: str, cells: list[Any], records: int) -> values.Column:
 
 
 def _several(kinds: Counter[type]) -> values.Remark:
-    """What is said of a column that has values of several kinds."""
+    """Make the remark for a column that has values of several kinds."""
     named = sorted({_TYPES.get(kind, "text or number") for kind in kinds})
     return values.Remark(f"text: values of several kinds: {', '.join(named)}", is_doubt=True)
 
@@ -185,7 +185,7 @@ def _options(
 
 
 def _holes(found: table.Table) -> int:
-    """How many records have nothing in the first column alone, below one that has: its cells may be merged."""
+    """Count the records that lack only the first column, below one that has it: its cells may be merged."""
     if not found.body or not found.body[0].cells[0]:
         return 0
     return sum(not row.cells[0] and all(row.cells[1:]) for row in found.body)

@@ -178,7 +178,7 @@ def _comment(found: Sequence[Row], starts: Sequence[str]) -> str:
 
 
 def _rulers(found: Sequence[Row], starts: Sequence[str]) -> str:
-    """What begins the lines that are drawn below headers and around tables; empty where there are none."""
+    """Find the beginning of lines that are drawn below headers and around tables; empty where there are none."""
     if not starts:
         return ""
     ruled = [starts[row.first] for row in found[:4] if _RULER.fullmatch(starts[row.first].rstrip("\r\n"))]

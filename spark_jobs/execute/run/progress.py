@@ -110,12 +110,12 @@ class Progress:
         return next((line for line in lines if len(line) <= room), lines[-1][:room])
 
     def _of_phase(self) -> list[str]:
-        """What the run does outside of jobs, in ever fewer words."""
+        """Describe the current phase of the run outside of jobs, in ever shorter forms."""
         words, detail = _WORDS.get(self._clock.current, "finishing"), self._clock.detail
         return [words] if detail is None else [printable(detail()), words]
 
     def _of_job(self, job: _Job) -> list[str]:
-        """What a job does now, in ever fewer words."""
+        """Describe the progress of a job, in ever shorter forms."""
         done = meter.read(job.folder) if job.folder else meter.Reading(0, (0,) * (1 + meter.MOST_STAGES))
         if done.tasks[0] >= job.loads:
             for (name, tasks), finished in zip(job.stages, done.tasks[1:], strict=False):
@@ -163,7 +163,7 @@ def _job(folder: str, wanted: JobSpec) -> _Job:
 
 
 def _counted(name: str, count: str, percent: str) -> list[str]:
-    """How far something is, in ever fewer words."""
+    """Format a progress, in ever shorter forms."""
     return [f"{name}: {count} ({percent})", f"{name}: {percent}", percent]
 
 
@@ -265,7 +265,7 @@ class _Line:
         self._is_open = True
 
     def room(self) -> int:
-        """How many characters fit beside the name of the program."""
+        """The characters of a line that fit beside the name of the program; at least one."""
         return max(shutil.get_terminal_size().columns - 1 - len(_NAME), 1)
 
     def show(self, text: str) -> None:

@@ -48,16 +48,16 @@ class _StandIn:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """How the signs of a file are rewritten.
+    """The rules by which the special characters of a file are rewritten.
 
     Args:
-        delimiter: the file's.
-        quote: the file's; empty where there is none.
-        escape: what takes the meaning from a sign after it; empty where there is none.
-        separator: what ends records; empty where every usual line end does.
+        delimiter: the file's delimiter.
+        quote: the file's quote; empty where there is none.
+        escape: takes the special meaning from the character after it; empty where there is none.
+        separator: ends records; empty where every usual line end does.
         repairs: whether quotes that nobody escaped become text.
-        comment: what lines begin with that are no records.
-        trims: whether blanks around a field are none of it.
+        comment: the beginning of lines that are comments; empty where there are none.
+        trims: whether blanks around a field are dropped.
     """
 
     delimiter: str

@@ -1,4 +1,4 @@
-"""What puts rows into the tables of each kind of database."""
+"""The loader of each kind of database: the module that puts rows into its tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of(connection: Connection) -> Loader:
-    """What puts rows into the tables of a connection."""
+    """Give the loader for a connection: the module that puts rows into tables of its kind of database."""
     found: Loader = importlib.import_module(f"spark_jobs.formats.database.{connection.engine.name}.loading")
     return found
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class WriteMode(StrEnum):
-    """What records do to the rows of a table."""
+    """The ways to write records to a table: add rows, add or update by key, or replace all rows."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -67,7 +67,7 @@ class DatabaseRead(Options):
 
     @property
     def shown(self) -> str:
-        """What is read, for plans."""
+        """The table or statement that is read, as plans show it."""
         ranges = f", in {self.partitions} ranges of `{self.partition_by}`" if self.partition_by else ""
         return f"{self.table or 'rows of a statement'} of connection '{self.connection}'{ranges}"
 
@@ -105,7 +105,7 @@ class DatabaseWrite(Options):
 
     @property
     def target(self) -> Target | None:
-        """What the table takes, once the run has looked."""
+        """The columns and constraints of the table, once the run has looked at it; None before."""
         return None
 
     @property
@@ -125,12 +125,12 @@ class DatabaseWrite(Options):
 
     @property
     def shown(self) -> str:
-        """What is written, for plans."""
+        """The table, connection and mode, as plans show them."""
         keys = f" by {', '.join(self.key)}" if self.key else ""
         return f"table {self.table} of connection '{self.connection}' ({self.mode}{keys})"
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no column in a table."""
+        """Say why a type has no counterpart among the columns of a table; None where it has one."""
         return counterparts.problem(static)
 
     def problems(self) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What is known of the tables of a source before their rows are read."""
+"""Metadata of the tables of a source, known before their rows are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class How(StrEnum):
-    """How the values of a column come: as they are, as ints, as texts, or as JSON."""
+    """The form in which the values of a column arrive: unchanged, as ints, as texts, or as JSON."""
 
     PLAIN = "plain"
     INT = "int"
@@ -129,7 +129,7 @@ class Unfit(Exception):
 
 
 def without_value(column: str) -> Unfit:
-    """What to say of rows that no run would ever find new."""
+    """Make the error for rows with a null in the incremental column, which no run would ever find new."""
     return Unfit(
         f"rows have no value in `{column}`, so no run would find them new: read a `query` that leaves them out, or "
         f"gives them one by COALESCE"
@@ -137,7 +137,7 @@ def without_value(column: str) -> Unfit:
 
 
 def boundless(column: str, value: object) -> Unfit:
-    """What to say of a greatest value that nothing follows."""
+    """Make the error for a greatest value, such as infinity, that no other value can follow."""
     return Unfit(f"the greatest value of `{column}` is {value}, which nothing follows: mend that row, or leave it out")
 
 

@@ -1,4 +1,4 @@
-"""What a table takes: its columns, what the run may do to it, and which columns of records fit."""
+"""The target of a database output: columns and constraints of its table, privileges, and the columns that fit."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class TargetColumn:
     charset: tuple[str, str] | None = None
 
     def to_json(self) -> str:
-        """What the note of a staging table says of it, beside its name."""
+        """Give everything but the name as JSON, for the note of a staging table."""
         return json.dumps({key: value for key, value in vars(self).items() if key != "name"})
 
     @classmethod
     def from_json(cls, name: str, text: str) -> TargetColumn:
-        """The column that a note tells of."""
+        """Give the column that `to_json` has described."""
         found = json.loads(text)
         charset = found.pop("charset")
         return cls(
@@ -67,7 +67,7 @@ class TargetColumn:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What the rows of a table, or of another one, have to say about a record.
+    """A constraint on records: unique among the rows of a table, backed by a row of another table, or a condition.
 
     Args:
         kind: `unique`, `foreign key` or `check`.
@@ -139,7 +139,7 @@ class Constraint:
 
     @property
     def why(self) -> str:
-        """What is wrong with a record that it refuses."""
+        """The reason why a record is refused, as messages have it."""
         named = f"{self.kind} '{self.name}'"
         match self.kind:
             case "unique":

@@ -46,7 +46,7 @@ class RunIndex:
 
     @property
     def name(self) -> str:
-        """What the database calls it."""
+        """Its name in the database."""
         return self.index.name
 
     @property
@@ -61,7 +61,7 @@ class RunIndex:
 
     @property
     def message(self) -> str:
-        """What is wrong with a record whose value is there already; the value follows."""
+        """The message for a record whose value an earlier record has; the value is appended to it."""
         known = self.columns
         what = f"column '{known[0]}'" if len(known) == 1 else f"columns {', '.join(known)}"
         return (
@@ -70,7 +70,7 @@ class RunIndex:
         )
 
     def maker(self, static: Sequence[Type], of_rows: Sequence[Type]) -> IndexKeys:
-        """What makes the keys of records in a task; see `IndexKeys`."""
+        """Make the object that gives the keys of records in a task; see `IndexKeys`."""
         return IndexKeys(self, static, of_rows)
 
     def is_int(self, static: Sequence[Type]) -> bool:
@@ -86,12 +86,12 @@ class RunIndex:
 
 
 class IndexKeys:
-    """What makes the keys of records. A task has one of its own: it may ask the database.
+    """Makes the keys of records. Each task has one of its own, because it may ask the database.
 
     Args:
         index: the index.
         static: the types of its columns in the records.
-        of_rows: those of its `row_columns`.
+        of_rows: the types of its `row_columns` in the records.
     """
 
     def __init__(self, index: RunIndex, static: Sequence[Type], of_rows: Sequence[Type]) -> None:
@@ -126,7 +126,7 @@ class IndexKeys:
         return _joined(parts)
 
     def rows(self, arrays: Sequence[pa.Array]) -> pa.Array:
-        """What tells the rows apart that records are about; null where there is none."""
+        """Give the keys of the rows that records are about; null where there is none."""
         return _joined(
             [
                 self._part(column, array, "", nulls_are_equal=False)

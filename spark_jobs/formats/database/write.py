@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Checks(Protocol):
-    """What a kind of database refuses; its package has them in `validation.py`."""
+    """The checks of values for a kind of database; the module `validation.py` of its package implements them."""
 
     def column(self, column: TargetColumn, array: pa.Array) -> Iterator[tuple[int, str]]:
         """The rows whose value a column does not take, each with why."""

@@ -1,4 +1,4 @@
-"""What the versions of a Delta table have added, as its log says: the files that are new to an incremental source."""
+"""Incremental reading of Delta tables: finds the files that versions have added, from the table's log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAST = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class _Version:
-    """What the log says of a version.
+    """The changes of a version, from the log.
 
     Args:
         added: the files that came with new rows, as they are called in the table's folder.
@@ -113,7 +113,7 @@ def _added(root: str, place: Place, declared: Collection[str], wanted: News, num
 
 
 def _read(root: str, place: Place, number: int, wanted: News) -> _Version:
-    """What the log says of a version.
+    """Read the changes of a version from the log.
 
     Raises:
         FormatError: it does not have it any more (E913), or it cannot be read (E912).

@@ -1,6 +1,6 @@
-"""What the log of a Delta table says of one of its versions: the columns, and the files with what is known of each.
+"""Reads a version of a Delta table from its log: the columns, and the files with partition values and statistics.
 
-The log is read once, by the driver, through `deltalake`. What tasks need of it travels with each file.
+The driver reads the log once, through `deltalake`. The facts that tasks need travel with each file.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def version_at(table: DeltaTable, moment: datetime, name: str) -> int | None:
 
 
 def entry(root: str, number: int, place: Place) -> bytes | None:
-    """What the log of a table has of a version: lines of JSON; None where it does not have it any more.
+    """Read the log entry of a version, lines of JSON; None where the log no longer has it.
 
     Args:
         root: where the table is, absolute or a URI.
@@ -305,7 +305,7 @@ def _deleted(table: DeltaTable) -> dict[str, bytes]:
 def _described(
     actions: Any, snapshot: Snapshot, declared: Collection[str], deleted: Mapping[str, bytes]
 ) -> Iterator[DataFile]:
-    """What the log says of each file, in the order of the actions."""
+    """Describe each file from the log, in the order of the actions."""
     partitions = _partitions(actions, snapshot)
     chunks = _chunks(actions, snapshot, declared)
     paths, counts = actions["path"].to_pylist(), actions["num_records"].to_pylist()
@@ -327,7 +327,7 @@ def _partitions(actions: Any, snapshot: Snapshot) -> dict[str, list[Any]]:
 
 
 def _chunks(actions: Any, snapshot: Snapshot, declared: Collection[str]) -> dict[str, list[Chunk | None]]:
-    """What the statistics in the log say of the columns at the top that are declared, one for each file."""
+    """Give the statistics of the declared top-level columns, by column name and with one entry for each file."""
     counts = actions["num_records"].to_pylist()
     found: dict[str, list[Chunk | None]] = {}
     for column in snapshot.schema:
@@ -407,7 +407,7 @@ def _refuse_missing(found: Sequence[InputFile], place: Place) -> None:
 
 
 def vacuumed(file: InputFile) -> FormatError:
-    """What to say of a file that the log names, and that is not there."""
+    """Make the error for a file that the log lists and that is missing."""
     version = file.table.snapshot.version
     text = f"version {version} of the table has this file, and it is gone: the table was vacuumed; read a newer version"
     return FormatError(text, file.name, FAILED)

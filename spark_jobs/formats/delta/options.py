@@ -87,7 +87,7 @@ class DeltaWrite(Options):
         return modes.problems(self.mode, self.key, self.delete_flag, self.partition_by)
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no column in a table."""
+        """Say why a type has no counterpart among the columns of a table; None where it has one."""
         return counterparts.problem(static)
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:

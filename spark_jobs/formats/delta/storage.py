@@ -1,7 +1,7 @@
-"""How `deltalake` reaches the store of a table: its own spelling of the address, of settings, and of credentials.
+"""Translates addresses, settings and credentials of stores for `deltalake`.
 
-Credentials are those with which files are read and written. They are looked up when a log is opened, handed over, and
-kept nowhere.
+The credentials are the same with which files are read and written. They are looked up when a log is opened, handed
+over, and kept nowhere.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class InterchangeReader(reader.HeadReader[reader.Head]):
 
 @dataclass(frozen=True)
 class _Text:
-    """How the text of a file is read from its bytes.
+    """The rules by which the text of a file is read from its bytes.
 
     Args:
         charset: the encoding.

@@ -56,7 +56,7 @@ def kind_of(number: int, texts: Mapping[int, str]) -> Kind:
 
 
 def digits_of(number: int, texts: Mapping[int, str]) -> int:
-    """How many digits a format shows of each whole number, such as 5 for `00000`; 0 if it is not one for codes."""
+    """Give the number of digits that a format pads whole numbers to: 5 for `00000`; 0 if it is not for codes."""
     text = texts.get(number, "")
     return len(text) if len(text) > 1 and not text.strip("0") else 0
 

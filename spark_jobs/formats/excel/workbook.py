@@ -227,7 +227,7 @@ class Workbook:
 
     @cached_property
     def digits(self) -> list[int]:
-        """How many digits codes have for each cell style, 0 for ordinary numbers; empty if no style is for codes."""
+        """The digits of codes for each cell style, 0 for ordinary numbers; empty if no style is for codes."""
         formats, texts = self._formats
         found = [moments.digits_of(number, texts) for number in formats]
         return found if any(found) else []

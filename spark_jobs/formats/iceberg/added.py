@@ -1,4 +1,4 @@
-"""What the snapshots of an Iceberg table have added: the files that are new to an incremental source."""
+"""Incremental reading of Iceberg tables: finds the files that snapshots have added."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def opened(name: str, known: Mapping[str, Mapping[str, str]], stores: StoreSetti
 
 
 def _of_library(name: str) -> Mapping[str, Any]:
-    """What the environment and the files of the library say of a catalogue.
+    """Read the properties of a catalogue from the environment and the configuration files of PyIceberg.
 
     Raises:
         FormatError: a file cannot be read (E912).
@@ -93,7 +93,7 @@ def _of_library(name: str) -> Mapping[str, Any]:
 
 
 def _of_store(settings: S3Settings) -> dict[str, str]:
-    """What the library has to know of a store, credentials included: to hand over and never to keep or show."""
+    """Give the properties that PyIceberg needs for a store, credentials included: never keep or show them."""
     from botocore import session
 
     found = {}

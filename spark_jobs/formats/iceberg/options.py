@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^.:@/\s]+(\.[^.:@/\s]+)+")
 
 
 def _table_problems(catalog: str, table: str) -> list[tuple[str, str]]:
-    """What is wrong with the name of a table, or of its catalogue."""
+    """Check the names of a table and its catalogue; gives pairs of the option to blame and a message."""
     found = []
     if not re.fullmatch(r"[\w-]+", catalog):
         found.append(("catalog", "the name of a catalogue has letters, digits, `_` and `-`"))
@@ -143,7 +143,7 @@ class IcebergWrite(Options):
 
     @property
     def shown(self) -> str:
-        """What is written, for plans."""
+        """The table, catalogue and mode, as plans show them."""
         evolves = ", gets new columns" if self.evolve else ""
         return f"table {self.table} of catalogue '{self.catalog}' ({self.mode}{evolves})"
 
@@ -153,7 +153,7 @@ class IcebergWrite(Options):
         return [*_table_problems(self.catalog, self.table), *wrong]
 
     def type_problem(self, static: Type) -> str | None:
-        """What has no column in a table."""
+        """Say why a type has no counterpart among the columns of a table; None where it has one."""
         return counterparts.problem(static)
 
     def column_problems(self, names: Sequence[str]) -> Iterator[tuple[str | None, str]]:

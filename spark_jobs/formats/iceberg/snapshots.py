@@ -1,6 +1,6 @@
-"""What the manifests of an Iceberg table say of one of its snapshots: the columns, and the files with what is known.
+"""Reads a snapshot of an Iceberg table: the columns, and the files with partition values and statistics.
 
-Manifests are read once, by the driver, through `pyiceberg`. What tasks need of them travels with each file.
+The driver reads the manifests once, through `pyiceberg`. The facts that tasks need travel with each file.
 """
 
 from __future__ import annotations
@@ -184,11 +184,11 @@ def _listed(
 
 @dataclass(frozen=True)
 class _ColumnFacts:
-    """What a table says of columns for files that have other names or fewer columns, by the numbers of columns.
+    """Name mapping and defaults of a table's columns, by field id: for files with other names or fewer columns.
 
     Args:
-        names: what columns are called in files without numbers, which other programs wrote; None where nothing is said.
-        defaults: the values of columns in files that are older than these.
+        names: the names of columns in files without field ids, which other programs wrote; None for no name mapping.
+        defaults: the values of columns in files that are older than the columns.
     """
 
     names: Mapping[bytes, Sequence[str]] | None
@@ -196,11 +196,11 @@ class _ColumnFacts:
 
     @classmethod
     def of(cls, table: Table, schema: Schema) -> _ColumnFacts:
-        """What a table says."""
+        """Take both from the metadata of a table."""
         return cls(_names_in_files(table), _defaults(schema))
 
     def of_column(self, field: pa.Field) -> pa.Field:
-        """A column with what is said of it among its metadata."""
+        """Give a column with these facts in its metadata."""
         column: Any = field
         known = dict(field.metadata or {})
         number = known.get(physical.NUMBER, b"")
@@ -332,7 +332,7 @@ def _constant(value: Any, records: int) -> Chunk | None:
 
 
 def _chunk(listed: Listed, number: int, arrow: pa.DataType) -> Chunk | None:
-    """What a manifest says of a column in a file."""
+    """Give the statistics of a column in a file; None where the manifest has none."""
     nulls = (listed.null_value_counts or {}).get(number)
     if nulls is None:
         return None
@@ -467,7 +467,7 @@ def _leads_inside(path: str, root: str) -> bool:
 
 
 def expired(file: InputFile) -> FormatError:
-    """What to say of a file that the table names, and that is not there."""
+    """Make the error for a file that the table lists and that is missing."""
     version = file.table.snapshot.version
     text = f"snapshot {version} of the table has this file, and it is gone: the snapshot has expired; read a newer one"
     return FormatError(text, file.name, FAILED)

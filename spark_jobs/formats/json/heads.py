@@ -162,7 +162,7 @@ class Heads:
 
 
 def _no_text(head: bytes) -> str | None:
-    """What is wrong with a file that cannot be JSON in UTF-8 by its first bytes; None where nothing tells."""
+    """Say why a file cannot be JSON in UTF-8, by its first bytes; None where they do not tell."""
     if b"\0" in head[:2] or (head[:1] >= b"\x80" and not head.startswith(codecs.BOM_UTF8)):
         return misread.of_bytes(head) or f"a JSON file begins with [ or {{; {misread.encoding_hint(head)}"
     return misread.of_bytes(head)

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def foreign_records(file: str, more: int, record: dict[str, Any], declared: Sequence[str]) -> str:
-    """What to say of a JSON file whose records have none of the declared columns, and of so many like it.
+    """Make the message for JSON files whose records have none of the declared columns.
 
     Args:
         file: the first such file.
-        more: how many there are beside it.
+        more: the number of further files like it.
         record: the file's first record.
         declared: the declared columns.
     """

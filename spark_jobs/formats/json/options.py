@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class JsonLayout(StrEnum):
-    """How records stand in a JSON file: elements of one array, one per line, or somewhere inside one object."""
+    """The place of records in a JSON file: elements of one array, one per line, or somewhere inside one object."""
 
     ARRAY = "array"
     NDJSON = "ndjson"

@@ -125,13 +125,13 @@ class JsonParser:
         of_lines: Callable[[Lines], _T | None],
         of_items: Callable[[list[Item]], _T],
     ) -> Iterator[_T]:
-        """What is made of all objects, many at once where they stand on lines or look as if they did.
+        """Convert all objects, many at once where each is on a line of its own, or looks as if it were.
 
         Args:
             begin: gives the bytes from their beginning on, each time.
             stats: filled in with what was read.
-            of_lines: makes it of objects on lines; gives None where the lines are no elements of an array.
-            of_items: makes it of single records.
+            of_lines: converts objects on lines; gives None where the lines are no elements of an array.
+            of_items: converts single records.
         """
         most_bytes = self._reading.record_bytes
         if self._layout is JsonLayout.NDJSON:
@@ -395,12 +395,12 @@ def _joined(
 
 
 def words_of(problem: ValueError, start: int, charset: str) -> str:
-    """What is wrong with a file that is no JSON, and where.
+    """Say why a file is no JSON, and at which byte.
 
     Args:
-        problem: what is wrong.
-        start: how many bytes of the file, as UTF-8, stand before the text that it is about.
-        charset: how the file is encoded.
+        problem: the error of the parser.
+        start: the bytes of the file, as UTF-8, before the text that was parsed.
+        charset: the encoding of the file.
     """
     if not isinstance(problem, decoding.Broken):
         return decoding.words(problem)
@@ -417,7 +417,7 @@ def path_keys(path: str) -> list[str]:
 
 
 def layout_of(head: str, options: JsonRead, path: str) -> JsonLayout | None:
-    """How a file is laid out, by its options or its first character; None when there is no character.
+    """Find the layout of a file by its options or its first character; None for a file without characters.
 
     Raises:
         FormatError: the first character begins neither an array nor an object.

@@ -126,7 +126,7 @@ class JsonReader(reader.Reader):
             return tuple(parsed.keys(begin, part.most_records or file.most_records))
 
     def _beginning(self, split: Split, file_plan: FilePlan, raw: Stream, outcome: SplitOutcome) -> parser.Begin:
-        """What gives the bytes of a split from their beginning on."""
+        """Make a function that opens the bytes of a split at their beginning, each time that it is called."""
 
         def begin() -> ByteStream:
             raw.seek(0)
@@ -157,9 +157,9 @@ class JsonReader(reader.Reader):
         outcome.records = stats.records
 
     def document(self, file_plan: FilePlan, wanted: Reading) -> Mapping[str, Any]:
-        """What the sections of a file say; it has to be one JSON value.
+        """Read the values of sections from a file, which has to be one JSON value.
 
-        It is looked at for them alone: a trailer follows the records that want to know it.
+        The file is read once more for them alone: a trailer follows the records that refer to it.
         """
         file, start = file_plan.file, file_plan.data_start
         path = file.name
@@ -177,7 +177,7 @@ class JsonReader(reader.Reader):
                 raise FormatError(str(problem), path) from None
 
     def _document(self, begin: parser.Begin, file: InputFile, wanted: Reading) -> Any:
-        """What the sections need of a file's document; a short one, or a broken one, is read whole.
+        """Read the parts of a document that sections need; a short or broken document is read whole.
 
         Raises:
             ValueError: it is broken.

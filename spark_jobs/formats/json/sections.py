@@ -36,7 +36,7 @@ def of_document(document: Any, wanted: Reading) -> Mapping[str, Any]:
 
 
 def parts_of(sections: Sequence[Section]) -> documents.Parts:
-    """What the sections need of a document.
+    """Give the parts of a document that sections need, as a tree of keys with None at its leaves.
 
     >>> from spark_jobs.cxl import types
     >>> from spark_jobs.formats.format import Section
@@ -55,7 +55,7 @@ def parts_of(sections: Sequence[Section]) -> documents.Parts:
 
 
 def _at(document: Any, pointer: str) -> Any:
-    """What a pointer leads to; None where it leads to nothing.
+    """Resolve a JSON pointer; None where it leads to nothing.
 
     >>> _at({"meta": {"a/b": [7, 8]}}, "/meta/a~1b/1")
     8

@@ -121,7 +121,7 @@ class _Member:
         self._after = after
 
     def parts(self, before: str, after: str) -> list[Any]:
-        """What to join for this member, with the commas that it brings. A member that may be absent is one part."""
+        """Give the parts to join for this member, with its commas. A member that may be absent is one part."""
         if not self.value.null_count:
             return [before + self._before, self.value, self._after + after]
         return [pc.binary_join_element_wise(before + self._before, self.value, self._after + after, "")]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def problems(names: Sequence[str]) -> Iterator[tuple[None, str]]:
-    """What is wrong with the columns of a table together: no option is to blame, and a message."""
+    """Find the column names that differ in letter case alone; yields None, as no option is to blame, and a message."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.casefold(), name)

@@ -1,7 +1,7 @@
-"""What of a table is new: the files that its versions have added since the one that was read last. No Arrow here.
+"""Incremental reading of tables: the files added since the version that was read last. No Arrow here.
 
-A table is read further only where nothing but additions came in between. A version that took rows away, or changed
-some, ends the run: what was made of these rows before cannot be taken back.
+An incremental source reads on only where all versions in between have added rows. A version that removed or changed
+rows ends the run, because records that earlier runs made of these rows cannot be taken back.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def refuse_chosen(wanted: News, keys: tuple[str, ...]) -> None:
 
 
 def taken(wanted: News, version: str, operation: str, following: str) -> FormatError:
-    """What to say of a version that did not only add rows.
+    """Make the error for a version that removed or changed rows.
 
     Args:
         wanted: what is asked for.

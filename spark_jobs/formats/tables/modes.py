@@ -1,4 +1,4 @@
-"""What becomes of the records that are in a table, and by which keys records are merged into it. No Arrow here."""
+"""Write modes of tables, and the checks of merge keys and delete flags. No Arrow here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """What becomes of the records that are in a table."""
+    """The ways to write records to a table: append, overwrite all or some partitions, or merge by key."""
 
     APPEND = "append"
     OVERWRITE = "overwrite"
@@ -19,12 +19,12 @@ class Mode(StrEnum):
 
 
 def problems(mode: Mode, key: Collection[str], delete_flag: str, written: Collection[str]) -> list[tuple[str, str]]:
-    """What is wrong with the keys of an output: options to blame, with messages.
+    """Check the merge keys and the delete flag of an output; gives pairs of the option to blame and a message.
 
     Args:
         mode: its mode.
         key: the columns that tell records apart.
-        delete_flag: the column that says of rows that they go; empty where none does.
+        delete_flag: the column that marks rows to delete; empty where there is none.
         written: columns that are surely written.
     """
     found = []
@@ -38,7 +38,7 @@ def problems(mode: Mode, key: Collection[str], delete_flag: str, written: Collec
 
 
 def column_problems(names: Collection[str], key: Collection[str], delete_flag: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with keys and flags of records that have some columns."""
+    """Find keys and flags that are no columns of the records; yields pairs of the option to blame and a message."""
     for name in key:
         if name not in names:
             yield "key", f"there is no column '{name}' to tell records apart"

@@ -16,7 +16,7 @@ def of(text: str) -> datetime:
 
 
 def problem(text: str) -> str | None:
-    """What is wrong with the text of a moment; None when nothing is."""
+    """Say why a text is no moment in ISO 8601; None when it is one."""
     try:
         of(text)
     except ValueError:

@@ -18,7 +18,7 @@ _MOST = (1 << 31) - 1
 
 
 class Transform(StrEnum):
-    """What makes the value of a partition of the value of a column; the words are those of Iceberg."""
+    """The function that derives a partition value from a column value; the names are Iceberg's."""
 
     IDENTITY = "identity"
     YEAR = "year"
@@ -56,7 +56,7 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """What the value is called."""
+        """The name of the partition field, such as `at_day` or `id_bucket_16`."""
         if self.transform is Transform.IDENTITY:
             return self.column
         kind = "trunc" if self.transform is Transform.TRUNCATE else str(self.transform)

@@ -48,7 +48,7 @@ def lacking(column: pa.Field, rows: int) -> pa.Array:
 
 
 def name_of(column: pa.Field) -> str:
-    """What a column of the table is called in its files."""
+    """Give the name that a column of the table has in its files."""
     named = (column.metadata or {}).get(_NAME)
     return column.name if named is None else named.decode()
 

@@ -122,7 +122,7 @@ class _TableFile:
         return physical.shaped(batch.column(own.name), own, field, self._file.name)
 
     def _as_in_file(self, file_plan: FilePlan, wanted: Reading) -> tuple[FilePlan, Reading]:
-        """What is wanted, as far as the file itself knows of it, for its own statistics."""
+        """Translate the wanted columns and tests to columns of the file, so that its own statistics apply."""
         if not wanted.passes:
             return file_plan, wanted
         ours = [name for name, _ in natural.leaves(self.schema, self._declared)]
@@ -151,10 +151,10 @@ class TableReader(reader.FooterReader):
 
     @abstractmethod
     def is_gone(self, file: InputFile) -> FormatError:
-        """What to say of a file that the table names, and that is not there."""
+        """Make the error for a file that the table lists and that is missing."""
 
     def facts(self, file: InputFile) -> dict[str, str]:
-        """What there is to say of the version that a file is read in."""
+        """Give the version of the table in which a file is read, under the key `version`."""
         return {"version": str(file.table.snapshot.version)}
 
     def about(

@@ -130,7 +130,7 @@ def _whole(array: pa.Array) -> Numbers:
 
 
 def _each(array: pa.Array, made: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    """What a function makes of each value, once for those that are equal."""
+    """Apply a function to each distinct value of an array; nulls stay null."""
     known: Any = array.dictionary_encode()
     values_made = [None if value is None else made(value) for value in known.dictionary.to_pylist()]
     found: pa.Array = pa.array(values_made, kind).take(known.indices)

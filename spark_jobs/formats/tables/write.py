@@ -52,7 +52,7 @@ _Added = TypeVar("_Added")
 
 @dataclass(frozen=True)
 class Layout:
-    """How the files of a table are written.
+    """The layout of the files of a table.
 
     Args:
         schema: the columns of the records, with the types that the table has for them.
@@ -116,7 +116,7 @@ class TableWriter(write.TypedWriter, Generic[_Added]):
         """A file as the table has it."""
 
     def opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:
-        """What takes tables for a file."""
+        """Open a Parquet writer on a file; it takes Arrow tables."""
         return self._opened(sink, schema)
 
     def _opened(self, sink: IO[bytes], schema: pa.Schema) -> Any:

@@ -29,7 +29,7 @@ _NAMESPACES = ("meta", "doc", "window", "pipeline", "source")
 
 
 class CombineStrategy(StrEnum):
-    """How candidates are found. `grace_hash` asks for partitions on disk."""
+    """The ways to find candidates. `grace_hash` asks for partitions on disk."""
 
     AUTO = "auto"
     GRACE_HASH = "grace_hash"

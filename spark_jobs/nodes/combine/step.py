@@ -25,7 +25,7 @@ INDEX_BYTES = 64
 
 
 class Match(StrEnum):
-    """How many matching build records a driver record is joined with."""
+    """The matching build records that a driver record is joined with: the first, each, or all in a list."""
 
     FIRST = "first"
     ALL = "all"
@@ -33,7 +33,7 @@ class Match(StrEnum):
 
 
 class OnMiss(StrEnum):
-    """What happens to a driver record without a match."""
+    """The ways to treat a driver record without a match."""
 
     NULL_FIELDS = "null_fields"
     SKIP = "skip"

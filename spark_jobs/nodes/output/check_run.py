@@ -1,4 +1,4 @@
-"""How records are checked that go into a table, before those meet that the table would not take together."""
+"""Checks records one by one against their table, before records that conflict with one another are compared."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ UNDECLARED_MAP = format.UNDECLARED_PREFIX[:-1]
 
 
 class Fate(StrEnum):
-    """What a kind of node does to a column."""
+    """The ways in which a kind of node treats a column."""
 
     KEPT = "goes on"
     GONE = "ends there"

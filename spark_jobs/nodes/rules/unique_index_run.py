@@ -1,6 +1,6 @@
-"""How a unique index of a table runs: as a rule `unique` does, with keys that are alike where the index has them alike.
+"""Runs a unique index of a table as a rule `unique`, with keys that are equal where the index treats values as equal.
 
-Records of an upsert that are about one row may have one value: it is the row's, and the last of them counts.
+Records of an upsert for the same row may share a value: it is the row's, and the last of them counts.
 """
 
 from __future__ import annotations

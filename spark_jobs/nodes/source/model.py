@@ -121,7 +121,7 @@ class EnvelopeConfig(Config):
 
 
 class ArrayMode(StrEnum):
-    """How an array is read: as a record per element, or as one text."""
+    """The ways to read an array: as a record per element, or as one text."""
 
     EXPLODE = "explode"
     JOIN = "join"
@@ -147,7 +147,7 @@ class PaginationConfig(Config):
 
 
 class AuthScheme(StrEnum):
-    """How requests authenticate."""
+    """The ways in which requests authenticate."""
 
     NONE = "none"
     BEARER = "bearer"

@@ -32,7 +32,7 @@ _TURNED = dict(zip((*_GREATER, *_LESS), (*_LESS, *_GREATER), strict=True))
 
 
 class How(Enum):
-    """How the final value is computed."""
+    """The ways to compute the final value."""
 
     #: The value of the last record that has one.
     CARRIED = auto()

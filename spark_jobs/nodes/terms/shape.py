@@ -35,7 +35,7 @@ class Role(StrEnum):
 
 
 class ExchangeKind(StrEnum):
-    """How an exchange partitions rows: by a hash of their keys, or by ranges of their places in record order."""
+    """The partitioning of an exchange: by a hash of keys, or by ranges of places in record order."""
 
     HASH = "hash"
     RANGE = "range"
@@ -47,7 +47,7 @@ class ExchangeKind(StrEnum):
 
 
 class Passage(StrEnum):
-    """How records get from one node to the next.
+    """The passages of records from one node to the next.
 
     Inside a task, by a Spark shuffle, as sorted runs that other tasks merge, or materialized for a later job.
     """
@@ -66,7 +66,7 @@ class Passage(StrEnum):
 
 @dataclass(frozen=True)
 class Arrival:
-    """How and why records reach a phase, and the name in `explain` of the stage where they wait, if they do."""
+    """The passage of records to a phase, its reason, and the stage in `explain` where they wait, if they do."""
 
     passage: Passage
     why: str

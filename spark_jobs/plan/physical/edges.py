@@ -1,4 +1,4 @@
-"""How records pass each edge: pipelined (streaming), shuffled or materialized; and which expressions run natively."""
+"""Passages of edges: whether records are pipelined, shuffled or materialized; and which expressions run natively."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Edge:
 
     @property
     def passage(self) -> Passage:
-        """How records get from one node to the other."""
+        """The passage of records from one node to the other."""
         return self.arrival.passage
 
     @property
     def reason(self) -> str:
-        """Why so."""
+        """Why it is this passage."""
         return self.arrival.why
 
 
@@ -70,7 +70,7 @@ def _edge(planned: PlannedNode, edge: Input, written: Rows | None, resumed: Set[
 
 
 def _arrival(planned: PlannedNode, written: Rows | None) -> Arrival:
-    """How records reach the first phase of a node that has to materialize or shuffle them."""
+    """Find the passage of records to the first phase of a node that has to materialize or shuffle them."""
     if planned.step is None:
         return shape.STAYS
     phases = physical.phases(planned.step)

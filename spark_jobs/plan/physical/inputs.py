@@ -76,7 +76,7 @@ def table_place(plan: Plan, step: SourceStep, *, allow_outside: bool = False) ->
 
 
 def _table_path(plan: Plan, step: SourceStep) -> str:
-    """What a source of a table names; a URI where it is relative to a base folder in a store."""
+    """Give the path of a table source; a URI where it is relative to a base folder in a store."""
     path = step.match.path or ""
     return paths.resolve(path, plan.base_dir) if path and isinstance(plan.base_dir, location.Location) else path
 

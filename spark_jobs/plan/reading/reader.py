@@ -239,7 +239,7 @@ def below_of(name: str, below: MappingType[str, str]) -> str | None:
 
 
 def _instead(name: str, allowed: list[str]) -> str | None:
-    """What to do about a key of another tool where a pipeline may have keys of this kind."""
+    """Advise on a key of another tool, where pipelines may have keys of this kind; None where there is no advice."""
     return _INSTEAD.get(name) if {"path", "cxl", "type", "strategy", "memory"} & set(allowed) else None
 
 

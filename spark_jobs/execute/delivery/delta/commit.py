@@ -68,14 +68,14 @@ class Removed:
 
 @dataclass(frozen=True)
 class Commit(tables.Noted):
-    """What is to be committed.
+    """A commit to a Delta table, as its note has it.
 
     Args:
         run: the execution id.
-        mode: what becomes of the records that are there.
+        mode: whether rows are appended, overwritten or merged.
         version: the version that the run has looked at; None where there was no table.
         schema: the columns of the table, as the log has them.
-        new_columns: those among them that are added.
+        new_columns: the columns that the commit adds.
         partition_by: the columns by which the table is partitioned.
         files: the files.
         token: tells the commit from all others, those of runs with the same execution id included.
@@ -167,7 +167,7 @@ class TableCommit(tables.TableCommit):
 
     @property
     def noted(self) -> Commit:
-        """What is to be committed."""
+        """The commit, as its note has it."""
         return self.commit
 
     @property

@@ -109,7 +109,7 @@ class TableOutput(Target):
             self.refuse("records of the table must not be replaced: it has `delta.appendOnly`")
 
     def layout(self, written: Schema) -> tuple[Layout, pa.Schema, tuple[str, ...]]:
-        """How files of some columns are written; the columns that the table has then, and which of them are new.
+        """Give the layout of files with some columns; also the columns of the table afterwards, and the new ones.
 
         Raises:
             RunFailed: a column does not fit the table (E912).

@@ -53,12 +53,12 @@ _COMMIT = "clinker.commit"
 
 @dataclass(frozen=True)
 class Commit(tables.Noted):
-    """What is to be committed.
+    """A commit to an Iceberg table, as its note has it.
 
     Args:
         run: the execution id.
         token: tells the commit from all others, those of runs with the same execution id included.
-        mode: what becomes of the records that are there.
+        mode: whether rows are appended, overwritten or merged.
         catalog: the name of the catalogue.
         table: the table with its namespace.
         location: where the table is, as the catalogue says.
@@ -66,7 +66,7 @@ class Commit(tables.Noted):
         snapshot: the snapshot that the run has looked at; None where there was none.
         columns: the number of the columns that the run has looked at.
         schema: the columns that the table has then, as its specification writes them.
-        new_columns: those among them that are added.
+        new_columns: the columns that the commit adds.
         spec: the number of the partitions that the run has looked at.
         partition_by: by what the table is partitioned, as pipelines have it.
         files: the files.
@@ -149,7 +149,7 @@ class TableCommit(tables.TableCommit):
 
     @property
     def noted(self) -> Commit:
-        """What is to be committed."""
+        """The commit, as its note has it."""
         return self.commit
 
     @property
@@ -191,7 +191,7 @@ class TableCommit(tables.TableCommit):
             return
 
     def _failed(self, catalog: Catalog, error: Exception) -> None:
-        """What the library says of a commit becomes an error, unless it is there all the same.
+        """Translate an error of the library, unless the commit has succeeded all the same.
 
         Raises:
             RunFailed: somebody else was faster (E912).

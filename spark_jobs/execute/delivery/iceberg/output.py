@@ -274,7 +274,7 @@ class TableOutput(Target):
             return changes.table_metadata.schema(), self.table.location()
 
     def _layout(self, columns: TableSchema, names: Sequence[str]) -> Layout:
-        """How files with some columns are written: with the numbers of these, those of partitions among them."""
+        """Give the layout of files with some columns, partition columns included; the fields carry their field ids."""
         there = snapshots.arrow_of(columns)
         columns_there: list[Any] = [there.field(name) for name in names]
         inside = [column.with_nullable(True) for column in columns_there]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Noted:
-    """What is to be committed, as notes have it: a dataclass of what JSON has, and of some values and lists of others.
+    """A commit as its note has it: a dataclass of JSON values, and of values and lists that `made` restores.
 
     Args:
         run: the execution id.
@@ -37,7 +37,7 @@ class Noted:
 
     run: str
 
-    #: What makes values of the class of what notes have, by the names of fields: of each value, where it is a list.
+    #: Functions that restore values from JSON, by the names of fields: applied to each element, where it is a list.
     made: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
 
     def as_note(self, home: Address) -> bytes:
@@ -72,7 +72,7 @@ def _frozen(value: Any) -> Any:
 
 
 def of_fields(kind: type[Any]) -> Callable[[Any], Any]:
-    """What makes a dataclass of its fields."""
+    """Give a function that makes a dataclass from a mapping of its fields."""
     return lambda fields: kind(**fields)
 
 
@@ -81,7 +81,7 @@ class NotThere(OSError):
 
 
 class TableCommit(ABC):
-    """See `Participant`. What it needs of a format of tables is abstract."""
+    """See `Participant`. The parts that depend on the table format are abstract."""
 
     place: TableFolder
     _note: str = ""
@@ -89,7 +89,7 @@ class TableCommit(ABC):
     @property
     @abstractmethod
     def noted(self) -> Noted:
-        """What is to be committed."""
+        """The commit, as its note has it."""
 
     @property
     def run(self) -> str:
@@ -207,7 +207,7 @@ class LeftCommit:
         self.place.forget_partial(note)
 
     def _commit(self) -> TableCommit | None:
-        """What is left; None where nothing is, or another home decides about it."""
+        """Read the commit that is left; None where none is, or where another home decides about it."""
         data = self.place.read(NOTE.format(self.home.run))
         if data is None:
             return None

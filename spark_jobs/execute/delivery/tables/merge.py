@@ -55,18 +55,18 @@ _RERAISED = (OSError, format.Unfit, FormatError)
 
 @dataclass(frozen=True)
 class Merge:
-    """What tasks need to know of a merge.
+    """The settings of a merge that tasks need.
 
     Args:
-        part_store: where parts lie.
-        folder: where in it what tasks hand to one another.
+        part_store: the store of parts.
+        folder: its folder for files that tasks hand to one another.
         create: begins a file in the folder of the table.
         reader: reads the files of the table.
         writer: reads records, and writes the files of tables.
         layout: the files that get the records.
         table: the files that get the rows which stay; None where there is no table yet.
-        key: what tells records apart.
-        flag: the column of records that says of a row that it goes; empty where none does.
+        key: the columns that identify records.
+        flag: the column that marks rows to delete; empty where there is none.
         kept: the columns of the table that records lack.
         moved: whether records are bytes of their own (`converting.py`).
         most_bytes: so many bytes of keys and of rows a task holds at once.
@@ -378,7 +378,7 @@ def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept
 
 
 class _Kept:
-    """What replaced rows of a file hand to the records that replace them, in messages for each part of records."""
+    """Values of replaced rows of a file for the records that replace them, as messages for each part of records."""
 
     def __init__(self, merge: Merge, matches: _Matches, path: str, sink: IO[bytes]) -> None:
         self._merge = merge
@@ -423,7 +423,7 @@ def _written(merge: Merge, item: tuple[int, PartRange, Sequence[_Message]]) -> l
 
 
 def _read(merge: Merge, messages: Sequence[_Message]) -> pa.Table:
-    """What rows of the table keep for the records of a part, in the order of these."""
+    """Read the values that records of a part keep from rows of the table, in the order of the records."""
     batches = []
     for each in messages:
         with merge.part_store.open(each.path) as source:

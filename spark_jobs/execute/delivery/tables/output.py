@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Room:
-    """What the files of a table may use on their way.
+    """The folder, memory and guard for writing the files of a table.
 
     Args:
         folder: where in the part store tasks hand things to one another.
@@ -83,11 +83,11 @@ class Records:
 
 @dataclass(frozen=True)
 class Keys:
-    """What tells of a record which row it takes the place of.
+    """The columns by which a record replaces a row, and the one that deletes it.
 
     Args:
-        names: the columns whose values tell records apart.
-        flag: the column that says of a row that it goes; empty where none does.
+        names: the columns whose values identify records.
+        flag: the column that marks rows to delete; empty where there is none.
     """
 
     names: tuple[str, ...]

@@ -212,7 +212,7 @@ def escaped(text: str) -> str:
 
 
 def _spelling(kind: str, column: TargetColumn) -> Callable[[Any, TargetColumn], str]:
-    """What spells a value of a kind as the column reads it, and raises Unkept where it would not keep it."""
+    """Give the function that spells values of a kind for a column; it raises Unkept for values that would change."""
     if kind == "text":
         return _OF_TEXTS[column.kind]
     if kind in ("date", "moment"):

@@ -106,7 +106,7 @@ def _digest(*names: str) -> str:
 
 
 def name_of(run: str, connection: str, number: int | str = "") -> str:
-    """What the staging tables of a run are called."""
+    """Give the name of a staging table of a run: a prefix, a digest of the run and connection, and a number."""
     return f"{_PREFIX}{_digest(run, connection)}_{number}"
 
 
@@ -257,7 +257,7 @@ def _lock(found: Session, name: str, what: str) -> None:
 
 
 def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a statement gives."""
+    """Run a statement; gives its rows, none for a statement that has no result."""
     with opened.raw.cursor() as cursor:
         cursor.execute(text, values or None)
         return [*cursor.fetchall()]
@@ -622,7 +622,7 @@ def _about(staging: Staging) -> Iterator[None]:
 
 
 def statements(staging: Staging) -> list[str]:
-    """What puts the rows into their table."""
+    """Give the SQL statements that move staged rows into their table, in the order in which they run."""
     named = [quoted(name) for name, _ in staging.columns]
     names, order = ", ".join(named), f"{_PART}, {_ROW}"
     if staging.mode != "upsert":

@@ -1,8 +1,8 @@
-"""What MySQL and MariaDB say of records before they are sent: a task puts them into a temporary table, and asks by it.
+"""Queries that find the records MySQL or MariaDB would refuse, before these are sent.
 
-The temporary table has the columns of the table, with its types, characters and collations. So the database itself says
-whether it takes a value, and which values are the same for it. What it refuses is looked for by halves, so that each
-refusal belongs to one record. The answers hold for the moment of asking.
+A task puts the records into a temporary table with the types, character sets and collations of the real one. So the
+database itself says whether it accepts a value, and which values it treats as equal. Refused records are found by
+bisection, so that each refusal belongs to one record. The answers hold for the moment of asking.
 """
 
 from __future__ import annotations

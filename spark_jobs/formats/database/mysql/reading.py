@@ -190,7 +190,7 @@ _SSL: dict[str, Any] = {
 
 
 def _texts() -> dict[Any, Any]:
-    """How the driver converts values: parameters as it does, and what comes not at all but for numbers."""
+    """Give the converters of a connection: the usual ones for parameters, and for results only those of numbers."""
     converters = importlib.import_module("pymysql.converters")
     found: dict[Any, Any] = dict(converters.encoders)
     found |= dict.fromkeys((1, 2, 3, 8, 9, 13), int)
@@ -212,7 +212,7 @@ def _opened(connection: Connection, name: str = "") -> Iterator[Any]:
 
 
 def rows(opened: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a statement gives."""
+    """Run a statement; gives its rows, none for a statement that has no result."""
     with opened.cursor() as cursor:
         cursor.execute(text, values or None)
         return [*cursor.fetchall()]
@@ -486,7 +486,7 @@ def _parsed(text: Any) -> Any:
 
 
 def count(wanted: Slice) -> int:
-    """How many rows that are.
+    """Count the rows of a slice.
 
     Raises:
         FormatError: the database refuses or fails (E911).

@@ -1,4 +1,4 @@
-"""What columns and tables of MySQL and MariaDB refuse, as far as that is known before rows are put into them."""
+"""Checks that find the values MySQL and MariaDB would refuse, as far as possible before rows are inserted."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ ORDER BY n.nspname, c.relname"""
 
 
 def name_of(run: str, connection: str, number: int | str = "") -> str:
-    """What the staging tables of a run are called."""
+    """Give the name of a staging table of a run: a prefix, a digest of the run and connection, and a number."""
     return f"{_PREFIX}{_digest(run, connection).hex()[:24]}_{number}"
 
 
@@ -201,7 +201,7 @@ def held(connection: Connection, run_name: str, name: str) -> Any:
 
 
 def run(opened: Any, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a statement gives."""
+    """Run a statement; gives its rows, none for a statement that has no result."""
     with opened.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(text, values or None)
@@ -418,7 +418,7 @@ def _about(staging: Staging) -> Iterator[None]:
 
 
 def statements(staging: Staging) -> list[str]:
-    """What puts the rows into their table."""
+    """Give the SQL statements that move staged rows into their table, in the order in which they run."""
     names = ", ".join(quoted(name) for name, _ in staging.columns)
     values = ", ".join(text for _, text in staging.columns)
     order = f"{_PART}, {_ROW}"

@@ -1,7 +1,7 @@
-"""What PostgreSQL says of records before they are sent: whether it reads a text, and whether its rows let a record in.
+"""Queries that find the records PostgreSQL would refuse, before these are sent: unreadable texts, broken constraints.
 
-A task asks for many records in one statement. What the database refuses is looked for by halves, so that each refusal
-belongs to one record. The answers hold for the moment of asking: another session may add a row, or remove one, until
+A task asks about many records in one statement. Refused records are found by bisection, so that each refusal belongs to
+one record. The answers hold for the moment of asking: another session may add a row, or remove one, until
 the run publishes.
 """
 

@@ -245,7 +245,7 @@ def _with(opened: Any, part: Part, condition: str, *, is_few: bool) -> Part:
 
 
 def _through(opened: Any, growing: Growing, kind: str, greatest: str) -> str | None:
-    """How far the column was read without a gap; None where rows between what was read before and now are left out."""
+    """Give the value up to which the column is read without a gap; None where rows since the last run are left out."""
     if growing.since is None or growing.after is None:
         return greatest
     after = _literal(str(growing.after), kind)
@@ -374,7 +374,7 @@ def _expression(column: Column) -> str:
 
 
 def _condition(wanted: Slice) -> str:
-    """What chooses the rows of a slice."""
+    """Give the SQL condition that selects the rows of a slice."""
     part = wanted.part
     found = [part.condition] if part.condition else []
     if part.page_bytes:
@@ -422,7 +422,7 @@ def _parsed(text: str) -> Any:
 
 
 def count(wanted: Slice) -> int:
-    """How many rows that are.
+    """Count the rows of a slice.
 
     Raises:
         FormatError: the database refuses or fails (E911).

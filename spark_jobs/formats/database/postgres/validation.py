@@ -1,7 +1,7 @@
-"""What columns of PostgreSQL refuse, as far as that is known before the rows are put into the table.
+"""Checks that find the values PostgreSQL would refuse, as far as possible before rows are inserted.
 
-The types of columns tell about lengths, ranges and forms of texts. What the database alone knows the task asks it:
-whether it reads a text of an unusual form, and whether the rows of tables let a record in (`queries.py`).
+The types of columns give lengths, ranges and forms of texts. The rest only the database knows, so the task asks it:
+whether it reads a text of an unusual form, and whether its constraints accept a record (`queries.py`).
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Checks:
 
 
 def _of_elements(column: TargetColumn) -> TargetColumn:
-    """What an array takes as its elements."""
+    """Give the target column for the elements of an array column."""
     kind, type = column.kind.removeprefix("_"), column.type.removesuffix("[]")
     return replace(column, kind=kind, type=type, needs_value=False)
 

@@ -55,7 +55,7 @@ _NUMERIC_AFFINITY = ("date", "moment", "time", "json", "free")
 
 
 def kind_of_column(declared: str, *, is_strict: bool) -> str:
-    """What a column is by its declared type."""
+    """Give the kind of a column from its declared type."""
     upper = declared.upper()
     if is_strict:
         return _STRICT.get(upper, "exact")

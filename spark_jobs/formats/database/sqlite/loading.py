@@ -62,7 +62,7 @@ def _digest(run: str, connection: str) -> str:
 
 
 def name_of(run: str, connection: str, number: int | str = "") -> str:
-    """What the staging tables of a run are called."""
+    """Give the name of a staging table of a run: a prefix, a digest of the run and connection, and a number."""
     return f"{_PREFIX}{_digest(run, connection)}_{number}"
 
 
@@ -167,7 +167,7 @@ class Held:
 
 
 def held(connection: Connection, run_name: str, name: str) -> Held | None:
-    """What shows that a run lives; None where another process has it.
+    """Take the lock that shows that a run is alive; None where another process holds it.
 
     Raises:
         FormatError: the folder beside the database cannot be written (E911).
@@ -180,7 +180,7 @@ def held(connection: Connection, run_name: str, name: str) -> Held | None:
 
 
 def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a statement gives."""
+    """Run a statement; gives its rows, none for a statement that has no result."""
     if opened.raw is None:
         opened.raw = reading(opened.path)
     return opened.raw.execute(text, values).fetchall()
@@ -460,7 +460,7 @@ def _about(staging: Staging) -> Iterator[None]:
 
 
 def _statement(staging: Staging) -> str:
-    """What puts a row into its table; what constraints of the table say about conflicts does not count."""
+    """Give the SQL statement that inserts a row; it overrides the conflict clauses of the table's constraints."""
     names = [quoted(name) for name, _ in staging.columns]
     marks = ", ".join("?" * len(names))
     text = f"INSERT OR ABORT INTO {staging.target} ({', '.join(names)}) VALUES ({marks})"

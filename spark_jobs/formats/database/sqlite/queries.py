@@ -1,7 +1,7 @@
-"""What SQLite says of records before they are sent, where the task sees the file of the database.
+"""Queries that find the records SQLite would refuse, before these are sent, where the task sees the database file.
 
-A copy of the table without rows, in memory, says whether its checks hold. A temporary table with the records, in a
-session that only reads, says whether the rows of tables let them in. Tasks on other machines ask nobody.
+An empty copy of the table, in memory, shows whether its checks hold. A temporary table with the records, in a read-only
+session, shows whether unique and foreign keys hold. Tasks on other machines cannot ask.
 """
 
 from __future__ import annotations

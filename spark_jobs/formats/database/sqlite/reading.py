@@ -78,7 +78,7 @@ def refuse_missing(path: str) -> None:
 
 
 def _state(path: str) -> str:
-    """What differs once somebody has written: of the file, and of the log of what is not in it yet."""
+    """Give a fingerprint of the file and its write-ahead log; it differs once somebody has written."""
     found = []
     for each in (path, f"{path}-wal"):
         try:
@@ -370,7 +370,7 @@ def _no_text(column: str) -> str:
 
 
 def count(wanted: Slice) -> int:
-    """How many rows that are.
+    """Count the rows of a slice.
 
     Raises:
         FormatError: the database cannot be read (E911), or was changed (E907).

@@ -41,7 +41,7 @@ def _opened(path: str, mode: str) -> sqlite3.Connection:
 
 
 def identity(path: str) -> str:
-    """What tells a database on this machine apart from files of its name elsewhere; empty where there is none."""
+    """Give a text that identifies a database file across machines: host, device and inode; empty for no file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -86,7 +86,7 @@ def has(record: dict[str, Any], name: str) -> bool:
 
 
 def parents(names: Sequence[str]) -> frozenset[str]:
-    """What stands above columns with dotted names: `a` and `a.b` for `a.b.c`."""
+    """Give the dotted names of all parents of columns: `a` and `a.b` for `a.b.c`."""
     return frozenset(name[:at] for name in names for at, character in enumerate(name) if character == ".")
 
 

@@ -129,7 +129,7 @@ def read(
 
 
 def member(name: str, value: bytes) -> re.Pattern[bytes]:
-    """How a member of objects stands in a text, if its name is written without escapes."""
+    """Make a pattern that finds a member of objects in a text, if its name is written without escapes."""
     return re.compile(re.escape(values.json_text(name).encode()) + rb"\s*:\s*" + value)
 
 

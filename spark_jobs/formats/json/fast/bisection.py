@@ -29,12 +29,12 @@ _SAMPLE = 16
 
 @dataclass
 class Taken:
-    """What was read in the quick way, by the places of the lines, ascending."""
+    """The parts that were read the fast way, by the places of their lines, ascending."""
 
     parts: list[tuple[Places, Any]] = field(default_factory=list)
 
     def left(self, count: int) -> list[int]:
-        """The places of the other lines."""
+        """Give the places of the other lines."""
         is_left = np.ones(count, dtype=np.bool_)
         for places, _ in self.parts:
             is_left[places] = False
@@ -42,13 +42,13 @@ class Taken:
 
 
 class QuickReader(Protocol):
-    """What reads many objects at once, if there is no odd one among them."""
+    """Reads many objects at once, if there is no odd one among them."""
 
     def begin(self, lines: Lines) -> set[int]:
         """Begin a portion; gives the rows of objects that must not be read."""
 
     def read(self, text: bytes, count: int) -> tuple[Any, Mask | None]:
-        """What some objects are, and which of them are not in it (None: all are).
+        """Read some objects; gives them, and a mask of those that are missing (None: none is).
 
         Raises:
             Refused: there is an odd one.
@@ -116,7 +116,7 @@ class Bisection:
         return self._quick.learn([record for record in records if isinstance(record, dict)], is_first=is_first)
 
     def _smaller(self, lines: Lines, rows: Places, text: bytes, refused: arrow.Refused) -> list[Places]:
-        """What to try instead of lines that were refused, last first; the same if they are read in another way now."""
+        """Give the parts to try instead of refused lines, last first; all of them if they are read another way now."""
         at = refused.row
         if at is None or at >= len(rows):
             return _halves(rows)

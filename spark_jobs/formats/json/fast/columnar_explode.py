@@ -36,7 +36,7 @@ _EXPLODED = {**_JOINED, decoding.Number: pa.float64()}
 
 
 class TooWide(Exception):
-    """What stands beside arrays would be there too often at once."""
+    """The members beside arrays would be repeated too often at once."""
 
 
 @dataclass
@@ -87,11 +87,11 @@ class ColumnarExplode:
         return [path for path, _ in self._arrays]
 
     def fields(self, kinds: Mapping[Path, pa.DataType], applied: int = 0) -> dict[Path, pa.DataType]:
-        """What to read of an object to which so many paths have been applied, by path.
+        """Give the Arrow types to read from an object to which some array paths have been applied, by path.
 
         Args:
-            kinds: the Arrow types of what is wanted.
-            applied: how many paths.
+            kinds: the Arrow types of the wanted members.
+            applied: the number of array paths that have been applied.
         """
         waiting = self._arrays[applied:]
         found = {}

@@ -96,7 +96,7 @@ def _odd_places(padded: bytes, data: Bytes, places: Places) -> Places:
 
 
 def _extent(data: Bytes, places: Places, step: int) -> Places:
-    """How many characters of numbers stand next to each place, on one side of it, as far as they are counted."""
+    """Count the characters of numbers next to each place, on one side of it, up to a maximum."""
     found = np.zeros(len(places), dtype=np.int64)
     left = np.arange(len(places))
     for count in range(1, _MOST_COUNTED + 1):

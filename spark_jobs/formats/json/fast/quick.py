@@ -317,7 +317,7 @@ class QuickRecords:
 
 
 def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
-    """What must be read of each object, or None where the exact way alone will do."""
+    """Give the members to read from each object; None where only the exact way can read them."""
     columns = {column.key: column for column in reading.columns}
     parents = objects.parents([*columns, *reading.undeclared, *arrays])
     leaves = []

@@ -38,10 +38,10 @@ _SHORT = 16
 
 @dataclass
 class Written:
-    """How the doubles of some objects are written, as far as their reader has seen that.
+    """The spelling of doubles in some objects, as far as their reader has seen it.
 
     Args:
-        is_known: whether it has.
+        is_known: whether the reader has seen it.
         texts: by column, where some of them are longer than ordinary numbers.
     """
 
@@ -72,7 +72,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How an object is written: its members, what follows the last value, and how many quotes it has."""
+    """The layout of an object's text: its members, the text after the last value, and the number of quotes."""
 
     members: tuple[_Member, ...]
     tail: bytes
@@ -126,7 +126,7 @@ def read(
 
 
 def _shape(line: bytes) -> _Shape | None:
-    """How an object is written; None where its values are not all texts without escapes, numbers, bools and nulls."""
+    """Find the layout of an object; None where a value is no text without escapes, number, bool or null."""
     members: list[_Member] = []
     before, at, quotes = b"{", 1, 0
     while found := _MEMBER.match(line, at):
@@ -213,7 +213,7 @@ class _Objects:
         return found
 
     def _cut(self, begin: Places, end: Places, nulls: Mask | None = None) -> pa.StringArray:
-        """What stands from here to there."""
+        """Cut the texts between pairs of places, with nulls where the mask has them."""
         borders = np.empty(2 * len(begin), dtype=np.int32)
         borders[0::2], borders[1::2] = begin, end
         between = pa.StringArray.from_buffers(len(borders) - 1, pa.py_buffer(borders), pa.py_buffer(self._padded))

@@ -153,7 +153,7 @@ class ArrayText:
         return found
 
     def piece(self) -> Lines | None:
-        """What follows as lines, if it looks like whole elements: if each line is an object, each is an element."""
+        """Take the next lines if they look like whole elements: if each line is an object, each is an element."""
         if self._piece_end is not None:
             # The last one was refused: by counting brackets at first, and then the elements are taken one by one.
             self._piece_end = None
@@ -267,7 +267,7 @@ class ArrayText:
 
 
 def _whole_characters(data: bytes) -> int:
-    """How many bytes of some UTF-8 are whole characters; what is none is not looked for."""
+    """Count the bytes up to the last whole character of some UTF-8; invalid bytes are not looked for."""
     for back in range(1, min(len(data), 4) + 1):
         byte = data[-back]
         if byte < 0x80:

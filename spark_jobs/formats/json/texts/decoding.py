@@ -96,19 +96,19 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)"
 
 
 def no_comma(found: str) -> str:
-    """What is wrong where neither a comma nor the end of an array or object follows a value."""
+    """Make the message for a value followed by neither a comma nor the end of its array or object."""
     return f"expected , or ] or }} after a value, found {found or 'the end of the file'}"
 
 
 def words(problem: ValueError) -> str:
-    """What is wrong with a text that is no JSON, the same whoever reads it."""
+    """Say why a text is no JSON, in the same words for every parser."""
     if isinstance(problem, json.JSONDecodeError):
         return what(problem) + str(problem).removeprefix(problem.msg)
     return str(problem)
 
 
 def what(problem: json.JSONDecodeError) -> str:
-    """The problem without its place."""
+    """Say it without the place."""
     found = problem.doc[problem.pos : problem.pos + 1]
     if problem.msg == "Extra data":
         return f"only white space may follow the value, found {found}"
@@ -147,7 +147,7 @@ def may_be_deep(text: AnyStr, opening_array: AnyStr, opening_object: AnyStr) -> 
 
 
 def _depth(value: Any) -> int:
-    """How deep arrays and objects are nested in a value."""
+    """Count the levels of nested arrays and objects in a value."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, (dict, list))]:
         depth += 1
@@ -209,7 +209,7 @@ def plain(value: Any) -> Any:
 
 
 def raw_text(value: Any) -> str:
-    """How a value is shown that does not convert: texts and numbers as they are, others as JSON."""
+    """Show a value that does not convert: texts and numbers unchanged, others as JSON."""
     match value:
         case str():
             return str(value)

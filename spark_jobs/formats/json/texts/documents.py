@@ -50,7 +50,7 @@ class DocumentText(array.ArrayText):
         self._size: int | None = None
 
     def size_of_array(self) -> int | None:
-        """How many characters the array has; None where the document has to be read whole. Takes all of the text."""
+        """Count the characters of the array; None where the document has to be read whole. Takes all of the text."""
         try:
             is_regular = self._walk(0) and self._size is not None and self._next() == ""
         except ValueError:
@@ -111,13 +111,13 @@ class DocumentText(array.ArrayText):
         self._position += 1
 
     def parts(self, wanted: Parts) -> Any:
-        """What some keys of the document lead to; all else is only passed over. Takes all of the text.
+        """Read the values of some keys of the document, and skip all others. Takes all of the text.
 
         Args:
             wanted: the keys.
 
         Raises:
-            ValueError: the text is no JSON value; what is passed over may have other mistakes.
+            ValueError: the text is no JSON value; not all mistakes in skipped parts are found.
             TooLong: one of these values is longer than it may be.
         """
         found = self._parts(wanted, 0)

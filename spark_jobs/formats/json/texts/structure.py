@@ -57,11 +57,11 @@ def elements(data: bytes, most: int = sys.maxsize) -> tuple[bytes, int, int] | N
 
 
 def alike(data: bytes, between: bytes, *, is_end: bool, most: int = sys.maxsize) -> tuple[bytes, int, int] | None:
-    """What `elements` gives, faster, if all elements are objects with the same text between them, and nothing else is.
+    """Give the result of `elements`, faster, for data that is nothing but objects with the same text between them.
 
     Args:
         data: as for `elements`.
-        between: what is between the braces of elements.
+        between: the text between the braces of two elements.
         is_end: whether the text ends after the data.
         most: how many elements are taken at most.
     """
@@ -82,7 +82,7 @@ def alike(data: bytes, between: bytes, *, is_end: bool, most: int = sys.maxsize)
 
 
 def between(data: bytes) -> bytes | None:
-    """What is between the first two objects of a text that follow one another; None where there are no such ones."""
+    """Give the text between the first two objects of a text that follow one another; None where none do."""
     found = _BETWEEN.search(data)
     return found[1] if found else None
 

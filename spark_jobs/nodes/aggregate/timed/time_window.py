@@ -10,7 +10,7 @@ _LONGEST_US = 20_000 * 366 * 86_400 * 1_000_000
 
 
 class Kind(StrEnum):
-    """How windows cover time: end to end, at regular intervals, or as long as records of a key keep coming."""
+    """The kinds of time windows: end to end, at regular intervals, or as long as records of a key keep coming."""
 
     TUMBLING = "tumbling"
     HOPPING = "hopping"

@@ -1,7 +1,7 @@
-"""Public functions say what they give; those that repeat a declaration elsewhere need no words of their own.
+"""Public functions have docstrings, unless they override a documented one; docstrings begin with a verb or a noun.
 
-Ruff asks for docstrings of modules, classes and functions, and of no private name. Of methods it cannot know which ones
-override another, so this test asks for those.
+Ruff asks for docstrings of modules, classes and functions, and of no private name. It cannot know which methods
+override another, so this test asks for the docstrings of methods.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 FILES = sorted(path for top in ("spark_jobs", "clinker_provider") for path in (ROOT / top).rglob("*.py"))
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
+#: Beginnings that make a sentence without a subject: "What a statement gives." is "Run a statement; gives its rows."
+CLUMSY = ("What ", "Those ", "The same of ")
 
 
 def base_names(node: ast.ClassDef) -> list[str]:
@@ -76,8 +79,35 @@ def test_public_methods_say_what_they_do_unless_a_class_above_says_it() -> None:
 
 def test_a_method_without_words_is_found() -> None:
     text = (
-        "class Base:\n  def given(self): 'What it gives.'\n"
+        "class Base:\n  def given(self): 'The given number.'\n"
         "class Reader(Protocol):\n  def read(self): 'The next bytes.'\n"
         "class Some(Base):\n  def given(self): return 1\n  def read(self): return b''\n  def other(self): return 2\n"
     )
     assert list(without_words({"some.py": ast.parse(text)})) == ["some.py:8: Some.other"]
+
+
+def clumsy(trees: Mapping[str, ast.Module]) -> Iterator[str]:
+    """The docstrings that begin with a clause where a verb or a noun phrase belongs."""
+    for file, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
+                text = ast.get_docstring(node) or ""
+                if text.startswith(CLUMSY):
+                    yield f"{file}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    trees = {str(path.relative_to(ROOT)): ast.parse(path.read_text("utf-8")) for path in [*FILES, *BENCHMARKS]}
+    assert list(clumsy(trees)) == []
+
+
+def test_a_clumsy_beginning_is_found() -> None:
+    text = (
+        "'What it is.'\nclass Some:\n  'Whatever.'\n"
+        "  def given(self): 'Those of others.'\n  def _own(self): 'The same of bytes.'\n  def left(self): 'The rest.'\n"
+    )
+    assert list(clumsy({"some.py": ast.parse(text)})) == [
+        "some.py:1: What it is.",
+        "some.py:4: Those of others.",
+        "some.py:5: The same of bytes.",
+    ]

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, misread, reader, reading
+from spark_jobs.formats import encoding, footers, misread, reader, reading
 from spark_jobs.formats.byte_stream import RangeStats
 from spark_jobs.formats.columns import ColumnTracker
-from spark_jobs.formats.csv import borders, footers, head, parser, rewriting, together
+from spark_jobs.formats.csv import borders, head, parser, rewriting, together
 from spark_jobs.formats.csv.head import Head
 from spark_jobs.formats.csv.misread import foreign
 from spark_jobs.scan import changes
@@ -147,7 +147,7 @@ class CsvReader(reader.HeadReader[Head]):
         """The end of the records if lines follow them and reading the whole file is not necessary; otherwise None."""
         if not self.options.skip_footer or file.is_compressed or not encoding.is_utf8(self.options.encoding):
             return None
-        return footers.start_of(file, start, self.options)
+        return footers.start_of(file, start, self.options.skip_footer, rewriting.of(self.options))
 
     def read_together(self, file_plans: Sequence[FilePlan], wanted: Reading) -> tuple[list[Block], list[int]] | None:
         """The records of the files as one text; a file with an open quote cannot be read so."""

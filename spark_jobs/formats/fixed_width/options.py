@@ -9,7 +9,7 @@ from typing import Annotated
 
 from spark_jobs.formats.fixed_width import layout
 from spark_jobs.formats.format import Format
-from spark_jobs.formats.options import Listed, OnUnwritable, Options, Packing, SpelledOptions, Words, no_lines
+from spark_jobs.formats.options import Between, Listed, OnUnwritable, Options, Packing, SpelledOptions, Words, no_lines
 
 #: Characters of several scripts: an encoding that has letters beyond ASCII has one of them, as a rule.
 _SAMPLES = "éяبא日の가"
@@ -55,6 +55,8 @@ class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
 
     Args:
         line_separator: The line end between records.
+        skip_rows: The number of lines to skip before the first record.
+        skip_footer: The number of lines to skip at the end of each file.
         decimal_separator: The decimal separator of numbers, `.` or `,`. A column may override it, like the next four
             options.
         thousands_separator: The separator between groups of digits; none when absent.
@@ -67,6 +69,8 @@ class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
     """
 
     line_separator: Annotated[LineSeparator, Words(spellings=(("crlf", "cr_lf"),))] = LineSeparator.LF
+    skip_rows: Annotated[int, Between(0, 1_000_000)] = 0
+    skip_footer: Annotated[int, Between(0, 10_000)] = 0
     decimal_separator: str = "."
     thousands_separator: str = ""
     null_values: Listed = ()
@@ -74,6 +78,14 @@ class FixedWidthRead(_FixedWidthOptions, SpelledOptions):
     false_values: Listed = ()
     encoding: str = "utf-8"
     compression: Packing | None = None
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Lines can be skipped only where there are lines, too."""
+        found = super().problems()
+        if self.line_separator is LineSeparator.NONE:
+            keys = (key for key in ("skip_rows", "skip_footer") if getattr(self, key))
+            found += [(key, "there are no lines: `line_separator: none`") for key in keys]
+        return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spark_jobs.formats import encoding, reader, reading, splits
+from spark_jobs.formats import encoding, footers, reader, reading, splits
 from spark_jobs.formats.fixed_width import layout as layouts
 from spark_jobs.formats.fixed_width import parser
 from spark_jobs.formats.fixed_width.options import LineSeparator
@@ -18,10 +18,11 @@ from spark_jobs.scan.files import FormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from spark_jobs.formats.byte_stream import ByteStream
     from spark_jobs.formats.columns import FilePlan
     from spark_jobs.formats.fixed_width.layout import Kinds
     from spark_jobs.formats.fixed_width.options import FixedWidthRead
-    from spark_jobs.formats.format import ArrayPath, Block, Reading
+    from spark_jobs.formats.format import ArrayPath, Block, FileColumns, Reading
     from spark_jobs.formats.reading import SplitOutcome
     from spark_jobs.formats.splits import Split
     from spark_jobs.scan.changes import Stream
@@ -57,10 +58,15 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
             self._refuse_incomplete(file, start)
         return reader.Head(file=replace(file, edges=edges), names=self.kinds.names, data_start=start)
 
+    def file_plan(self, head: reader.Head, columns: FileColumns) -> FilePlan:
+        """The plan of a file, with the place where its records end."""
+        return replace(super().file_plan(head, columns), data_end=self._data_end(head.file, head.data_start))
+
     def unpacked(self, file_plan: FilePlan, file: InputFile) -> FilePlan:
         """Update the plan for an unpacked file, whose size is known now."""
         self._refuse_incomplete(file, file_plan.data_start)
-        return super().unpacked(file_plan, file)
+        made = super().unpacked(file_plan, file)
+        return replace(made, data_end=self._data_end(file, made.data_start))
 
     def _refuse_incomplete(self, file: InputFile, start: int) -> None:
         size = self._record_bytes
@@ -68,16 +74,27 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
             raise _incomplete(file, size, (file.size - start) % size)
 
     def _start(self, file: InputFile) -> tuple[int | None, int]:
-        """The offset of the first record after an optional byte order mark of UTF-8, and a digest of the file's edges.
+        """The offset of the first record, and a digest of the file's edges.
 
-        None where there is no record.
+        Before it are an optional byte order mark of UTF-8 and the lines to skip. None where there is no record.
         """
         with changes.opened(file) as stream:
             edges = stream.edges()
             head = stream.read(len(codecs.BOM_UTF8) + 1)
-        is_marked = head.startswith(codecs.BOM_UTF8) and encoding.is_utf8(self.options.encoding)
-        start = len(codecs.BOM_UTF8) if is_marked else 0
-        return start if len(head) > start else None, edges
+            is_marked = head.startswith(codecs.BOM_UTF8) and encoding.is_utf8(self.options.encoding)
+            start = len(codecs.BOM_UTF8) if is_marked else 0
+            if not self.options.skip_rows:
+                return start if len(head) > start else None, edges
+            stream.seek(start)
+            start += footers.after_lines(stream, self.options.skip_rows)
+            stream.seek(start)
+            return start if stream.read(1) else None, edges
+
+    def _data_end(self, file: InputFile, start: int) -> int | None:
+        """The end of the records if lines follow them that are known without reading the file; otherwise None."""
+        if not self.options.skip_footer or file.is_compressed:
+            return None
+        return footers.start_of(file, start, self.options.skip_footer, has_returns=False)
 
     def blocks(self, split: Split, file_plan: FilePlan, wanted: Reading, outcome: SplitOutcome) -> Iterator[Block]:
         """The blocks of a split; its records begin in it."""
@@ -114,7 +131,10 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
         if file_plan.file.is_compressed:
             outcome.start, outcome.end = split.start, split.end
             stream.seek(file_plan.data_start)
-            return self._unpacked(file_plan.file, stream, longest, size)
+            plain: ByteStream = stream
+            if self.options.skip_footer:
+                plain = footers.WithoutFooter(stream, self.options.skip_footer, has_returns=False)
+            return self._unpacked(file_plan.file, plain, longest, size)
         if self._record_bytes is not None:
             first = file_plan.data_start
             outcome.start, outcome.end = (first - (first - at) // longest * longest for at in (split.start, split.end))
@@ -125,7 +145,7 @@ class FixedWidthReader(reader.HeadReader[reader.Head]):
         is_crlf = self.options.line_separator is LineSeparator.CR_LF
         return parser.by_line(stream, outcome.end - outcome.start, longest, size, is_crlf=is_crlf)
 
-    def _unpacked(self, file: InputFile, stream: Stream, longest: int, size: int) -> Iterator[parser.Records]:
+    def _unpacked(self, file: InputFile, stream: ByteStream, longest: int, size: int) -> Iterator[parser.Records]:
         """The records from a stream's position to its end, wherever that is."""
         if self._record_bytes is None:
             is_crlf = self.options.line_separator is LineSeparator.CR_LF

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,7 @@ from spark_jobs.formats.fixed_width.options import FixedWidthRead, FixedWidthWri
 from spark_jobs.formats.format import Reading, Unfit
 from spark_jobs.formats.reading import SplitOutcome
 from spark_jobs.scan import files
+from spark_jobs.scan.compression import Compression
 from spark_jobs.scan.files import FormatError
 from tests.formats.csv.files import source_columns
 
@@ -45,13 +48,15 @@ def read(
     *,
     split_bytes: int = 1 << 20,
     block_bytes: int = 1 << 20,
+    packing: Compression = Compression.NONE,
     **options: Any,
 ) -> tuple[list[Any], list[Any]]:
     """The good records as tuples with their places, and the bad ones as (place, detail, value)."""
-    path.write_bytes(data)
+    path.write_bytes(data if packing is Compression.NONE else gzip.compress(data))
     kinds = DECLARED if declared is None else declared
     reader = FORMAT.reader(FixedWidthRead(**options), layout=fields)
-    scan = reader.plan(tuple(kinds), [files.describe(str(path), path.name)], OnUnmapped.AUTO_WIDEN)
+    file = replace(files.describe(str(path), path.name), compression=packing)
+    scan = reader.plan(tuple(kinds), [file], OnUnmapped.AUTO_WIDEN)
     wanted = Reading(source_columns(kinds), scan.undeclared, failure_texts=True, block_bytes=block_bytes)
     good, bad, count = [], [], 0
     for split in splits.plan(scan.files, split_bytes):
@@ -125,6 +130,57 @@ def test_what_was_written_is_read(
         tmp_path / "in", data, fields=fields, line_separator=separator, encoding=encoding, split_bytes=split_bytes
     )
     assert (good, bad) == ([(row, *record) for row, record in enumerate(texts)], [])
+
+
+@given(
+    before=st.lists(st.binary(max_size=12).filter(lambda line: 10 not in line), max_size=3),
+    lines=st.lists(st.binary(max_size=12).filter(lambda line: not {10, 13}.intersection(line)), max_size=6),
+    after=st.lists(st.binary(max_size=12).filter(lambda line: 10 not in line), max_size=3),
+    is_ended=st.booleans(),
+    is_marked=st.booleans(),
+    split_bytes=st.integers(1, 40),
+)
+def test_lines_before_and_after_the_records_are_skipped(
+    before: list[bytes],
+    lines: list[bytes],
+    after: list[bytes],
+    is_ended: bool,
+    is_marked: bool,
+    split_bytes: int,
+    tmp_path: Path,
+) -> None:
+    """However a file is split, and packed."""
+    body = b"\n".join([*before, *lines, *after])
+    if is_ended or body.endswith(b"\n") or not (before or lines or after):
+        body += b"\n" * bool(before or lines or after)
+    data = (b"\xef\xbb\xbf" if is_marked else b"") + body
+    records = b"".join(line + b"\n" for line in lines)
+    if records.startswith(b"\xef\xbb\xbf"):
+        records = b"\xef\xbb\xbf" + records  # a mark there is one only at the beginning of a file
+    skipped = {"skip_rows": len(before), "skip_footer": len(after)}
+    expected = read(tmp_path / "in", records)
+    found = read(tmp_path / "in", data, split_bytes=split_bytes, **skipped)
+    packed = read(tmp_path / "in", data, packing=Compression.GZIP, **skipped)
+    assert [_places(found), _places(packed)] == [_places(expected)] * 2
+
+
+def _places(found: tuple[list[Any], list[Any]]) -> tuple[list[Any], list[Any]]:
+    good, bad = found
+    return good, [(row, value) for row, _, value in bad]
+
+
+@pytest.mark.parametrize("packing", [Compression.NONE, Compression.GZIP])
+def test_a_file_may_have_fewer_lines_than_are_skipped(tmp_path: Path, packing: Compression) -> None:
+    data = b"001abcd\n002efgh"
+    assert read(tmp_path / "in", data, packing=packing, skip_rows=2) == ([], [])
+    assert read(tmp_path / "in", data, packing=packing, skip_footer=3) == ([], [])
+    assert read(tmp_path / "in", data, packing=packing, skip_footer=1) == ([(0, 1, "abcd")], [])
+    assert read(tmp_path / "in", data, packing=packing, skip_rows=1, skip_footer=1) == ([], [])
+
+
+def test_records_without_line_ends_have_no_lines_to_skip() -> None:
+    options = FixedWidthRead(line_separator=LineSeparator.NONE, skip_rows=1, skip_footer=2)
+    assert [key for key, _ in options.problems()] == ["skip_rows", "skip_footer"]
 
 
 def test_bytes_that_are_no_text_make_a_malformed_record(tmp_path: Path) -> None:

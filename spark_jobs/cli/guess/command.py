@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 _TYPED = {b"PAR1": "Parquet", b"Obj\x01": "Avro", b"ORC": "ORC"}
 
 
+_ALIGNED = (
+    "its fields stand at positions, with blanks between them, and neither a ruler nor equally long lines show where: "
+    "`type: fixed_width` reads it, with the positions under `format_schema:`"
+)
+
+
 class NotGuessed(Exception):
     """No source can be guessed for a file; the message says what the file is."""
 
@@ -171,16 +177,16 @@ def _guess(text: str, sample: Sample, encoding: Charset, *, as_text: bool) -> tu
                 raise NotGuessed(str(error)) from None
     found = delimited.find(text, sample, encoding)
     is_doubtful = found is None or found.score <= delimited.LEAST or found.table.signs.delimiter == " "
-    if is_doubtful and (places := fixed.guess(text, as_text=as_text)) is not None:
-        return places
+    try:
+        if is_doubtful and (places := fixed.guess(text, is_whole=sample.is_whole, as_text=as_text)) is not None:
+            return places
+    except fixed.NoPlaces:
+        raise NotGuessed(_ALIGNED) from None
     if found is None:
         most = f"a cell has more than {csv.field_size_limit():,} characters"
         raise NotGuessed(f"no table was found: a quote is never closed, {most}, or it has no records")
     if delimited.is_aligned(found):
-        raise NotGuessed(
-            "its fields stand at positions, with blanks between them, and its lines are not equally long: "
-            "`type: fixed_width` reads lines of one length, without titles, rulers and sums"
-        )
+        raise NotGuessed(_ALIGNED)
     names, _ = delimited.names_of(found.table)
     return delimited.guess(found, names, encoding, sample, as_text=as_text), len(found.rows)
 

@@ -352,6 +352,52 @@ def test_fields_at_fixed_places_are_found(tmp_path: Path) -> None:
     assert (answer.read.records, answer.read.bad) == (4, 0)
 
 
+def test_a_line_with_the_names_of_fields_is_skipped(tmp_path: Path) -> None:
+    answer = look(tmp_path, "ID  NAME      AMOUNT\n001 Ada        12.50\n002 Bob         3.00\n003 Cleo      100.25\n")
+    assert config(answer)["options"] == {"skip_rows": 1}
+    assert list(columns(answer)) == ["ID", "NAME", "AMOUNT"]
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (3, 0)
+
+
+REPORT = """MONTHLY STATEMENT         2026-10
+
+ACCT  NAME           AMOUNT
+----- ---------- ----------
+00012 Smith, J       123.45
+00013 O'Neil, P     1200.10
+"""
+
+
+@pytest.mark.parametrize("after", ["", "           ----------\nTOTAL           1323.55\n\n2 rows selected.\n", "\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_ruler_of_a_report_shows_its_fields(tmp_path: Path, after: str, end: str) -> None:
+    answer = look(tmp_path, (REPORT + after).replace("\n", end), "report.txt")
+    options = config(answer)["options"]
+    assert (options["skip_rows"], options.get("skip_footer", 0)) == (4, after.count("\n"))
+    assert columns(answer) == {"ACCT": {"type": "string"}, "NAME": {"type": "string"}, "AMOUNT": {"type": "float"}}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (2, 0)
+
+
+def test_a_sum_below_the_records_of_a_report_is_told(tmp_path: Path) -> None:
+    (doubt,) = look(tmp_path, REPORT + "TOTAL               1323.55\n", "report.txt").guess.doubts
+    assert doubt.startswith("row 3 looks like a sum of others")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REPORT + "\n" + REPORT * 3,  # pages
+        REPORT.replace("00013 O'Neil, P ", "00013 O'Neil, Pat"),  # a value that reaches into another field
+        REPORT + "00014 Very long name\n".replace("name", "name to"),
+    ],
+)
+def test_reports_whose_fields_are_not_where_the_ruler_is_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(NotGuessed, match=r"fields stand at positions"):
+        look(tmp_path, text, "report.txt")
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

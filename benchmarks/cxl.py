@@ -13,7 +13,7 @@ from datetime import date, timedelta
 import pyarrow as pa
 
 from spark_jobs.cxl import compile as front
-from spark_jobs.cxl import engine, types
+from spark_jobs.cxl import engine, typed, types
 from spark_jobs.cxl.checking.scope import Scope
 from spark_jobs.cxl.interpreter import interpreter
 from spark_jobs.cxl.kernels import kernels
@@ -66,10 +66,10 @@ def batch(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _program(text: str) -> kernels.typed.Program:
+def _program(text: str) -> typed.Program:
     row = Schema(tuple(Column(name, static.or_null()) for name, static in COLUMNS.items()))
     compiled = front.compile_program(Text.whole(text), Scope(row=row), "benchmark")
-    assert isinstance(compiled.program, kernels.typed.Program), compiled.diagnostics
+    assert isinstance(compiled.program, typed.Program), compiled.diagnostics
     return compiled.program
 
 

@@ -7,7 +7,7 @@ joined by Arrow, so that 20 million rows take seconds.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -90,7 +90,8 @@ def skewed_orders(folder: Path, rows: int) -> Path:
 def _skewed(columns: tuple[pa.StringArray, ...]) -> tuple[pa.StringArray, ...]:
     ids, names, *others = columns
     is_other = pc.equal(pc.utf8_slice_codeunits(ids, -1), "7")
-    return ids, pc.if_else(is_other, names, customer_names(np.zeros(1, dtype=np.uint64))[0]), *others
+    one = customer_names(np.zeros(1, dtype=np.uint64))[0]
+    return ids, cast("pa.StringArray", pc.if_else(is_other, names, one)), *others
 
 
 def intervals(folder: Path, rows: int, count: int = INTERVALS) -> Path:
@@ -141,7 +142,8 @@ def _order_columns(start: int, count: int, bad_every: int) -> tuple[pa.StringArr
     ids = np.arange(start, start + count, dtype=np.uint64)
     amounts = amount_texts(draw(ids, 1) % np.uint64(100_000))
     if bad_every:
-        amounts = pc.if_else(pa.array(draw(ids, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
+        is_bad = pa.array(draw(ids, 2) % np.uint64(bad_every) == 0)
+        amounts = cast("pa.StringArray", pc.if_else(is_bad, "n/a", amounts))
     return (
         number_texts(ids + np.uint64(1)),
         customer_names(draw(ids, 3) % np.uint64(CUSTOMERS)),
@@ -206,7 +208,7 @@ def day_texts(draws: np.ndarray) -> pa.StringArray:
 
 
 def chosen(texts: tuple[str, ...], draws: np.ndarray) -> pa.StringArray:
-    return pa.array(texts).take(pa.array((draws % np.uint64(len(texts))).astype(np.int64)))
+    return pa.array(texts, pa.string()).take(pa.array((draws % np.uint64(len(texts))).astype(np.int64)))
 
 
 def csv_lines(*columns: pa.StringArray) -> pa.StringArray:

@@ -113,4 +113,5 @@ def _summary(folder: Path, name: str, columns: dict[str, str]) -> tuple[int, int
 def _first(query: str) -> tuple[Any, ...]:
     import duckdb
 
-    return duckdb.connect().execute(query).fetchall()[0]
+    row: tuple[Any, ...] = duckdb.connect().execute(query).fetchall()[0]
+    return row

@@ -17,7 +17,7 @@ import tempfile
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if __name__ == "__main__":
     # This file is run as a script: its package is found from here.
@@ -197,10 +197,11 @@ def run(folder: Path, name: str, limit: int) -> Result:
     with task.without_spark(), redirect_stdout(io.StringIO()):
         loaded = plan.load(folder / "pipeline.yaml", options)
         outcome = executor.execute(loaded, options, identity.Identity.new(None, None))
-    metrics: dict[str, Any] = outcome.result.metrics
+    spilled = outcome.result.metrics.get("spilled_bytes", 0)
+    assert isinstance(spilled, int)
     error = outcome.result.error
     return Result(
-        name, pa.default_memory_pool().max_memory() or 0, limit // THREADS, metrics.get("spilled_bytes", 0),
+        name, pa.default_memory_pool().max_memory() or 0, limit // THREADS, spilled,
         f"{error.code} {error.message}" if error else None,
     )  # fmt: skip
 
@@ -219,7 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure what tasks hold under a memory limit.")
     parser.add_argument("workload", nargs="*", help="all unless some are named")
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--limit", default="64M", help="bytes, or megabytes with an M behind")
+    parser.add_argument("--limit", default="64M", help="bytes, or megabytes with an M after the number")
     parser.add_argument("--in", dest="folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     limit = int(arguments.limit.removesuffix("M")) << (20 if arguments.limit.endswith("M") else 0)

@@ -35,15 +35,16 @@ from spark_jobs.execute import identity, report
 from spark_jobs.execute.delivery.local.part_store import LocalPartStore
 from spark_jobs.execute.run import executor, pass_results
 from spark_jobs.execute.spark import chain, session, spread
+from spark_jobs.execute.tasks import task_inputs
 from spark_jobs.formats import splits
 from spark_jobs.nodes.output import records
+from spark_jobs.nodes.output.step import OutputStep
 from spark_jobs.nodes.records.ledger import Counters
 from spark_jobs.plan.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_jobs.execute.tasks import task_inputs
     from spark_jobs.execute.tasks.spec import JobSpec
 
 _PIPELINE = """
@@ -106,6 +107,7 @@ class Tasks:
             yield report.encode([self._report(spec, load) for load in itertools.islice(loads, last - first)])
 
     def _report(self, spec: JobSpec, load: task_inputs.Load) -> report.TaskReport:
+        assert isinstance(load, task_inputs.Splits)
         number = load.number
         made = report.TaskReport(0, number, 0.5)
         made.counters = {name: Counters(_RECORDS, _RECORDS) for name in ("s", "t")}
@@ -114,7 +116,9 @@ class Tasks:
             return made
         made.counters["o"] = Counters(_RECORDS, _RECORDS)
         path = f"{spec.run.parts.folders['o']}/deadbeef-0-{number}-0-0-{number:08x}.part"
-        if spec.job.ops["o"].step.is_indexed:
+        step = spec.job.ops["o"].step
+        assert isinstance(step, OutputStep)
+        if step.is_indexed:
             ends = np.arange(1, self._records + 1) * 6
             file = records.IndexedFile(LocalPartStore().create, path, ())
             file.write(records.of(self._bytes, ends, b""), {})

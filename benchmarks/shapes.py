@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +125,8 @@ class Shape:
         ids = numbers if self.keys == "ascending" else numbers * np.uint64(_stride(rows)) % np.uint64(rows)
         amounts = self._amounts(numbers)
         if bad_every:
-            amounts = pc.if_else(pa.array(data.draw(numbers, 2) % np.uint64(bad_every) == 0), "n/a", amounts)
+            is_bad = pa.array(data.draw(numbers, 2) % np.uint64(bad_every) == 0)
+            amounts = cast("pa.StringArray", pc.if_else(is_bad, "n/a", amounts))
         notes = pc.binary_join_element_wise(
             "order note", data.number_texts(data.draw(numbers, 8) % np.uint64(10_000)), " "
         )
@@ -154,7 +155,7 @@ class Shape:
 
     def _events(self, start: int, count: int) -> pa.StringArray:
         numbers = np.arange(start, start + count, dtype=np.uint64)
-        seconds = numbers * np.uint64(_WINDOW_S) // np.uint64(_EVENTS_A_WINDOW)
+        seconds: np.ndarray = numbers * np.uint64(_WINDOW_S) // np.uint64(_EVENTS_A_WINDOW)
         if self.keys != "ascending":
             seconds = seconds + data.draw(numbers, 11) % np.uint64(60)
         times = np.datetime64("2024-01-01T00:00:00", "s") + seconds.astype(np.int64)

@@ -1,13 +1,13 @@
 """HDFS as a store, through WebHDFS: a version is the number of an inode, which no other file ever has, with its length.
 
-A namenode carries out one request after the other. So whoever renames a file to a name that nobody has is alone in
-that, and files that are renamed are complete: everything is written beside its name first, in a folder
-`.clinker-put-…`, which recovery takes for the draft of a dead run. What replaces a known version first takes a name
-that is made of it, and whoever finds afterwards that the name has another file than its own has lost.
+A namenode carries out one request after the other, so only one run can rename a file to a free name. Renamed files are
+complete, because everything is first written to a folder `.clinker-put-…` beside its name, which recovery treats as
+the draft of a dead run. A file that replaces a known version first takes a name derived from that version; a run that
+then finds another file than its own under this name has lost.
 
-An upload is made of files in the depot of a run. Those that are whole parts are moved there, and the namenode joins the
-blocks of all, so no byte is copied or sent twice. They are gone then, so completing an upload again begins with how far
-it has got.
+An upload consists of files in the depot of a run. Whole parts are moved there, and the namenode joins the blocks of
+all, so no byte is copied or sent twice. Joined files are gone, so completing an upload again begins with finding out
+how far it has got.
 """
 
 from __future__ import annotations
@@ -188,9 +188,9 @@ class Hdfs:
         self._tidied(there)
 
     def uploads(self, prefix: Location) -> Iterator[Upload]:
-        """See `writing.WritableStore`: what there is of them are files in the depots of runs, which go with these.
+        """See `writing.WritableStore`: uploads are files in the depots of runs, and are removed with these.
 
-        Empty folders of runs are nobody's upload, and go like one.
+        Empty folders of runs belong to no upload, and are listed like one, so that they are removed.
         """
         if not prefix.key.endswith("/") or not _is_hidden(prefix):
             return
@@ -288,7 +288,7 @@ class Hdfs:
         raise StoreError(Kind.FAILED, "its parts cannot be joined, because another process moves them", str(first))
 
     def _gathered(self, sources: Sequence[Location], places: Sequence[Location]) -> None:
-        """Have files in the folder of an upload; those that are there already stay."""
+        """Move files into the folder of an upload, unless they are there already."""
         entries = [each for page in self._listed(places[0].parent, "") for each in page]
         there = {each["pathSuffix"] for each in entries}
         wanted = [pair for pair in zip(sources, places, strict=True) if pair[1].name not in there]
@@ -402,7 +402,7 @@ class Hdfs:
                 if error.kind is Kind.MISSING:
                     return
                 raise
-            # What is asked for as a folder and is a file has no name in it.
+            # A file that is listed as a folder has an entry without a name.
             yield [each for each in page if each["pathSuffix"] and each["pathSuffix"].startswith(start)]
             if not left or not page:
                 return
@@ -434,7 +434,7 @@ class Hdfs:
                 raise
 
     def _tidied(self, folder: Location, most: int = 100) -> None:
-        """Remove a folder of this product, and up to so many of those that it is in, as far as they are empty."""
+        """Remove a folder of this product, and up to so many of its parents, as far as they are empty."""
         for _ in range(most):
             if not _is_hidden(folder):
                 return

@@ -1,9 +1,9 @@
 """WebHDFS, the HTTP interface of HDFS: requests to whichever namenode is active, and from there to a datanode.
 
-It needs neither Hadoop's native library nor a JVM. What fails for the moment is tried again: a namenode that is on
-standby or not there sends the request to the next one, safe mode and broken connections are waited for. A namenode
-takes a datanode for alive ten minutes after its death, so it is asked for another one where one does not answer. A
-request may so be carried out twice, which callers know of.
+It needs neither Hadoop's native library nor a JVM. Temporary failures are retried: if a namenode is on standby or does
+not answer, the request goes to the next one; safe mode and broken connections are waited for. A namenode believes a
+dead datanode to be alive for ten minutes, so it is asked for another one if a datanode does not answer. A request may
+therefore be carried out twice, and callers allow for that.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
-#: What stands before paths in addresses.
+#: The prefix of paths in addresses.
 _PREFIX = "/webhdfs/v1"
-#: What Hadoop calls a namenode that is not the active one, and what it asks to be patient with.
+#: Exceptions of a namenode that is not active, and of states that pass.
 _STANDBY = {"StandbyException", "ObserverRetryOnActiveException"}
 _LATER = {"RetriableException", "SafeModeException", "NotYetReplicatedException"}
-#: What Hadoop calls what is not there, what is not for us, and what is there already.
+#: Exceptions for missing files, missing rights, and existing files.
 _MISSING = {"FileNotFoundException", "PathNotFoundException", "NoSuchFileException"}
 _FORBIDDEN = {"AccessControlException", "SecurityException", "AuthorizationException", "AuthenticationException"}
 _TAKEN = {"FileAlreadyExistsException"}
-#: What it calls all else, such as that no datanode is left.
+#: The exception for everything else, such as a cluster without a live datanode.
 _OTHER = "IOException"
 _UNKNOWN = {"UnsupportedOperationException", "UnsupportedActionException"}
 _INVALID_TOKEN = {"InvalidToken", "SecretManager$InvalidToken"}
@@ -68,7 +68,7 @@ class _Unanswered:
     """Why a namenode was no help: another one may be.
 
     Args:
-        error: what is said if none is.
+        error: the error to raise if no namenode helps.
         is_silent: whether no namenode answered.
         is_final: whether asking again is of no use, as for a host that nobody knows.
         datanode: the address of a datanode that did not answer; empty where it was a namenode.
@@ -100,17 +100,17 @@ class WebHdfs:
         Args:
             method: `GET`, `PUT`, `POST`, `DELETE`.
             operation: `op`, as WebHDFS calls it.
-            location: what it is about; its scheme and bucket say which cluster.
+            location: the file or folder; its scheme and bucket name the cluster.
             path: the absolute path in HDFS.
             wanted: further parameters.
-            body: what a datanode is sent.
+            body: the bytes for a datanode.
 
         Raises:
             StoreError: it is refused.
         """
         addresses = self._addresses(location)
         failures = 0
-        #: Datanodes that did not answer, each with what is said of it.
+        #: Datanodes that did not answer, each with its error.
         silent: dict[str, StoreError] = {}
         while True:
             problems: list[_Unanswered] = []
@@ -132,7 +132,7 @@ class WebHdfs:
                 problems.append(found)
             failures += 1
             if failures == ATTEMPTS or all(each.is_final for each in problems):
-                # What cannot be reached says less than a namenode that answers, and standby less than a datanode.
+                # An answer of a namenode says more than a failed connection, and a datanode's error more than standby.
                 raise min(problems, key=lambda each: (each.is_silent, not each.datanode)).error
             pause(failures)
 
@@ -191,7 +191,7 @@ class WebHdfs:
             return _Unanswered(unreached, is_silent=target is None, is_final=is_final, datanode=datanode)
 
     def _who(self, location: Location, address: str) -> dict[str, str]:
-        """The parameters that say who asks: a token, or else a name that the cluster believes."""
+        """Give the parameters that identify the user: a delegation token, or else a name."""
         netloc = urlsplit(address).netloc
         for authority in (location.bucket, netloc):
             if authority and (found := _token(authority, *_token_file())):
@@ -315,12 +315,12 @@ def _token_file() -> tuple[str | None, int]:
 
 @lru_cache(maxsize=64)
 def _token(authority: str, path: str | None, written: int) -> str | None:
-    del written  # what is known holds for one content of the file
+    del written  # cached facts hold for one content of the file
     return hadoop_conf.token(authority, path, f"hdfs://{authority}/")
 
 
 def _without_token(record: logging.LogRecord) -> bool:
-    """Leave a token out of what is told of a request, which is told all the same."""
+    """Remove tokens from log messages about requests."""
     text = record.getMessage()
     if "delegation=" in text:
         record.msg, record.args = _TOKEN.sub(r"\1…", text), ()

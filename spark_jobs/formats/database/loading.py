@@ -30,15 +30,15 @@ def staging(
     *,
     quote: str = '"',
 ) -> Staging:
-    """The staging table of an output, which has no rows yet.
+    """Describe the staging table of an output, which has no rows yet.
 
     Args:
-        connection: where it is.
-        options: those of the output; they know the table.
+        connection: the connection of the output.
+        options: the options of the output, completed by its table.
         run_name: the execution id.
-        name: what it is called.
+        name: the name of the staging table.
         columns: see `Staging.columns`.
-        quote: what stands around names in statements of the database.
+        quote: the quotation mark of names in SQL.
     """
     return Staging(
         schema=options.known.schema,

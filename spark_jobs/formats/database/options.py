@@ -1,4 +1,4 @@
-"""Databases: what their options are."""
+"""The options of database sources and outputs."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class How(StrEnum):
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, what the database calls its type, and how its values come."""
+    """A column: its name, its type in the database, and the form in which its values arrive."""
 
     name: str
     kind: str
@@ -39,10 +39,10 @@ class Part:
         name: its name in messages.
         size: its bytes, about; where it has pages, exactly those.
         page_bytes: the bytes of a page, where rows are found by their pages; else 0.
-        condition: what chooses its rows among those of the table.
+        condition: the SQL condition that selects its rows; empty for all rows.
         snapshot: which state of the database is read.
         span: the first and the last row id, where rows have one.
-        order: what its rows are sorted by, where they do not come in their order by themselves.
+        order: the SQL sort key of its rows, where they do not arrive in order by themselves.
     """
 
     relation: str
@@ -63,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Table:
-    """A part with its connection and columns: what tasks know of it."""
+    """A part with its connection and columns, as tasks get it."""
 
     connection: Connection
     part: Part
@@ -80,8 +80,8 @@ class Slice:
         start: where they begin.
         end: where they end.
         is_last: whether the part ends there.
-        most_bytes: no row follows those of a batch that have so many bytes.
-        row_bytes: how long a row may be.
+        most_bytes: the size at which a batch is complete.
+        row_bytes: the maximum size of a row.
     """
 
     connection: Connection
@@ -112,9 +112,9 @@ class Growing:
     Args:
         column: its name.
         after: the greatest value that was read; None: none was.
-        since: the least value that is wanted, as it is written, whatever was read; None: what follows `after`.
-        until: the least value that is not wanted any more, as it is written.
-        delay_s: moments of the last so many seconds are not wanted.
+        since: the smallest wanted value as text, whatever was read before; None: the values after `after`.
+        until: the smallest value as text that is no longer wanted.
+        delay_s: the age in seconds that timestamps must have to be wanted.
     """
 
     column: str

@@ -75,7 +75,7 @@ class Constraint:
         columns: the columns that it is about.
         other: of foreign keys, the table that has to have the row, as statements have it.
         others: the columns there.
-        text: of checks, the condition; its columns are those of the record.
+        text: of checks, the condition on columns of the record.
         collations: how the values of each column are compared, where that is not as the column says.
         nulls_are_equal: of unique indexes, whether a null equals another one (`NULLS NOT DISTINCT`).
         is_full: of foreign keys, whether either all columns are null or none (`MATCH FULL`).
@@ -96,12 +96,12 @@ class Constraint:
 
         Args:
             written: the columns of the records.
-            key: what upserts go by; empty otherwise.
+            key: the key columns of an upsert; empty otherwise.
             replaces: whether the table's rows go.
         """
         if not set(self.columns) <= set(written):
             return False
-        # The rows that an upsert changes have its key; those that a replacement leaves are none.
+        # The rows that an upsert changes have its key; a replacement leaves no rows.
         return self.kind != "unique" or not (replaces or set(self.columns) == set(key))
 
     def asked_for(self, key: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Constraint:
 
         Args:
             relation: the table, as statements have it.
-            key: what upserts go by; empty otherwise.
+            key: the key columns of an upsert; empty otherwise.
             quoted: how the database quotes names.
         """
         if self.kind == "check":
@@ -160,12 +160,12 @@ class Target:
         relation: its name as statements have it, with its schema.
         schema: the schema that staging tables are made in.
         columns: its columns.
-        keys: what upserts go by, as it is written.
-        constraints: what its rows, and those of other tables, have to say about records.
-        place: what tasks ask about records by; None where nobody is asked.
+        keys: the key columns of an upsert, as the pipeline has them.
+        constraints: the constraints on records, including references to other tables.
+        place: the connection by which tasks ask about records; None where they do not ask.
         engine: which package has the rules of its database (`scan/connections.py:ENGINES`).
         most_bytes: the most bytes that a statement with the values of a record may have; None where nothing says so.
-        seen: what tells the database apart from others of its name, where tasks may not see it.
+        seen: a text that identifies the database, where tasks may not see it.
         unique_indexes: its unique indexes, whoever may read it.
     """
 
@@ -232,8 +232,8 @@ def refuse_following(table: str, following: Sequence[tuple[str, str]]) -> None:
     """Refuse to replace the rows of a table where rows of other tables would go, or change, with them.
 
     Args:
-        table: what messages call it.
-        following: the other tables, each with what its foreign key does then, such as `CASCADE`.
+        table: its name in messages.
+        following: the referring tables, each with the action of its foreign key, such as `CASCADE`.
 
     Raises:
         Unfit: there are some.

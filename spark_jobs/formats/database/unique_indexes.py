@@ -37,7 +37,7 @@ class RunIndex:
     """A unique index of the table that an output writes.
 
     Args:
-        options: those of the output; they know the table.
+        options: the options of the output, completed by its table.
         index: the index.
     """
 

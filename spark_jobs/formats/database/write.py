@@ -1,8 +1,8 @@
 """Records on their way to a table: batches of Arrow, without the records that the table surely refuses.
 
-What the table says of its columns is known before a record is read: lengths, ranges, forms of texts, whether there must
-be a value. What the database alone knows the task asks it. A record that does not fit is a dead letter. What several
-records of a run do to one another, or another session meanwhile, is found when the rows are put into the table.
+The constraints of columns are known before a record is read: lengths, ranges, forms of texts, `NOT NULL`. The task asks
+the database about all others. A record that does not fit is a dead letter. Conflicts with other sessions are found when
+the rows are inserted into the table.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class DatabaseWriter(TypedWriter):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of what is written."""
+        """The columns of the records as they are written."""
         return self._schema
 
     def converted(self, column: Column, array: pa.Array, failures: list[RowFailure]) -> pa.Array:

@@ -32,7 +32,7 @@ class _Version:
     Args:
         added: the files that came with new rows, as they are called in the table's folder.
         takes: whether rows of earlier versions went.
-        operation: what its writer has done.
+        operation: the operation of its writer.
     """
 
     added: frozenset[str] = field(default_factory=frozenset)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.reader import Place
     from spark_jobs.stores.settings import StoreSettings
 
-#: What a table may ask of its readers, and gets.
+#: The reader features that are supported.
 _FEATURES = frozenset(
     {
         "columnMapping",
@@ -46,7 +46,7 @@ _FEATURES = frozenset(
         "vacuumProtocolCheck",
     }
 )
-#: Since this version of the protocol, a table lists what it asks for.
+#: From this version of the protocol on, a table lists its features.
 _LAST_READER = 3
 #: How the library says that versions are not known from the log alone.
 _OF_CATALOG = "catalog-managed table"
@@ -157,7 +157,7 @@ def found(root: str, name: str, stores: StoreSettings) -> DeltaTable | None:
 
 
 def _ask(root: str, name: str, stores: StoreSettings) -> None:
-    """Have the store itself say what is wrong with it, where there is no table or none that can be read.
+    """Ask the store itself for an error, where no table can be read.
 
     Raises:
         FormatError: it refuses, or cannot be reached (E910).
@@ -173,7 +173,7 @@ def _ask(root: str, name: str, stores: StoreSettings) -> None:
 
 
 class _translated_errors:
-    """Within, what the library says of a table becomes an error with the table's name.
+    """Translate errors of the library into errors with the table's name.
 
     Raises:
         FormatError: the table cannot be read (E912).

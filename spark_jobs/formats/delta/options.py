@@ -1,4 +1,4 @@
-"""Delta tables: what their options are."""
+"""The options of Delta sources and outputs."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class DeltaWrite(Options):
     """`options:` of a Delta output.
 
     Args:
-        mode: Whether records are added to those of the table, or replace all of them (`overwrite`), or replace those of
-            the partitions that they have (`overwrite_partitions`), or those that have their keys (`merge`).
+        mode: Whether the records of the output are added to the table, or replace all of its records (`overwrite`), its
+            records in the same partitions (`overwrite_partitions`), or its records with the same keys (`merge`).
         key: With `merge`, the columns whose values tell records apart. A record without a value in one of them is a
             dead letter.
         delete_flag: With `merge`, a column of type Bool, which is not written: where it is true, the record of the

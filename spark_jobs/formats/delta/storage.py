@@ -44,7 +44,7 @@ def problem(root: str) -> str | None:
 
 
 def address(root: str) -> str:
-    """Where a table is, as the library wants to have it: it decodes what a URI has encoded.
+    """Give the address of a table as the library expects it: the library decodes percent-encoding.
 
     Args:
         root: an absolute path, or a URI whose key stands there letter by letter.

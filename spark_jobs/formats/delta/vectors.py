@@ -114,7 +114,7 @@ def _names(root: str, place: Place) -> Iterable[str]:
 
 
 def _of_checkpoint(root: str, name: str, place: Place) -> Iterator[Mapping[str, Any]]:
-    """The actions of a checkpoint, or of a part of one, that add files; those of its sidecars included."""
+    """Read the add actions of a checkpoint, or of a part of one, including its sidecars."""
     data = _bytes(f"{root}/{_LOG}/{name}", place)
     if name.endswith(".json"):
         lines = [json.loads(line) for line in data.splitlines() if line.strip()]

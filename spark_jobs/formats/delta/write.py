@@ -1,4 +1,4 @@
-"""Batches to the Parquet files of a Delta table (`formats/tables/write.py`), and what the log says of each."""
+"""Writes the Parquet files of a Delta table (`formats/tables/write.py`), and the log entry of each."""
 
 from __future__ import annotations
 

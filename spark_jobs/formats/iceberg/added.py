@@ -64,7 +64,7 @@ def news(
 
 
 def _line(table: Table) -> list[Snapshot]:
-    """The newest snapshot after all those that it was made of, as far as the table has them."""
+    """List the newest snapshot and its ancestors, as far as the table has them, oldest first."""
     from pyiceberg.table.snapshots import ancestors_of
 
     return [*reversed([*ancestors_of(table.current_snapshot(), table.metadata)])]

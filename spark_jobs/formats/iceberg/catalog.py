@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_SAID = 500
 _REFUSED = "check the `token` or the `credential` of the catalogue in its variables"
 _LATER = "try again later"
-#: What helps, by the names of the library's errors.
+#: Remedies, by the names of the library's errors.
 _ADVICE = {
     "UnauthorizedError": _REFUSED,
     "OAuthError": _REFUSED,
@@ -84,7 +84,7 @@ def _of_library(name: str) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = Config().get_catalog_config(name) or {}
         except MarkedYAMLError as error:
-            # What it says has lines of the file, which may be secrets.
+            # The message quotes lines of the file, which may be secrets.
             mark = error.problem_mark or error.context_mark
             where = f"line {mark.line + 1} of .pyiceberg.yaml" if mark is not None else ".pyiceberg.yaml"
             text = f"{where} cannot be read; correct it there: {error.problem or error.context}"
@@ -132,12 +132,12 @@ def table(catalog: Catalog, name: str) -> Table | None:
 
 
 class translated_errors:
-    """Within, what the library says of a table becomes an error with the table's name, and without secrets.
+    """Translate errors of the library into errors with the table's name and without secrets.
 
     Args:
-        name: what is read or written.
-        properties: those of the catalogue.
-        what: what fails.
+        name: the name of the table or catalogue.
+        properties: the properties of the catalogue.
+        what: the beginning of the message.
 
     Raises:
         FormatError: it cannot be read (E912).
@@ -163,10 +163,10 @@ class translated_errors:
 
 
 def is_of_library(error: BaseException) -> bool:
-    """Whether an error is what the library, or what it asks, says of a table; and no error of ours."""
+    """Whether an error comes from the library, or from a client that it uses, and not from this product."""
     if isinstance(error, (OSError, ValueError, pa.ArrowException, ImportError, NotImplementedError)):
         return True
-    # Exceptions of the library have no base class, and those of databases and of the network come as they are.
+    # Exceptions of the library have no base class, and those of databases and of the network pass through.
     modules = {each.__module__.partition(".")[0] for each in type(error).__mro__}
     return bool(modules & {"pyiceberg", "sqlalchemy", "requests", "pydantic_core", "botocore", "boto3", "thrift"})
 

@@ -1,4 +1,4 @@
-"""Iceberg tables: what their options are."""
+"""The options of Iceberg sources and outputs."""
 
 from __future__ import annotations
 
@@ -105,14 +105,14 @@ class IcebergWrite(Options):
     Args:
         catalog: The name of the catalogue, as in sources.
         table: The table with its namespace, `namespace.table`. Both are made where there is none.
-        mode: Whether records are added to those of the table, or replace all of them (`overwrite`), or replace those of
-            the partitions that they have (`overwrite_partitions`), or those that have their keys (`merge`).
+        mode: Whether the records of the output are added to the table, or replace all of its records (`overwrite`), its
+            records in the same partitions (`overwrite_partitions`), or its records with the same keys (`merge`).
         key: With `merge`, the columns whose values tell records apart. A record without a value in one of them is a
             dead letter.
         delete_flag: With `merge`, a column of type Bool, which is not written: where it is true, the record of the
             table with this key goes, and no record takes its place.
-        partition_by: By what a new table is partitioned: columns, or functions of them, such as `day(at)`, `month(at)`,
-            `bucket(16, id)` or `truncate(4, code)`. The table has its partitions already where there is one.
+        partition_by: The partitions of a new table: columns, or functions of them, such as `day(at)`, `month(at)`,
+            `bucket(16, id)` or `truncate(4, code)`. An existing table keeps its own.
         evolve: Whether columns that the table lacks are added to it.
         compression: How the pages in the files are compressed.
     """

@@ -253,7 +253,7 @@ def arrow_of(schema: Schema, facts: _ColumnFacts | None = None) -> pa.Schema:
 
     Args:
         schema: the columns.
-        facts: what else is known of them; None where it does not matter.
+        facts: their name mapping and defaults; None where they do not matter.
     """
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
@@ -295,7 +295,7 @@ def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict
 
 
 def _refuse_rounded(found: _Found, listed: Listed, spec: PartitionSpec, numbered: Collection[int]) -> None:
-    """Refuse a file that lacks a column of doubles, whose value is that of its partition.
+    """Refuse a file without a column of doubles by which the table is partitioned.
 
     Raises:
         FormatError: it is one (E912).
@@ -337,7 +337,7 @@ def _chunk(listed: Listed, number: int, arrow: pa.DataType) -> Chunk | None:
     if nulls is None:
         return None
     lowest, highest = (listed.lower_bounds or {}).get(number), (listed.upper_bounds or {}).get(number)
-    # What is not said to have no NaN may have some, which bounds leave out.
+    # Without a count of NaNs a column may have some, which bounds leave out.
     is_odd = pa.types.is_floating(arrow) and (listed.nan_value_counts or {}).get(number) != 0
     if lowest is None or highest is None or is_odd:
         return Chunk(nulls, None, None)

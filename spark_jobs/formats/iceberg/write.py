@@ -1,4 +1,4 @@
-"""Batches to the Parquet files of an Iceberg table (`formats/tables/write.py`), and what its manifests say of each.
+"""Writes the Parquet files of an Iceberg table (`formats/tables/write.py`), and the manifest entry of each.
 
 Tasks need no package for that: bounds are bytes of a few known forms.
 """

@@ -59,7 +59,7 @@ class FileHead:
     is_whole: bool
 
     def has_records(self, declared: tuple[str, ...]) -> bool:
-        """Whether there was a record among what was looked at."""
+        """Whether the inspected part has a record."""
         return self.columns.foreign is not None or self.columns.missing != declared
 
 
@@ -143,7 +143,7 @@ class Heads:
             found.is_whole = all(self._take(found, part) for part in parts)
 
     def _take(self, found: FileHead, stream: ByteStream) -> bool:
-        """Look at records; false if they are broken or too long, which is for those to tell who read them for good."""
+        """Look at records; false if they are broken or too long, which the real reading reports."""
         try:
             self._reader(planned_layout(found.plan)).look_for(found.columns, stream, found.plan.file.most_records)
         except (FormatError, byte_stream.TooLong):
@@ -153,7 +153,7 @@ class Heads:
         return True
 
     def _reader(self, layout: JsonLayout) -> parser.JsonParser:
-        """The reader of all files of a layout: nobody is told what it says of one."""
+        """Give the reader for all files of a layout; its errors are not reported."""
         if layout not in self._readers:
             self._readers[layout] = parser.JsonParser(
                 "", layout, self._options, self._reading, self._arrays, tuning=self._tuning
@@ -182,7 +182,7 @@ def clear_doubts(looked: Sequence[FileHead], source: Heads) -> None:
 
 
 def report_missing(looked: Sequence[FileHead], source: Heads, tracker: ColumnTracker) -> None:
-    """Note which files surely lack declared columns, and what there is to say of that."""
+    """Note the files that certainly lack declared columns, and the warnings about them."""
     known = [found for found in looked if found.is_whole and found.has_records(source.declared)]
     for found in known:
         tracker.note_missing(found.columns.missing)

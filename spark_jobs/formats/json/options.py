@@ -1,4 +1,4 @@
-"""JSON: what its options are."""
+"""The options of JSON sources and outputs."""
 
 from __future__ import annotations
 

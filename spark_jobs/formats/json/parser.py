@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 _BLOCK_RECORDS = 16_384
 #: So many bytes are read at once for each record of a block, where a block has few of them.
 _ROW_BYTES = 64
-#: Elements of an array that are read before it is known what stands between them.
+#: Elements of an array that are read before the text between them is known.
 _FIRST_ELEMENTS = 2
 _SPACE = " \t\n\r"
 
@@ -52,13 +52,13 @@ class JsonParser:
     """Reads ranges of one file.
 
     Args:
-        path: what the file is called.
+        path: the name of the file in messages.
         layout: how records stand in it.
         options: how it is read.
-        reading: what is wanted of its records.
+        reading: the wanted columns of its records.
         arrays: arrays to explode or join.
         known: the undeclared names that are known, where others are noticed.
-        start: how many bytes of the file stand before what is read: messages count from its beginning.
+        start: the bytes of the file before the part that is read: messages count from its beginning.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class JsonParser:
         self._options = options
         self._arrays = tuple(arrays)
         self._reading = reading
-        # What arrays make is there in a few forms more at a time.
+        # Exploded arrays exist in a few more forms at the same time.
         size = reading.block_bytes // 2 if self._arrays else reading.block_bytes
         self._most_rows = most_rows(reading)
         self._portion_bytes = max(min(tuning.json_portion_bytes, size, self._most_rows * _ROW_BYTES), 1)
@@ -102,7 +102,7 @@ class JsonParser:
 
         Args:
             begin: gives the bytes from their beginning on, each time.
-            stats: filled in with what was read.
+            stats: the counts of records and bytes; filled in.
 
         Raises:
             FormatError: the file is broken, or its `record_path` leads to no array.
@@ -129,7 +129,7 @@ class JsonParser:
 
         Args:
             begin: gives the bytes from their beginning on, each time.
-            stats: filled in with what was read.
+            stats: the counts of records and bytes; filled in.
             of_lines: converts objects on lines; gives None where the lines are no elements of an array.
             of_items: converts single records.
         """
@@ -199,7 +199,7 @@ class JsonParser:
 
         None where all of them must be objects and one is not.
         """
-        # A long object may make any number of records, and what stands beside an array is in each of them.
+        # A long object may make any number of records, and each of them has the members beside the array.
         if not self._arrays or lines.size <= self._most_spread:
             try:
                 block = self._of_portion(stats, lines)
@@ -287,7 +287,7 @@ class JsonParser:
         for record in self._spread(items):
             records.append(record)
             if self._arrays and isinstance(record, dict):
-                # What stands beside an array is in each record that it makes.
+                # Each record of an array has the members beside the array.
                 size += sum(len(value) for value in record.values() if value.__class__ is str)
             if len(records) == most or size > self._reading.block_bytes:
                 yield self._exact.block(stats.records, records)
@@ -380,7 +380,7 @@ def _numbers(starts: Places, counts: Places) -> Places:
 def _joined(
     first: int, count: int, parts: Sequence[tuple[Places, pa.RecordBatch]], singly: Block | None = None
 ) -> Block:
-    """The block of parts of a portion, by the places of their good records; only what was read singly has bad ones."""
+    """Join the parts of a portion to a block, by the places of good records; only records read singly may be bad."""
     if singly is not None and singly.rows is not None:
         parts = [*parts, (singly.rows.to_numpy(), singly.batch)]
     places = np.concatenate([rows for rows, _ in parts])

@@ -74,13 +74,13 @@ class Names:
 
     @property
     def has_news(self) -> bool:
-        """Whether there are others than those that were seen before."""
+        """Whether there are names that were not seen before."""
         return len(self.known) > self._before
 
     def add(self, lines: Lines, *, all_of_them: bool = False) -> bool:
         """Look at the next lines; false, and nothing is noted, where all of them must be objects and one is not."""
         most = max(math.isqrt(_MOST_PRODUCT * lines.count // max(lines.size, 1)), 1)
-        # Of lines that are no elements the first one is no object: what is noted before it holds.
+        # If lines are no elements, the first one is no object: names noted before it are right.
         return all(self._add(part, all_of_them=all_of_them) for part in lines.parts(most))
 
     def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
@@ -146,7 +146,7 @@ class Names:
 
 
 def _items(data: bytes) -> Iterable[Item]:
-    """The records of a few lines, and those that are none."""
+    """Parse a few lines to records, or to the failures of lines that are none."""
     return one_by_one.of_lines(portions.Lines(data).singly, "utf-8")
 
 

@@ -66,7 +66,7 @@ class JsonWriter:
         The first column without nulls needs no comma before it; those before it bring their comma after, those after
         it in front.
         """
-        # What no record has is written nowhere; of many columns most may be like that.
+        # Columns without a value are not written; of many columns most may be like that.
         members = [
             self._member(column, array)
             for column, array in zip(self._columns, batch.columns, strict=True)

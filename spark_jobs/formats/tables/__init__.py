@@ -1,1 +1,1 @@
-"""Tables of files: Parquet files that a log or a catalogue chooses, whatever format of tables that is."""
+"""Tables of Parquet files that a log or a catalogue lists, independent of the table format."""

@@ -1,4 +1,4 @@
-"""The files of a table as its log or its manifests have them. What tasks need of these travels with each file."""
+"""The files of a table as its log or its manifests have them. The facts that tasks need travel with each file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataFile:
         snapshot: the version that it is read in.
         records: how many rows are in the file, deleted ones included; None where the table does not say.
         partition: the values of the columns that are not read from it.
-        chunks: what is known of the values of columns, by their names.
+        chunks: the statistics of columns, by their names.
         deleted: a bit for each row that is deleted, packed; empty where none is.
     """
 
@@ -56,7 +56,7 @@ class DataFile:
 
     @property
     def deleted_rows(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which rows are deleted; those that follow the last one said are not."""
+        """A mask of deleted rows; rows after its end are not deleted."""
         if not self.deleted:
             return np.zeros(0, bool)
         return np.unpackbits(np.frombuffer(zlib.decompress(self.deleted), np.uint8)).astype(bool)

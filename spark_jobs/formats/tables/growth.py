@@ -40,7 +40,7 @@ def span(wanted: News, through: int | None, since: int | None, until: int | None
     """The versions that a run reads.
 
     Args:
-        wanted: what is asked for.
+        wanted: the versions that are asked for.
         through: the place of the version that was read last; None where there is none.
         since: the place of the first version that the command line asks for.
         until: the place of the first version that it does not ask for.
@@ -57,7 +57,7 @@ def known(wanted: News, table: str) -> Any:
     """The version that was read last, as the mark has it; None where nothing was.
 
     Args:
-        wanted: what is asked for.
+        wanted: the versions that are asked for.
         table: the id of the table.
 
     Raises:
@@ -96,9 +96,9 @@ def taken(wanted: News, version: str, operation: str, following: str) -> FormatE
     """Make the error for a version that removed or changed rows.
 
     Args:
-        wanted: what is asked for.
-        version: what it is called.
-        operation: what its writer has done; empty where nobody says.
+        wanted: the versions that are asked for.
+        version: its name in the message.
+        operation: the operation of its writer; empty where it is unknown.
         following: a bound of the command line that leaves it out.
     """
     what = f" ({operation})" if operation else ""

@@ -1,4 +1,4 @@
-"""By what a table is divided into partitions: values of columns, or what a function makes of them. No Arrow here."""
+"""Partition fields of tables: values of columns, or transforms of them. No Arrow here."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Transform(StrEnum):
 
     @property
     def has_argument(self) -> bool:
-        """Whether it needs a number: of buckets, or the width of what is kept."""
+        """Whether it needs an argument: the number of buckets, or a width."""
         return self in (Transform.BUCKET, Transform.TRUNCATE)
 
 
-#: What users may write.
+#: The transforms that users may write, by their names.
 _FUNCTIONS = {each.value: each for each in Transform if each not in (Transform.IDENTITY, Transform.VOID)}
 
 

@@ -1,7 +1,7 @@
 """Columns of a table and columns of one of its files: other names, members and widths there, the same values here.
 
-A file has the columns that the table had when it was written, by the names or numbers that the table gives them for
-files. What it lacks is null, or what the table says.
+A file has the columns that the table had when it was written, under the names or field ids that the table assigns for
+files. A column that it lacks is null, or has the default of the table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAME = b"delta.columnMapping.physicalName"
 _MAPPED_NUMBER = b"delta.columnMapping.id"
 #: The number of a column in a file, and of a column of an Iceberg table.
 NUMBER = b"PARQUET:field_id"
-#: What a column of an Iceberg table is called in files that have no numbers, as a list of JSON.
+#: The names of a column of an Iceberg table in files without field ids, as a JSON list.
 _CALLED = b"clinker.names"
 #: The value in files that are older than the column, as a batch of Arrow.
 _DEFAULT = b"clinker.default"
@@ -60,9 +60,9 @@ def names(
 
     Args:
         fields: the columns of the table.
-        own: those of the file.
-        before: what stands before each name.
-        before_in_file: what stands before each name in the file.
+        own: the columns of the file.
+        before: the prefix of each name.
+        before_in_file: the prefix of each name in the file.
     """
     for column in fields:
         found = found_in(column, own)
@@ -101,7 +101,7 @@ def shaped(array: pa.Array, own: pa.Field, column: pa.Field, file: str) -> pa.Ar
     Args:
         array: the values.
         own: the column of the file.
-        column: that of the table.
+        column: the column of the table.
         file: the file's name.
 
     Raises:

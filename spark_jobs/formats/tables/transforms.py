@@ -1,4 +1,4 @@
-"""The values of partitions, made of those of columns as Iceberg's specification says."""
+"""Partition values, derived from column values as Iceberg's specification says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HOUR = 3_600_000_000
 _DAY = 24 * _HOUR
 #: Texts are hashed so many bytes at a time.
 _HASHED_BYTES = 4 << 20
-#: What 32 bits of MurmurHash3 are made with.
+#: The constants of 32-bit MurmurHash3.
 _FIRST, _SECOND, _THIRD = np.uint32(0xCC9E2D51), np.uint32(0x1B873593), np.uint32(0xE6546B64)
 _MOST_INT = 0x7FFFFFFF
 #: The digits of the widest decimals of Arrow.
@@ -31,7 +31,7 @@ def problem(transform: Transform, kind: pa.DataType) -> str | None:
     """Why values of a type have no such partitions; None where they have.
 
     Args:
-        transform: what makes partitions of them.
+        transform: the partition transform.
         kind: the type of the column.
     """
     is_moment = pa.types.is_timestamp(kind) and kind.unit == "us"
@@ -83,7 +83,7 @@ def _of_time(array: pa.Array, transform: Transform) -> pa.Array:
 
 
 def _truncated(array: pa.Array, width: int) -> pa.Array:
-    """The first characters of texts, and numbers without what a width leaves of them."""
+    """Truncate texts to their first characters, and numbers down to a multiple of a width."""
     kind = array.type
     if pa.types.is_string(kind):
         return pc.utf8_slice_codeunits(array, 0, width)
@@ -123,7 +123,7 @@ def _missing(array: pa.Array) -> Numbers:
 
 
 def _whole(array: pa.Array) -> Numbers:
-    """Ints, days or microseconds; 0 for what is missing."""
+    """Convert to ints, days or microseconds; 0 for nulls."""
     numbers = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array
     found: Numbers = pc.fill_null(numbers.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     return found
@@ -156,7 +156,7 @@ def _hashes_of_numbers(numbers: Numbers) -> Numbers:
 
 
 def _hashes_of_bytes(array: Any) -> Numbers:
-    """The hash of each value of bytes; those of one length are hashed together."""
+    """Hash each value of a bytes column; values of equal length are hashed together."""
     if not len(array):
         return np.zeros(0, np.uint32)
     array = pc.fill_null(array, b"")

@@ -1,7 +1,7 @@
-"""Batches to the Parquet files of a table, one for each value of its partitions, and what the table has to know.
+"""Writes batches to the Parquet files of a table, one for each partition value, and collects their statistics.
 
-What tasks write first are messages of Arrow, as for all files that hold columns. Files are made of them once the table
-is known: its columns may be narrower than those of records, and its partitions are folders.
+Tasks first write Arrow messages, as for all columnar files. Parquet files are made of them once the table is known: its
+columns may be narrower than the columns of records, and its partitions are folders.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class Layout:
 
     Args:
         schema: the columns of the records, with the types that the table has for them.
-        partition_by: by what the table is partitioned.
-        inside: the columns that are in the files; None for all but those of partitions.
-        folder: what stands before the paths of files in the table's folder.
+        partition_by: the partition fields of the table.
+        inside: the columns in the files; None for all but partition columns.
+        folder: the prefix of the paths of files in the table's folder.
     """
 
     schema: pa.Schema
@@ -82,11 +82,11 @@ class Written:
     Args:
         path: where it is in the table's folder.
         size: its bytes.
-        partition: the values of the partition, each with what it is called.
-        records: how many rows it has.
+        partition: the names and values of the partition.
+        records: the number of rows.
         schema: its columns.
         nulls: how many rows have no value in each column.
-        bounds: the lowest and the highest value of columns, of those that have any.
+        bounds: the lowest and the highest value of each column that has any.
     """
 
     path: str
@@ -139,7 +139,7 @@ class TableWriter(write.TypedWriter, Generic[_Added]):
             layout: the table.
             create: begins a file at a path in the table's folder.
             moved: see `convert`.
-            change: what becomes of each group of records first; it gives the columns of the layout.
+            change: converts each group of records to the columns of the layout.
 
         Raises:
             Unfit: a value does not fit the table's type.
@@ -305,14 +305,14 @@ def text_of(value: Any) -> str | None:
 
 
 def _folder(name: str, value: str | None) -> str:
-    """The folder of a partition. The table has the value, so that a long one may be cut to what file systems take."""
+    """Give the folder of a partition. The table has the value, so a long name may be cut for file systems."""
     found = f"{quote(name, safe=' ')}={_NULL if value is None else quote(value, safe=' ')}"
     return re.sub("%[0-9A-F]?$", "", found[:_MOST_OF_NAME]) if len(found) > _MOST_OF_NAME else found
 
 
 @dataclass
 class _File:
-    """A file that is being written, with what is known of its columns."""
+    """A file that is being written, with the statistics of its columns."""
 
     path: str
     partition: tuple[tuple[str, Any], ...]
@@ -363,7 +363,7 @@ def _bounds(kind: pa.DataType, values: pa.ChunkedArray) -> tuple[Any, Any] | Non
 
 
 def shortened(value: str, *, is_low: bool) -> str | None:
-    """A text that bounds from below or above what a long one bounds; None where there is none."""
+    """Shorten a lower or upper bound so that it still bounds the same texts; None where that is impossible."""
     if len(value) <= _MOST_CHARACTERS:
         return value
     return value[:_MOST_CHARACTERS] if is_low else None

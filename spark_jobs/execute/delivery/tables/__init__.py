@@ -1,5 +1,5 @@
 """Tables of files as outputs: files in the folder of a table, and one commit that names them.
 
-Here: what formats of tables have in common: whether records fit, files, the commit, what a dead run leaves of that.
-Not here: what each format does by itself; that is in a package of its own beside this one.
+Here: the parts common to all table formats: matching of columns, files, the commit, and recovery.
+Not here: the parts of each format, which are in packages of their own beside this one.
 """

@@ -201,7 +201,7 @@ class LeftCommit:
         self._forget(commit)
 
     def _forget(self, commit: TableCommit | None) -> None:
-        """Remove what was noted, and what a death in the middle of noting has left."""
+        """Remove the note, and a partial one that a death has left."""
         note = self.place.inside(NOTE.format(self.home.run))
         self.place.remove([note] if commit is not None else [])
         self.place.forget_partial(note)
@@ -219,7 +219,7 @@ class LeftCommit:
 
 
 def recover(place: TableFolder, reach: Reach, read: Callable[[bytes], tuple[Address, TableCommit]]) -> None:
-    """Have completed or removed what dead runs had prepared for a table.
+    """Complete or remove the commits that dead runs had prepared for a table.
 
     Args:
         place: the folder of the table.

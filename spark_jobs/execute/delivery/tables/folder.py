@@ -1,4 +1,4 @@
-"""The folder of a table: what runs note there until they have ended, and the removal of files that no version has."""
+"""The folder of a table: notes that runs keep there until they have ended, and removal of unlisted files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from spark_jobs.stores.settings import StoreSettings
 
-#: What a run notes, by its execution id.
+#: The name of a run's note, by its execution id.
 NOTE = ".clinker-{}.json"
 
 
 @dataclass
 class TableFolder:
-    """The folder of a table, local or in a store, beside what the table's own library does there.
+    """The folder of a table, local or in a store, for files that the table's own library does not handle.
 
     Args:
         root: absolute, or a URI.
@@ -37,7 +37,7 @@ class TableFolder:
     name: str
     stores: StoreSettings
 
-    #: The folder in it that keeps what runs note, which no reader takes for data.
+    #: The folder in it for notes of runs, which no reader takes for data.
     inner: ClassVar[str] = ""
 
     @property
@@ -49,7 +49,7 @@ class TableFolder:
         return f"{self.inner}/{name}"
 
     def write(self, name: str, data: bytes) -> None:
-        """A file beside what the table keeps of itself, there as a whole or not at all.
+        """Write a file beside the table's metadata, atomically.
 
         Raises:
             OSError: it cannot be written.
@@ -62,7 +62,7 @@ class TableFolder:
             opening.writable(self.stores).put(self._place_of_notes / name, data)
 
     def read(self, name: str) -> bytes | None:
-        """A file beside what the table keeps of itself; None where there is none.
+        """Read a file beside the table's metadata; None where there is none.
 
         Raises:
             OSError: it cannot be read.
@@ -77,7 +77,7 @@ class TableFolder:
         return None if found is None else store.fetch(self._place_of_notes / name, 0, found.size, found.version)
 
     def notes(self) -> list[str]:
-        """The names of what runs have left there.
+        """List the names of the notes that runs have left.
 
         Raises:
             OSError: nobody can tell.
@@ -91,7 +91,7 @@ class TableFolder:
         return sorted(name for name in names if name.startswith(start) and name.endswith(end))
 
     def remove(self, inside: Iterable[str]) -> None:
-        """Remove files from the table's folder; those that are gone are fine, and those behind links stay.
+        """Remove files from the table's folder; missing ones are ignored, and files behind links stay.
 
         Raises:
             OSError: one cannot be removed.

@@ -1,13 +1,12 @@
 """Merging by keys: records take the place of the rows that have their keys, or else become new rows.
 
-A row of the table that some record has the key of goes, and so its file is written again without it. Records become
-files of their own, with what the rows that they replace had in the columns that records lack. So a file of the table is
-read and written only where it has such rows, by a task of its own, and no task needs all records: of those it
-looks up keys alone, so many at a time as its memory holds.
+Each file with rows that have the key of a record is rewritten without these rows, by a task of its own. Records become
+files of their own, and take the values of the columns that they lack from the rows that they replace. No task needs all
+records: it looks up their keys alone, as many at a time as its memory holds.
 
-1. Tasks write the keys of records, divided by their hashes. No key may come twice.
-2. Tasks look for the rows of each file whose keys are among them, write the file again without these, and what stays
-   of these rows beside the parts of records.
+1. Tasks write the keys of records, partitioned by their hashes. No key may occur twice.
+2. Tasks find the rows of each file whose keys are among them, and rewrite the file without these rows. They write the
+   values that records keep from the rows beside the parts of the records.
 3. Tasks write the records.
 """
 
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.files import InputFile
     from spark_jobs.tuning import Tuning
 
-#: What tasks tell of keys and rows: the part that a record is in, its place there, and whether its flag is set.
+#: Columns beside keys and rows: the part that a record is in, its place there, and whether its flag is set.
 _PART, _ROW, _GONE = "part", "row", "gone"
 #: The place of a row in its file.
 _AT = "at"
@@ -109,7 +108,7 @@ class Merge:
         return converting.joined(self.part_store, cast("Any", self.writer), [part_range], moved=self.moved)
 
     def new(self) -> str:
-        """A path that nobody else has, for what tasks hand on."""
+        """Give a unique path for a file that tasks hand on."""
         return os.path.join(self.folder, f"{uuid.uuid4().hex}.merge")
 
 
@@ -141,7 +140,7 @@ class _Keys:
 
 @dataclass(frozen=True)
 class _Message:
-    """A message of Arrow in a part: what rows of one part of records keep."""
+    """An Arrow message in a part file: the values that records of one part keep from rows."""
 
     number: int
     path: str
@@ -165,11 +164,11 @@ def merge(
     tuning: Tuning,
     remove: Callable[[Iterable[str]], None],
 ) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
-    """Write the files of a merge; gives those that the commit adds, and those that it takes out.
+    """Write the files of a merge; gives the files that the commit adds, and the files that it removes.
 
     Args:
         spark: runs the tasks.
-        merge: what is to be done.
+        merge: the settings.
         ranges: the parts with the records.
         files: the files of the table.
         tuning: how much the driver does by itself.
@@ -366,7 +365,7 @@ def _rewritten(merge: Merge, groups: Sequence[Sequence[str]], file: InputFile) -
 
 
 def _remaining(batches: Iterator[pa.RecordBatch], matches: _Matches, kept: _Kept) -> Iterator[pa.RecordBatch]:
-    """The rows that stay; what replaced ones keep is noted."""
+    """Give the rows that stay; values that records keep from replaced rows are held."""
     at = 0
     for batch in batches:
         kept.add(batch, at)
@@ -401,7 +400,7 @@ class _Kept:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is noted."""
+        """Write the values that are held."""
         if not self._held:
             return
         rows = pa.Table.from_batches(self._held)
@@ -435,7 +434,7 @@ def _read(merge: Merge, messages: Sequence[_Message]) -> pa.Table:
 
 
 class _Records:
-    """The records of a part on their way into files: with what they keep of rows, and without flags."""
+    """The records of a part as files have them: with the values that they keep from rows, and without flags."""
 
     def __init__(self, merge: Merge, kept: pa.Table) -> None:
         self._merge = merge

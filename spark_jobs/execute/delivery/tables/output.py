@@ -66,7 +66,7 @@ class Records:
         schema: the columns as they are written.
         ranges: the parts.
         moved: whether records are bytes of their own (`converting.py`).
-        room: what may be used on the way.
+        room: the folder and memory for intermediate data.
         run: the execution id.
         tuning: how much the driver does by itself.
     """
@@ -100,10 +100,10 @@ class Target:
 
     Args:
         output: the name of the output.
-        name: how messages call the table.
+        name: the name of the table in messages.
         schema: its columns; None where there is none yet.
         partition_by: the columns by which it is partitioned.
-        commit: what makes the records visible, once their files are written.
+        commit: the commit that makes the records visible, once their files are written.
     """
 
     output: str
@@ -113,7 +113,7 @@ class Target:
     commit: TableCommit | None = None
 
     def write(self, spark: SparkSession, records: Records) -> TableCommit:
-        """Write the files of the records into the folder of the table; gives what makes them visible.
+        """Write the files of the records into the folder of the table; gives the commit that makes them visible.
 
         Raises:
             RunFailed: the records do not fit the table (E912).
@@ -220,13 +220,13 @@ class Target:
         place: TableFolder,
         there: Callable[[], Sequence[InputFile]],
     ) -> tuple[tuple[Any, ...], tuple[InputFile, ...]]:
-        """Merge records into the table by keys; gives the files that a commit adds, and those that it takes out.
+        """Merge records into the table by keys; gives the files that a commit adds, and the files that it removes.
 
         Args:
             spark: runs tasks.
             records: the records.
-            layouts: how files of records are written, and those of rows of the table; None where there is none yet.
-            keys: what tells records apart.
+            layouts: the layouts of files with records, and of rewritten files; None where there is no table yet.
+            keys: the key columns and the flag.
             reader: reads files of the table.
             place: the folder of the table.
             there: finds the files of the table.

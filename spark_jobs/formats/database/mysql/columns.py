@@ -68,7 +68,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ALL, _BASIC, _ASCII = ("utf8mb4", "utf16", "utf32"), ("utf8mb3", "utf8", "ucs2"), "ascii"
 _WIDTHS = {"utf16": "utf-16-le", "ucs2": "utf-16-le", "utf32": "utf-32-le"}
 _BEYOND_BASIC = "[\U00010000-\U0010ffff]"
-#: What a server makes doubles of in JSON.
+#: The range of JSON ints that a server does not convert to doubles.
 _JSON_INTS = (-(1 << 63), (1 << 64) - 1)
 
 
@@ -135,7 +135,7 @@ def _where(mask: pa.Array) -> list[int]:
 
 
 def is_unsure(column: TargetColumn, array: pa.Array) -> bool:
-    """Whether only the database can tell if it takes all values, of those that are not refused."""
+    """Whether only the database can tell if it accepts the values that pass the checks here."""
     kind = kind_of(array.type)
     if column.kind == "timestamp":
         spell = _spelling(kind, column)
@@ -265,7 +265,7 @@ def _float(value: Any, column: TargetColumn) -> str:
     if column.is_unsigned and number < 0:
         raise Unkept(f"{value} is beyond {column.type}")
     if column.precision is not None and column.scale is not None:
-        # The server rounds to the digits of the column, and refuses what has one digit more then.
+        # The server rounds to the digits of the column, and refuses a value that then has one digit more.
         rounded = decimal.Decimal(repr(number)).quantize(decimal.Decimal(1).scaleb(-column.scale), context=_MANY_DIGITS)
         if rounded.adjusted() >= column.precision - column.scale and rounded:
             raise Unkept(f"{value} is beyond {column.type}")
@@ -369,7 +369,7 @@ def _json(text: str, column: TargetColumn) -> str:
         raise ValueError(word)
 
     try:
-        # MariaDB keeps the text; MySQL makes doubles of what is no integer of 64 bits.
+        # MariaDB keeps the text; MySQL converts numbers other than 64-bit integers to doubles.
         keeps_text = column.type != "json"
         json.loads(text, parse_constant=refuse, parse_int=str if keeps_text else _whole, parse_float=
                    str if keeps_text else _fraction)  # fmt: skip

@@ -1,9 +1,9 @@
 """Rows into tables of MySQL and MariaDB: staging tables that tasks fill, and the statements that publish them.
 
-These databases commit whatever is open when a table is made or dropped. So a staging table is an ordinary table of
-InnoDB, and its note is a row of it, without a part. The transaction that publishes its rows removes the note: a staging
-table without one is done with, and dropped by whoever finds it. No note has a statement: what is executed is made from
-names and from what the database says of the table.
+These databases commit an open transaction when a table is created or dropped. So a staging table is an ordinary InnoDB
+table, and its note is one of its rows, without a part. The transaction that publishes its rows removes the note: a
+staging table without a note is finished, and any run that finds it drops it. Notes contain no SQL: statements are made
+from names and from the catalogue of the database.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 #: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
-#: What a staging table has beside the columns of records, whose names have no `$`. The note has no part.
+#: The columns of a staging table besides those of records, whose names have no `$`. The note has no part.
 PART, ROW, NOTE = "$part", "$row", "$note"
 _PART, _ROW, _NOTE, _AGAIN = "`$part`", "`$row`", "`$note`", "`$again`"
 _PREFIX = "clinker_stage_"
 #: So long a statement waits for a lock of another session, in seconds.
 LOCK_S = 60
-#: How a session reads and writes values, whatever the server or an option file has as defaults. Days and months 0 are
-#: refused before (`columns.py`); old tables have them as defaults.
+#: Settings for values that override the defaults of the server and of option files. Days and months 0 are allowed,
+#: because old tables have them as defaults; records with them are refused before (`columns.py`).
 _SETTINGS = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO,"
     "NO_ENGINE_SUBSTITUTION'",
@@ -96,7 +96,7 @@ WHERE t.table_schema = %s AND t.table_name = %s AND t.constraint_type = 'CHECK' 
 _STAGED = r"""
 SELECT t.table_schema, t.table_name FROM information_schema.tables t WHERE t.table_name LIKE %s ORDER BY 1, 2"""
 _NAME_IN_CHECK = re.compile(r"`((?:[^`]|``)+)`")
-#: A member of an enumeration, as the type has it, and what stands for another character in it.
+#: A member of an enumeration in the text of a type, and the escapes in it.
 _MEMBER, _ESCAPED = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL), re.compile(r"''|\\(.)", re.DOTALL)
 _CHARACTERS = {"0": "\0", "n": "\n", "r": "\r", "Z": "\x1a", None: "'"}
 
@@ -117,7 +117,7 @@ def _lock_of(name: str) -> str:
 
 @dataclass
 class Session:
-    """A session, and what is dropped once its transaction is committed.
+    """A session, and the staging tables to drop once its transaction is committed.
 
     Args:
         raw: the driver's.
@@ -177,7 +177,7 @@ def opened(connection: Connection, name: str = "", *, isolation: str = "REPEATAB
 
 
 def _forget(found: Session) -> None:
-    """Drop staging tables that are published; those that stay have no note, and the next run drops them."""
+    """Drop published staging tables; the next run drops those that remain, because they have no note."""
     import pymysql
 
     with contextlib.suppress(pymysql.Error, OSError):
@@ -226,7 +226,7 @@ def held(connection: Connection, run_name: str, name: str) -> Session | None:
     Args:
         connection: where.
         run_name: the execution id.
-        name: what the run calls the connection.
+        name: the name of the connection.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -268,7 +268,7 @@ def _text(value: Any) -> str:
 
 
 def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
-    """The options with what their table takes.
+    """Complete the options of an output with the columns and constraints of its table.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -436,7 +436,7 @@ def _refuse_without_rights(found: Session, options: DatabaseWrite, name: str, re
 
 
 def _refuse_without_staging(found: Session, schema: str) -> None:
-    """Make what a staging table and a task's questions need, and drop it again."""
+    """Create, change and drop staging tables, to find missing rights before the run reads anything."""
     import pymysql
 
     name = f"{_PREFIX}{_digest('probe', str(run(found, 'SELECT UUID()')[0][0]))}_probe"
@@ -476,7 +476,7 @@ def begin(
 
     Args:
         connection: where.
-        options: what is written.
+        options: the options of the output.
         run_name: the execution id.
         number: which one of the run and the connection it is.
         schema: the columns of the records.
@@ -575,7 +575,7 @@ def statements_of(start: str, lines: Iterable[str], most_bytes: int | None) -> I
 
 
 def alone(found: Session, run_name: str, connection: str) -> None:
-    """Until the session ends nobody else publishes or removes what a run has staged."""
+    """Take the publication lock of a run until the session ends: nobody else publishes or removes its rows."""
     _lock(found, f"clinker_publish_{_digest(run_name, connection)}", connection)
 
 
@@ -604,7 +604,7 @@ def moved(found: Any) -> int | None:
 
 @contextmanager
 def _about(staging: Staging) -> Iterator[None]:
-    """Within, what the driver says names the table, and how a record could get as far as this."""
+    """Translate errors of the driver: name the table, and say why a record was not refused earlier."""
     import pymysql
 
     try:
@@ -689,7 +689,7 @@ def _sweep(found: Session, schema: str, name: str) -> None:
     lock = _lock_of(name)
     if not _locked(found, lock, 0):
         return
-    # Whoever may not drop it leaves it to somebody who may.
+    # Without the right to drop it, leave it to a run that has it.
     with contextlib.suppress(pymysql.OperationalError, pymysql.ProgrammingError):
         run(found, f"DROP TABLE IF EXISTS {_relation(schema, name)}")
     run(found, "SELECT RELEASE_LOCK(%s)", lock)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
-#: Errors about values: what a column does not take, and what a check refuses.
+#: Errors about values: those that a column or a check refuses.
 _ABOUT_VALUES = frozenset(
     [1048, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1525, 1690, 3140, 3156, 3819, 4025, 4078]
 )
@@ -38,7 +38,7 @@ class Queries:
     Args:
         connection: where.
         target: the table that gets the records.
-        key: what upserts go by; empty otherwise.
+        key: the key columns of an upsert; empty otherwise.
         replaces: whether the table's rows go.
     """
 
@@ -103,7 +103,7 @@ class Queries:
     def _refused(
         self, table: str, asked: Sequence[str], found: pa.RecordBatch
     ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-        """Put records into the temporary table; gives those that do not go there."""
+        """Insert records into the temporary table; gives the refused ones."""
         import pymysql
 
         values = [columns.literals(self._columns[name], found.column(name)) for name in asked]

@@ -110,7 +110,7 @@ def relation_of(table: str) -> tuple[str | None, str]:
 
 @contextmanager
 def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
-    """Within, what the driver says becomes a diagnostic.
+    """Translate errors of the driver into diagnostics.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -126,7 +126,7 @@ def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
 
 
 def connected(connection: Connection) -> Any:
-    """A session of a connection; what its URI does not have comes from `~/.my.cnf`.
+    """Open a session of a connection; settings that its URI lacks come from `~/.my.cnf`.
 
     Raises:
         FormatError: a parameter of the URI is unknown (E911).
@@ -457,7 +457,7 @@ def _shown(value: Any) -> str | None:
 
 
 def _moments(texts: pa.StringArray, kind: str) -> FoundArray:
-    """Dates or moments; what no calendar has, such as `0000-00-00`, stays a text."""
+    """Convert texts to dates or timestamps; impossible ones, such as `0000-00-00`, stay texts."""
     is_date = kind == "date"
     arrow, static = (pa.date32(), types.DATE) if is_date else (pa.timestamp("us"), types.DATETIME)
     is_real = pc.and_(pc.match_substring_regex(texts, _REAL), pc.invert(pc.starts_with(texts, "0000")))
@@ -478,7 +478,7 @@ def _moment(text: str, *, is_date: bool) -> Any:
 
 
 def _parsed(text: Any) -> Any:
-    """A value of JSON, whose numbers keep their digits; what MariaDB kept unchecked stays a text."""
+    """Parse a JSON value, keeping all digits of numbers; invalid JSON, which MariaDB may store, stays a text."""
     try:
         return json.loads(text, parse_int=number_of, parse_float=number_of)
     except json.JSONDecodeError:

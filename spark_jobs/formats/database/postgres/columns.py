@@ -1,4 +1,4 @@
-"""Columns of PostgreSQL: which records fit, how their values wait, and how they become those of the table."""
+"""Columns of PostgreSQL: the types that fit, the columns of staging tables, and casts to the table's types."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _float(value: Any, *, is_short: bool) -> str:
     return repr(number + 0.0)
 
 
-#: What the columns of a staging table are, by what records have.
+#: The types of staging columns, by the types of records.
 STAGED = {"bool": "bool", "int": "int8", "float": "float8", "date": "date", "moment": "timestamp", "text": "text",
           "decimal": "text"}  # fmt: skip
 

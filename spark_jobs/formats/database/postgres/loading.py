@@ -1,7 +1,7 @@
 """Rows into tables of PostgreSQL: staging tables that tasks fill by COPY, and the statements that publish them.
 
-A staging table has the columns of the records, the number of the part and the row in it, and a comment that says
-whose it is and what is to become of it. It is gone once its rows are in their table: that is how anybody knows.
+A staging table has the columns of the records, the numbers of part and row, and a comment that names its run and its
+target. The transaction that publishes its rows drops it, so a missing staging table means that its rows are published.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 #: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
-#: What a staging table has beside the columns of records, whose names have no `$`.
+#: The columns of a staging table besides those of records, whose names have no `$`.
 PART, ROW = "$part", "$row"
 _PART, _ROW, _AGAIN = '"$part"', '"$row"', '"$again"'
 _PREFIX = "clinker_stage_"
-#: Each statement sees what others have committed by then; what a role or a database has as defaults does not count.
+#: Settings that override the defaults of roles and databases; each statement sees all rows committed by then.
 _SETTINGS = (
     "SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET LOCAL TimeZone = 'UTC'",
@@ -180,7 +180,7 @@ def held(connection: Connection, run_name: str, name: str) -> Any:
     Args:
         connection: where.
         run_name: the execution id.
-        name: what the run calls the connection.
+        name: the name of the connection.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -215,7 +215,7 @@ def literal(text: str) -> str:
 
 
 def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
-    """The options with what their table takes.
+    """Complete the options of an output with the columns and constraints of its table.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -281,7 +281,7 @@ def _column(
     base: str | None,
     base_modifier: int | None,
 ) -> TargetColumn:
-    one = kind.removeprefix("_")  # lengths and digits of arrays are those of their elements
+    one = kind.removeprefix("_")  # lengths and digits of arrays belong to their elements
     if base in ("varchar", "bpchar") and base_modifier is not None:
         one, modifier = base, base_modifier  # a cast to a domain cuts as one to its type does
     length = modifier - 4 if one in ("varchar", "bpchar") and modifier >= 4 else None
@@ -300,7 +300,7 @@ def begin(
 
     Args:
         connection: where.
-        options: what is written.
+        options: the options of the output.
         run_name: the execution id.
         number: which one of the run and the connection it is.
         schema: the columns of the records.
@@ -374,7 +374,7 @@ def fill(
 
 
 def alone(found: Any, run_name: str, connection: str) -> None:
-    """Until the transaction ends nobody else publishes or removes what a run has staged."""
+    """Take the publication lock of a run until the transaction ends: nobody else publishes or removes its rows."""
     run(found, f"SELECT pg_advisory_xact_lock({lock_of('publish', run_name, connection)})")
 
 
@@ -401,7 +401,7 @@ def moved(found: Any) -> int | None:
 
 @contextmanager
 def _about(staging: Staging) -> Iterator[None]:
-    """Within, what the driver says names the table, and how a record could get as far as this."""
+    """Translate errors of the driver: name the table, and say why a record was not refused earlier."""
     import adbc_driver_manager
 
     try:
@@ -446,7 +446,7 @@ def statements(staging: Staging) -> list[str]:
 def left(found: Any) -> list[Staging]:
     """The staging tables of all runs in a database that the role of the connection may settle.
 
-    What a comment says is done with the rights of this role, so comments of other roles' tables say nothing here.
+    Comments are acted on with the rights of this role, so those on tables of other roles are ignored.
     """
     each = _staged(found, _PREFIX)
     return [staging for staging, is_own in each if is_own]

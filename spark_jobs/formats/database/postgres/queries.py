@@ -39,13 +39,13 @@ _MOST_KNOWN = 10_000
 
 
 class Queries:
-    """A session in which a task asks.
+    """A session with which a task queries the database.
 
     Args:
-        connection: where.
+        connection: the connection of the output.
         target: the table that gets the records.
-        key: what upserts go by; empty otherwise.
-        replaces: whether the table's rows go.
+        key: the key columns of an upsert; empty otherwise.
+        replaces: whether the output replaces the table's rows.
     """
 
     def __init__(self, connection: Connection, target: Target, key: tuple[str, ...], *, replaces: bool) -> None:
@@ -55,11 +55,11 @@ class Queries:
         self._columns = {column.name: column for column in target.columns}
 
     def texts(self, type: str, texts: pa.Array) -> dict[str, str]:
-        """The texts that are no values of a type, each with what the database says of it.
+        """Find the texts that are no values of a type; gives the message of the database for each.
 
         Args:
-            type: the type as statements have it.
-            texts: texts without nulls, each once.
+            type: the type as SQL has it.
+            texts: distinct texts without nulls.
 
         Raises:
             FormatError: the database fails (E911).
@@ -140,11 +140,11 @@ class Queries:
             yield row, why or constraint.why, constraint.columns
 
     def _refused(self, statement: str, arrays: list[pa.Array], *, unless: str = "") -> list[tuple[int, str]]:
-        """The rows that a statement gives, with an empty text, and those that it fails at, with the database's words.
+        """Find the rows that a statement returns, with an empty text, and those at which it fails, with the error.
 
         Args:
-            statement: what gives the numbers of rows.
-            arrays: what it is given.
+            statement: the query; it returns row numbers.
+            arrays: the parameters of the query, a column each.
             unless: the class of states that says that nobody can tell: then there are none.
         """
         import adbc_driver_manager

@@ -102,7 +102,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
-    """Within, what the driver says becomes a diagnostic.
+    """Translate errors of the driver into diagnostics.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -160,7 +160,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
 
     Args:
         connection: where they are.
-        options: what is read.
+        options: the options of the source.
         growing: which rows are wanted, where not all are.
 
     Raises:
@@ -303,7 +303,7 @@ def _settled(kind: str, growing: Growing) -> str:
 
 
 def _estimate(opened: Any, relation: str, condition: str = "true") -> int:
-    """The bytes of what has no pages of its own, as the database estimates them."""
+    """Estimate the bytes of a view or query, which has no pages of its own, from the database's plan."""
     text = f"EXPLAIN (FORMAT JSON) SELECT * FROM {relation} WHERE {condition}"
     ((text,),) = _rows(opened, text, is_copied=False)
     plan = json.loads(str(text))[0]["Plan"]

@@ -29,7 +29,7 @@ _UUID = re.compile(r"(\{)?[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}(?
 _BITS = re.compile(r"[bB]?([01]*)|[xX]([0-9a-fA-F]*)")
 #: The bytes of the database's own short texts, and a byte of one as an escape.
 _NAME_BYTES, _ESCAPED_BYTE = 63, re.compile(r"\\[0-3][0-7]{2}")
-#: The greatest finite number that has 4 bytes, and what rounds to it.
+#: The greatest finite number of 4 bytes, and the bound up to which numbers round to it.
 _FLOAT4 = 3.4028235677973364e38
 #: The digits that a numeric has before the point, and after it.
 _MOST_WHOLE, _MOST_PLACES = 131_072, 16_383
@@ -38,7 +38,7 @@ _INTEGER = re.compile(rf"{_BLANKS}[+-]?[0-9]+{_BLANKS}")
 _NUMBER = re.compile(
     rf"{_BLANKS}([+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{{1,9}})?|nan|[+-]?inf(inity)?){_BLANKS}", re.IGNORECASE
 )
-#: What no text of the database has.
+#: The character that no text of the database can have.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 #: The forms of texts that are values of a type for sure. The database is asked about all others.
 _DATE = (
@@ -80,7 +80,7 @@ class Checks:
         yield from self._misread(column, array)
 
     def comparable(self, column: TargetColumn, array: pa.Array, collation: str) -> pa.StringArray:
-        """See `write.py:Checks`: what the database converts to another text, it converts here too."""
+        """See `write.py:Checks`: it converts texts as the database does."""
         found = columns.comparable(column, array)
         if found is None:
             texts = array if pa.types.is_string(array.type) else array.cast(pa.string())
@@ -155,7 +155,7 @@ def _texts_refused(column: TargetColumn, array: pa.StringArray) -> Iterator[tupl
     for row in pc.indices_nonzero(zeros).to_pylist():
         yield row, "a text cannot have the character U+0000"
     if column.length is not None and column.kind not in _BIT_KINDS and not column.kind.startswith("_"):
-        # What is too long by blanks alone is cut, as the database does.
+        # Trailing blanks beyond the length are cut, as the database does.
         lengths = pc.utf8_length(pc.utf8_rtrim(array, " "))
         for row in pc.indices_nonzero(pc.fill_null(pc.greater(lengths, column.length), False)).to_pylist():
             yield row, f"the text has {lengths[row].as_py()} characters, and {column.length} is the most"
@@ -209,7 +209,7 @@ def _json(text: str, column: TargetColumn) -> str | None:
 
     is_binary = column.kind == "jsonb"
     try:
-        # Numbers are looked at as texts: those of JSON have no bounds.
+        # Numbers are compared as texts, because numbers in JSON have no bounds.
         json.loads(text, parse_constant=refuse, **_NUMBERS_OF[column.kind])
     except (ValueError, RecursionError):
         return "the text is no JSON"

@@ -1,5 +1,5 @@
 """SQLite as a place that sources read and outputs write.
 
 Here: the statements of this database, its types, and how its driver is used.
-Not here: what a source or an output asks of any database (`../read.py`, `../write.py`, `../targets.py`).
+Not here: the interface of sources and outputs to any database (`../read.py`, `../write.py`, `../targets.py`).
 """

@@ -1,8 +1,8 @@
 """Columns of SQLite: which records fit, and which values a column keeps as they are.
 
 A column of SQLite has an affinity, which changes values to make them fit: `12.50` becomes the float 12.5 in a column of
-numbers, and `5` a text in one of texts. Here a column takes what its declared type says, and a value that would become
-another number or another text is refused. Only columns of numbers take a text as the number that it spells.
+numbers, and `5` a text in one of texts. Here the declared type of a column decides, and a value that would become
+another number or another text is refused. Only columns of numbers accept texts, as the numbers that they spell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.database.targets import TargetColumn
 
-#: What columns are by their declared types: the first of these that is found in it, as SQLite finds affinities. Those
+#: Kinds of columns by parts of their declared types, of which the first match counts, as for SQLite's affinities. Kinds
 #: for dates have the affinity of numbers, and keep texts that spell none.
 _BY_NAME = (
     ("INT", "integer"), ("CHAR", "text"), ("CLOB", "text"), ("TEXT", "text"), ("BLOB", "any"), ("REAL", "real"),

@@ -1,9 +1,9 @@
 """Rows into tables of SQLite: they wait in files beside the database, and one transaction puts them into their tables.
 
-One process at a time writes a database of SQLite, and only on the machine that has its file. So the process of the
-driver does it. Rows wait as batches of Arrow, which take no place in the database. What the database has of a staging
-table is its note, a table with one row: it goes in the transaction that publishes the rows. So rows without a note are
-done with, and removed by whoever finds them while their run does not live, which a lock beside them shows.
+One process at a time can write a SQLite database, and only on the machine that has its file, so the driver's process
+does it. Rows wait as Arrow batches, which take no space in the database. The database itself has only the note of a
+staging table, a table with one row, which the transaction that publishes the rows drops. Rows without a note are
+finished: the next run removes them, unless a lock beside them shows that their run is alive.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def name_of(run: str, connection: str, number: int | str = "") -> str:
 
 
 def _real(path: str) -> Path:
-    """The file of a database, by whatever links it is reached."""
+    """Resolve the links on the way to the file of a database."""
     return Path(os.path.realpath(path))
 
 
@@ -102,7 +102,7 @@ class Session:
 
     @property
     def database(self) -> Path:
-        """The file, by whatever links it is reached."""
+        """The file, with links resolved."""
         return _real(self.path)
 
     def write(self) -> None:
@@ -114,7 +114,7 @@ class Session:
             self.is_writing = True
 
     def close(self) -> None:
-        """End it; what is not committed is rolled back."""
+        """Close the session, and roll back an open transaction."""
         if self.raw is not None:
             self.raw.close()
             self.raw = None
@@ -132,7 +132,7 @@ def opened(connection: Connection, name: str = "") -> Iterator[Session]:
         if found.is_writing:
             run(found, "COMMIT")
         for each in found.gone:
-            shutil.rmtree(each, ignore_errors=True)  # what stays has no note, and goes with the next run
+            shutil.rmtree(each, ignore_errors=True)  # files that remain have no note; the next run removes them
             if [beside.name for beside in each.parent.glob("*")] == [_LOCK]:
                 _sweep(each.parent)
 
@@ -187,7 +187,7 @@ def run(opened: Session, text: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def look(connection: Connection, options: DatabaseWrite) -> KnownDatabaseWrite:
-    """The options with what their table takes.
+    """Complete the options of an output with the columns and constraints of its table.
 
     Raises:
         FormatError: the database refuses or fails (E911).
@@ -334,7 +334,7 @@ def begin(
 
     Args:
         connection: where.
-        options: what is written.
+        options: the options of the output.
         run_name: the execution id.
         number: which one of the run and the connection it is.
         schema: the columns of the records.
@@ -446,7 +446,7 @@ def _waiting(found: Session, staging: Staging) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _about(staging: Staging) -> Iterator[None]:
-    """Within, what SQLite says names the table, and how a record could get as far as this."""
+    """Translate errors of SQLite: name the table, and say why a record was not refused earlier."""
     try:
         yield
     except sqlite3.Error as problem:
@@ -489,7 +489,7 @@ def _escaped(name: str) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what a dead run has left beside the database."""
+    """Remove the files of a dead run beside the database."""
     lock = FileLock.exclusive(folder / _LOCK)
     if lock is not None:
         try:

@@ -33,7 +33,7 @@ class Queries:
     Args:
         connection: where.
         target: the table that gets the records.
-        key: what upserts go by; empty otherwise.
+        key: the key columns of an upsert; empty otherwise.
         replaces: whether the table's rows go.
     """
 
@@ -72,7 +72,7 @@ class Queries:
     def _tried(
         self, definition: Constraint, names: Sequence[str], values: dict[str, list[Any]]
     ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-        """Put records into a copy of the table in memory, and remove them again: what it says of values and checks."""
+        """Try records in an empty copy of the table in memory: it refuses values and evaluates checks."""
         written = {column.name for column in self._target.columns if column.is_written}
         if self._key and written - {*names}:
             return  # a row that an upsert changes has other values there

@@ -1,4 +1,4 @@
-"""SQLite: tables read by ranges of their row ids, each value what it is.
+"""SQLite: tables read by ranges of their row ids; each value keeps its own type.
 
 A column of SQLite has no type that binds its values. A database that somebody writes to while a run reads it ends the
 run: no snapshot of it can be shared.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 #: A batch has so many rows at most, and as few as one with long values.
 _MOST_ROWS = 1 << 14
 _VALUE_BYTES = 50
-#: SQLite applies its limit to statements and to what it sorts by, too.
+#: SQLite applies its limit to statements and sort keys, too.
 _LEAST_ROW_BYTES = 1 << 20
 _LOOKED_AT = 16
 _NO_TEXT = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text ", re.DOTALL)
@@ -121,7 +121,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
 
     Args:
         connection: where it is.
-        options: what is read.
+        options: the options of the source.
         growing: which rows are wanted, where not all are.
 
     Raises:
@@ -149,7 +149,7 @@ def look(connection: Connection, options: DatabaseRead, growing: Growing | None 
 
 
 def named(opened: sqlite3.Connection, table: str) -> tuple[str, str]:
-    """The schema, empty where none is meant, and the table of a name: that of a table may have points itself."""
+    """Split a name into schema, empty for none, and table; the name of a table may have points itself."""
     text = "SELECT 1 FROM main.sqlite_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE"
     if opened.execute(text, (table,)).fetchone():
         return "", table

@@ -1,4 +1,4 @@
-"""Sessions of SQLite that write, or look at what is to be written."""
+"""Sessions of SQLite for outputs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def identity(path: str) -> str:
 
 @contextmanager
 def translated_errors(connection: Connection, name: str = "") -> Iterator[None]:
-    """Within, what SQLite says becomes a diagnostic.
+    """Translate errors of SQLite into diagnostics.
 
     Raises:
         FormatError: it refuses or fails (E911).

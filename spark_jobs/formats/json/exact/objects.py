@@ -56,7 +56,7 @@ def _with(record: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def find(record: dict[str, Any], name: str) -> Any:
-    """The value of a column: the member of that name, else what a dotted name leads to; None when absent."""
+    """Give the value of a column: the member of that name, else the member at a dotted path; None when absent."""
     value = record.get(name, _ABSENT)
     if value is not _ABSENT:
         return value

@@ -1,4 +1,4 @@
-"""JSON objects to typed records, one by one: this defines what the JSON of a source means (`docs/semantics/json.md`).
+"""JSON objects to typed records, one by one: this defines the meaning of JSON in sources (`docs/semantics/json.md`).
 
 `formats/json/fast/` gives the same results for the records that it takes, and leaves all others to this module.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failure import Failure
     from spark_jobs.formats.format import Block, Reading, SourceColumn
 
-#: The type of undeclared values: JSON says of each what kind it is.
+#: The type of undeclared values: in JSON, each value has its own type.
 UNDECLARED_TYPE = types.ANY
 
-#: A record, or what is wrong with a malformed one; the failure's row is not known yet.
+#: A record, or the failure of a malformed one, whose row is not known yet.
 Item = dict[str, Any] | RowFailure
 
 
@@ -45,7 +45,7 @@ class ExactRecords:
 
         Args:
             first: the place of the first record in the split.
-            items: the records, and what is wrong with malformed ones.
+            items: the records, and the failures of malformed ones.
             places: the place of each record, ascending, where they are no neighbours.
         """
         places = range(first, first + len(items)) if places is None else places
@@ -103,7 +103,7 @@ class ExactRecords:
     def _in_usual_spelling(
         column: SourceColumn, found: list[Any], rows: list[int], failures: dict[int, Failure]
     ) -> list[Any]:
-        """The values with texts as they are usually written; those that are written in another way fail."""
+        """Convert texts of a column with a spelling of its own to the usual one; texts that do not fit it fail."""
         usual: list[Any] = []
         for value, row in zip(found, rows, strict=True):
             try:

@@ -2,7 +2,7 @@
 
 It takes several objects on a line and one object on several, stops at a NUL, knows NaN and infinities, does not look at
 encodings, lets objects nest without end, and can crash on a null between objects. All of that is looked for in the
-bytes first, by scans that cost little beside the parsing. What it refuses by itself: half surrogates, control
+bytes first, by scans that cost little beside the parsing. It refuses by itself: half surrogates, control
 characters in texts, a column that stands in an object twice, values of another kind than the column's.
 """
 
@@ -102,7 +102,7 @@ def read(
         text: one likely object a line, with LF between them and without traps.
         count: how many they are.
         schema: the columns to read.
-        unexpected: what becomes of members that the schema lacks: `ignore`, `infer` or `error`.
+        unexpected: the treatment of members that the schema lacks: `ignore`, `infer` or `error`.
         tuning: how many objects are read as arrays of bytes.
         written: is told how doubles are written, where that is seen.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32
 _FEWEST_ATTEMPTS = 2
-#: Lines that are looked at to learn of what kind values are.
+#: Lines that are inspected to learn the kinds of values.
 _SAMPLE = 16
 
 

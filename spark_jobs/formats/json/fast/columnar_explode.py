@@ -1,8 +1,8 @@
-"""The records that objects make when arrays are exploded or joined, by columns; `objects.spread` says what they are.
+"""Explodes or joins arrays of objects by columns; `objects.spread` defines the records.
 
-What Arrow read is a structure of all members that matter. Each path makes another one of it: with a row for each
-element, whose members go before those of the object around it, or with a text in the array's place. A row that cannot
-be told for sure makes its object odd: Arrow does not say whether a member is absent or null.
+Arrow reads a structure of all members that matter. Each path transforms it: into one with a row for each element, whose
+members take precedence over those of the object around it, or into one with a text in the array's place. A row that is
+not certain makes its object odd, because Arrow does not say whether a member is absent or null.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ColumnarExplode:
 
     Args:
         arrays: the paths.
-        names: what is wanted of the records, by path.
+        names: the wanted members of records, by path.
         most_bytes: how many bytes the records of a call may have.
     """
 
@@ -65,7 +65,7 @@ class ColumnarExplode:
         self._most_bytes = most_bytes
         self._arrays = [(tuple(each.path.split(".")), each) for each in arrays]
         self._names = list(names)
-        #: Paths whose elements are no objects, and what they are.
+        #: Paths whose elements are no objects, and the types of these.
         self._elements: dict[Path, pa.DataType] = {}
 
     @property
@@ -132,7 +132,7 @@ class ColumnarExplode:
         return made, before != self._elements
 
     def of(self, rows: pa.Array, kinds: Mapping[Path, pa.DataType], text: bytes, odd: Mask) -> ExplodedRecords:
-        """The records of some objects; notes those that columns do not tell.
+        """Give the records of some objects; notes the objects that have to be read the exact way.
 
         Args:
             rows: the objects.
@@ -243,7 +243,7 @@ def _conformed(rows: pa.Array, target: pa.DataType, path: Path, value: pa.Array 
         rows: the structures.
         target: the type.
         path: where the array is.
-        value: what is in its place; null where there is none.
+        value: the value in its place; null where there is none.
     """
     columns = []
     for field in target:

@@ -2,7 +2,7 @@
 
 Whoever has numbers as doubles does not know how they were written. A number of at most 15 digits is the shortest text
 of its double, and most numbers have so few: eight bytes at a time tell. The others are compared with the text of their
-double, as columns. What stands within texts and looks like such a number is taken for one.
+double, as columns. Such a number inside of a text is taken for one, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: A number of 16 digits, with a point or an exponent, fills a whole word of the text, wherever it begins.
 _WORD = 8
-#: Characters on one side of such a word are counted up to here. What has more is taken for an odd number.
+#: Characters on one side of such a word are counted up to here. A longer one is taken for an odd number.
 _MOST_COUNTED = 64
 #: Arrow counts the bytes of texts with 32 bits.
 _MOST_BYTES = (1 << 31) - 256

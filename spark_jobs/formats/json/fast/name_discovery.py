@@ -28,7 +28,7 @@ _REFUSALS = 2
 
 
 class NameDiscovery:
-    """Looks whether records have undeclared leaves besides those that are known.
+    """Finds undeclared leaves of records that are not known yet.
 
     Args:
         declared: the names of the declared columns.
@@ -59,7 +59,7 @@ class NameDiscovery:
             self._is_over = True
 
     def learn(self, records: Sequence[dict[str, Any]]) -> None:
-        """Take the members of some records, of those that are known."""
+        """Learn the known members that some records have."""
         for record in records:
             for path, value in _leaves(record, ()):
                 kind = undeclared.ARROW.get(value.__class__)

@@ -53,7 +53,7 @@ class NestedColumns:
 
         Args:
             path: where it is.
-            kind: as what it is declared; None if it is not, which takes no objects.
+            kind: the declared type; None if it is not declared, which excludes objects.
             odd: a mark for each line.
         """
         found, unclear = self._objects.member(path)

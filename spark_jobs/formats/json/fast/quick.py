@@ -1,4 +1,4 @@
-"""JSON objects to typed records by columns, with Arrow's JSON reader: for records that are what their columns say.
+"""JSON objects to typed records by columns, with Arrow's JSON reader: for records that match their declared columns.
 
 A record is taken only if the columns that Arrow makes of it are provably those of the exact way
 (`exact/one_by_one.py`). All others are left to the exact way: values of another kind than declared, dates that do not
@@ -69,7 +69,7 @@ _MANY_COLUMNS = 256
 _LEAST_MEMBERS = 64
 #: Numbers below the least of which a double has all digits: so small, or written with so many zeros.
 _TINY = rb"-?(?:[0-9.]+[eE]-[0-9]{3}|0\.0{300})"
-#: What numbers that Arrow takes may have, and Decimals have not: many zeros, or many digits after the point.
+#: Numbers that Arrow accepts and Decimals cannot hold: with many zeros, or many digits after the point.
 _ZEROS, _FAR = b"0" * 39, re.compile(rb"[eE]-(?:39|[4-9][0-9]|[0-9]{3})")
 #: Floats below are exact ints.
 _EXACT = float(1 << 53)
@@ -157,7 +157,7 @@ class QuickRecords:
         """Begin a portion, in which each column may change its Arrow type once.
 
         Gives the rows of objects that must not be read: traps, and those that may have a dotted name as one key, which
-        goes before what stands inside of objects.
+        takes precedence over members of objects.
         """
         self._retyped.clear()
         self._may_respread = True
@@ -342,7 +342,7 @@ def _leaves(reading: Reading, arrays: Sequence[str]) -> list[_Leaf] | None:
 
 
 def _declared_arrow(column: SourceColumn) -> pa.DataType | None:
-    """As what a declared column is read; None where each value says it."""
+    """Give the Arrow type as which a declared column is read; None where each value decides."""
     if column.type.kind is Kind.DECIMAL and not column.type.is_dynamic:
         return values.arrow_type(column.type)
     return _ARROW.get(column.type.kind)
@@ -375,7 +375,7 @@ def _class_of(value: Any) -> type:
 
 
 def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
-    """As what a column is read in which values of some classes were found; None if they do not tell."""
+    """Give the Arrow type for a column with values of some classes; None if they do not decide."""
     if _Beyond in found and not leaf.may_be_cut:
         found = found - {_Beyond} | {decoding.Number}
     if leaf.column is not None and leaf.column.type.kind is Kind.DECIMAL:
@@ -384,7 +384,7 @@ def _arrow_type(leaf: _Leaf, found: set[type]) -> pa.DataType | None:
     if found == {int, decoding.Number}:
         found = {decoding.Number}
     if leaf.may_be_cut and (leaf.is_container or len(found) > 1 or found & {list, dict, _Beyond}):
-        # Objects are no values of an undeclared column: what is inside of them is.
+        # Objects are no values of an undeclared column: their members are.
         return None if leaf.column is None and dict in found else _CUT
     if len(found) != 1:
         return None

@@ -24,7 +24,7 @@ class ArrayText:
 
     Args:
         stream: its bytes.
-        stats: filled in with what was read.
+        stats: the counts of records and bytes; filled in.
         chunk_bytes: how much is read at once.
         most_bytes: how long an element may be.
         most_elements: how many elements make a piece.
@@ -58,7 +58,7 @@ class ArrayText:
         self._between = b""
 
     def _more(self, size: int) -> None:
-        """Read on; complete characters go to the text, what was taken apart is dropped."""
+        """Read on; complete characters are added to the text, and consumed ones are dropped."""
         chunk = self._stream.read(size)
         self._stats.bytes_read += len(chunk)
         self._bytes_read += len(chunk)
@@ -83,10 +83,10 @@ class ArrayText:
         self._cut()
 
     def broken(self, problem: ValueError | str, start: int | None = None) -> ValueError:
-        """The error that says what is wrong and where.
+        """Make the error, with its place in the text.
 
         Args:
-            problem: what is wrong, at the next character if it does not say where.
+            problem: the problem, at the next character unless it has a place.
             start: where the text begins that it is about.
         """
         at = self._position if start is None else start

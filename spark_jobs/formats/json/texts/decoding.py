@@ -36,12 +36,12 @@ class Number(str):
         return written_numbers.number_of(self)
 
 
-#: Values nested deeper are refused. A limit of our own: Python's depends on who calls the parser, and a record must not
+#: Values nested deeper are refused. A limit of our own: Python's depends on the caller's depth, and a record must not
 #: fail in one place and pass in another.
 MAX_DEPTH = 128
 #: Characters of the smallest int of 64 bits.
 _LONGEST_INT = 20
-#: The only int whose text is not that of its value; some texts look like it, which costs time only.
+#: The only int whose text differs from its value's; some texts look like it, which costs time only.
 _NEGATIVE_ZERO = re.compile(r"-0\s*[,\]}]")
 #: Stands between the values of texts that are parsed at once. Random, so that no text can pretend to be several.
 _BORDER = secrets.token_hex(16)
@@ -66,7 +66,7 @@ class Broken(ValueError):
     """A text that is no JSON, and where.
 
     Args:
-        text: what is wrong.
+        text: the message.
         at: how many bytes of it, as UTF-8, stand before the place.
     """
 
@@ -91,7 +91,7 @@ class HalfPair(ValueError):
         self.at = at
 
 
-#: An escape, or both of a surrogate pair; half of a pair is what the group matches.
+#: An escape, or both of a surrogate pair; the group matches half of a pair.
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
 
 
@@ -130,7 +130,7 @@ def parse(text: str) -> Any:
 
 
 def check(value: Any, text: str) -> None:
-    """Refuse what a JSON text may spell but no column can hold.
+    """Refuse values that a JSON text may have but no column can hold.
 
     Raises:
         ValueError: the value is nested too deeply, or has half of a surrogate pair.
@@ -191,7 +191,7 @@ def _rounded(value: Number | int) -> int | float:
 
 
 def plain(value: Any) -> Any:
-    """A value with the numbers that keep what is written (`written_numbers.py`), however deep they are."""
+    """Give a value with numbers that keep their digits (`written_numbers.py`), at any depth."""
     match value:
         case Number():
             return value.plain()

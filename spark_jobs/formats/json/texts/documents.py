@@ -2,7 +2,7 @@
 
 The text is walked through twice. The first time proves that it is one JSON value in which the path leads once to an
 array, whose elements are only passed over; the second time they are read. So memory does not grow with the array.
-Every other document is left to who reads it whole: broken ones, keys that stand twice, values that nest too deeply.
+Every other document is read whole: broken ones, duplicate keys, values that nest too deeply.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Parts = Mapping[str, "Parts | None"]
 
 
 class DocumentText(array.ArrayText):
-    """The text of a document, whose elements are those of the array that a path leads to.
+    """The text of a document; its elements are the elements of the array at a path.
 
     Args:
         stream: its bytes.
-        stats: filled in with what was read.
+        stats: the counts of records and bytes; filled in.
         keys: the path.
         chunk_bytes: how much is read at once.
         most_bytes: how long an element, or a value beside the array, may be.

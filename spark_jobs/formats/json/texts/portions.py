@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: A portion has no more lines than this.
 MOST_LINES = 1 << 16
-#: What a value takes while it is read, and how much of a task's memory a record may be long.
+#: The memory of a value while it is read, and the share of a task's memory that a record may take.
 _VALUE_BYTES, _SHARE = 40, 3
 
 
@@ -85,7 +85,7 @@ class Lines:
 
 
 def _are_objects(data: bytes, ends: Places) -> bool:
-    """Whether each line, of those that end there, begins with `{` and ends with `}`."""
+    """Whether each complete line begins with `{` and ends with `}`."""
     if not data.startswith(b"{") or b"\r" in data:
         return False
     found = np.frombuffer(data, dtype=np.uint8)
@@ -145,7 +145,7 @@ def is_heavy(values: int, size: int, most_bytes: int) -> bool:
     Args:
         values: how many commas are in its text: there are about as many values.
         size: how long its text is.
-        most_bytes: how long it may be, which is a third of what a task has.
+        most_bytes: its maximum size, a third of a task's memory.
     """
     return values * _VALUE_BYTES + size > _SHARE * most_bytes
 
@@ -167,7 +167,7 @@ def _refuse_heavy(data: bytes, long: int, most_bytes: int) -> None:
 
 
 def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:
-    """A portion of whole lines, or several where they are short and many: what is odd in them is held line by line."""
+    """Give a portion of whole lines, or several where they are short and many: odd lines are held one by one."""
     most = min(most_lines, MOST_LINES)
     if len(data) > most and count_of(data, b"\n") > most:
         ends = [*(line_ends(data)[most - 1 :: most] + 1).tolist(), len(data)]

@@ -1,6 +1,6 @@
 """Where the values of members stand in the bytes of JSON objects on lines, found without parsing them.
 
-What is found holds if every line is one JSON object, and no key is written with escapes.
+The result is right if every line is one JSON object, and no key is written with escapes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Spans:
         self.stops = stops
         self.is_there = starts >= 0
         data = np.frombuffer(text, dtype=np.uint8)
-        #: The first byte of each value, which says of what kind it is; 0 where there is none.
+        #: The first byte of each value, which tells its kind; 0 where there is none.
         self.firsts = np.where(self.is_there, data[np.where(self.is_there, starts, 0)], 0)
         self._data = data
 

@@ -1,6 +1,6 @@
 """Where arrays and their elements end, found in the bytes of a JSON text without parsing it.
 
-What is found holds if the text is JSON. Whoever parses what lies between finds out whether it is.
+The result is right if the text is JSON. Parsing the parts shows whether it is.
 """
 
 from __future__ import annotations

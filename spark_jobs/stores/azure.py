@@ -32,7 +32,7 @@ _CONNECT_S, _READ_S = 10, 60
 _CONNECTIONS = 64
 #: A page of a list has so many names at most.
 PAGE_KEYS = 5000
-#: A blob has 50,000 blocks at most. What a task cannot have copied passes through it, a piece at a time.
+#: A blob has 50,000 blocks at most. Bytes that the store cannot copy pass through a task, a piece at a time.
 _LIMITS = Limits(1 << 20, SENT_BYTES, most_copied=SENT_BYTES, most_parts=45_000)
 
 #: Variables that may describe access to an account.

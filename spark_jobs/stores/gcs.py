@@ -180,7 +180,7 @@ class Gcs:
                 self.delete(each.location)
 
     def uploads(self, prefix: Location) -> Iterator[Upload]:
-        """See `writing.WritableStore`: what there is of them are objects in the depots of runs, which go with these."""
+        """See `writing.WritableStore`: uploads are objects in the depots of runs, and are removed with these."""
         return iter(())
 
     def delete(self, location: Location) -> None:

@@ -1,7 +1,7 @@
 """Objects that a pattern of URIs matches, listed in pages and by several threads.
 
 A pattern has the meaning that it has for paths: `*`, `?` and `[ab]` stay within a component of the key, `**` crosses
-components. The bucket has no patterns. What is listed is what begins as the pattern does before its first sign.
+components. The bucket has no patterns. The listing is limited to the prefix of the pattern before its first sign.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _fits(components: Sequence[re.Pattern[str] | None], names: Sequence[str]) ->
     """Whether the components of a key match a pattern's; None stands for any number of components."""
     reached = {0}
     for name in names:
-        # `**` may stand for nothing, so what follows it is reached with it.
+        # `**` may match nothing, so the component after it may match here, too.
         reached = _passed(components, reached)
         reached = {
             at if components[at] is None else at + 1
@@ -196,7 +196,7 @@ def _passed(components: Sequence[re.Pattern[str] | None], reached: Iterable[int]
 
 
 def _listed(store: Store, prefix: Location, *, deep: bool) -> Iterator[Page]:
-    """The pages of what begins with a prefix; folders right below it are listed by several threads."""
+    """List the objects with a prefix, in pages; folders right below it are listed by several threads."""
     if not deep:
         yield from store.pages(prefix, deep=False)
         return

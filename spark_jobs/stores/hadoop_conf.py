@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The kinds of tokens that namenodes take over HTTP.
 _KINDS = {"HDFS_DELEGATION_TOKEN", "WEBHDFS delegation", "SWEBHDFS delegation"}
-#: What a service that is a nameservice begins with.
+#: The prefix of services that are nameservices.
 _LOGICAL = re.compile(r"(?:ha-)?(?:hdfs|webhdfs|swebhdfs):(?://)?")
 _VARIABLE = re.compile(r"\$\{([\w.-]+)\}")
 _RPC = ":8020"
@@ -82,7 +82,7 @@ def _properties(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _value(values: Mapping[str, str], name: str) -> str:
-    """A value, with what it names put in."""
+    """Expand the variables in a value."""
     text = values.get(name, "")
     for _ in range(_DEPTH):
         text, count = _VARIABLE.subn(lambda found: values.get(found.group(1), ""), text)
@@ -165,7 +165,7 @@ class _Reader:
         return self._data[self._at - size : self._at]
 
     def number(self) -> int:
-        """A `VInt`: one byte, or the length of what follows and its sign."""
+        """Read a `VInt`: one byte, or its length and sign and then its bytes."""
         first = int.from_bytes(self.take(1), signed=True)
         if first >= -112:
             return first

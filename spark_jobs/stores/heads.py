@@ -23,14 +23,14 @@ HEAD_BYTES = 64 << 10
 THREADS = 32
 MOST_WAITING = 128
 
-#: A beginning: the URI and version of its object, and what fetches it.
+#: A beginning: the URI and version of its object, and the function that fetches it.
 Head = tuple[str, str, "Callable[[], bytes]"]
 #: A beginning that was fetched, or why it cannot be.
 Answer = bytes | StoreError
 
 
 class _Fetcher:
-    """Fetches beginnings in order, so many ahead of those that were taken; several threads may take them."""
+    """Fetches beginnings in order, a number of them ahead; several threads may take them."""
 
     def __init__(self, heads: Sequence[Head], threads: ThreadPoolExecutor, most_waiting: int) -> None:
         self._left = deque(heads)

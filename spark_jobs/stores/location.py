@@ -1,6 +1,6 @@
 """URIs of files and objects: `s3://bucket/key`, `abfss://container@account.dfs.core.windows.net/key`.
 
-What follows the bucket is the key, character by character. Nothing in it is decoded or tidied up: a key may have
+The text after the bucket is the key, character by character. Nothing in it is decoded or tidied up: a key may have
 blanks, `%2F`, empty components, any letters, and `%20` in a URI is three characters of the key. Only `file:` URIs are
 decoded, because they name local paths.
 """
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 #: Alternative schemes, with the scheme that messages and plans use.
 _ALIASES = {"abfs": "abfss", "s3a": "s3", "s3n": "s3"}
-#: What leads to HDFS: the name of a cluster or a namenode, or the web address of a namenode.
+#: Schemes of HDFS: with the name of a cluster or a namenode, or the web address of a namenode.
 HDFS = frozenset({"hdfs", "swebhdfs", "webhdfs"})
 #: The stores that files are read from.
 READABLE = frozenset({"abfss", "gs", "s3"}) | HDFS
@@ -43,8 +43,8 @@ class BadLocation(ValueError):
     """A URI that leads nowhere.
 
     Args:
-        message: what is wrong with it.
-        remedy: what to write instead.
+        message: why it is wrong.
+        remedy: the text to write instead.
     """
 
     def __init__(self, message: str, remedy: str) -> None:

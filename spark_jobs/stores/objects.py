@@ -19,7 +19,7 @@ class Object:
         location: where it is.
         size: its length in bytes.
         mtime_ns: when it was written, in nanoseconds since 1970, as exactly as the store keeps it.
-        version: what no other content of the same key has (an ETag); empty where the store has no such thing.
+        version: identifies the content of the key (an ETag); empty where the store has no versions.
     """
 
     location: Location
@@ -30,7 +30,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of what is in a store: objects, and the beginnings of keys that go on behind a slash."""
+    """A page of a listing: objects, and prefixes of keys that continue after a slash."""
 
     objects: tuple[Object, ...]
     folders: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Store(Protocol):
 
         Args:
             prefix: the beginning; it need not end with a slash.
-            deep: whether those that have a slash further on are among them; else these are folded into `folders`.
+            deep: whether keys with a further slash are included; else they are folded into `folders`.
             most: where so many objects are enough for whoever asks, pages are no longer than that.
         """
 

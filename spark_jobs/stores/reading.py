@@ -59,7 +59,7 @@ class ObjectReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of what is held; what is on its way is not waited for."""
+        """Release the buffers, without waiting for requests in flight."""
         if self._ahead is not None:
             self._ahead[2].cancel()
         self._ahead, self._held, self._left = None, b"", b""

@@ -7,7 +7,7 @@ import errno
 
 
 class Kind(enum.Enum):
-    """Kinds of refusals, by what can be done about them."""
+    """Kinds of refusals, by their remedies."""
 
     #: The object or bucket is not there.
     MISSING = errno.ENOENT
@@ -17,18 +17,18 @@ class Kind(enum.Enum):
     CHANGED = errno.ESTALE
     #: Somebody else has written the name meanwhile.
     TAKEN = errno.EEXIST
-    #: The store does not know what it is asked for.
+    #: The store does not support the request.
     UNSUPPORTED = errno.ENOTSUP
     #: The store cannot be reached, or does not answer as it should.
     FAILED = errno.EIO
 
 
 class StoreError(OSError):
-    """A store that does not do what it is asked for.
+    """A request that a store has refused or not answered.
 
     Args:
-        kind: what it is about.
-        message: what is wrong and what to do, without the URI.
+        kind: the kind of refusal.
+        message: the problem and its remedy, without the URI.
         uri: the object or bucket.
     """
 
@@ -40,7 +40,7 @@ class StoreError(OSError):
 
     @property
     def code(self) -> str:
-        """The diagnostic that says what it means."""
+        """The code of its diagnostic."""
         return "E902" if self.kind is Kind.TAKEN else "E910"
 
     def __reduce__(self) -> tuple[type[StoreError], tuple[Kind, str, str]]:

@@ -24,7 +24,7 @@ def write(work_dir: Location, record: RunResult, settings: StoreSettings) -> Loc
 
     Args:
         work_dir: the prefix below which runs leave their records.
-        record: what the run did.
+        record: the result of the run.
         settings: how the store is reached.
 
     Raises:

@@ -1,7 +1,7 @@
-"""S3, and what speaks its protocol, through botocore, which is loaded with the first request.
+"""S3 and compatible servers, through botocore, which is loaded with the first request.
 
 Every range of an object is asked for on condition that the object is the one that was looked at. So a reader never
-gets bytes of two versions. What fails for the moment is tried again: requests by the client, bodies that were cut off
+gets bytes of two versions. Temporary failures are retried: requests by the client, bodies that were cut off
 here, from where they ended.
 """
 
@@ -32,7 +32,7 @@ _CONNECT_S = 10
 _READ_S = 60
 _CONNECTIONS = 64
 _CHUNK_BYTES = 1 << 20
-#: The variables that say who asks, and which way. A process that changes them wants a client of its own for them.
+#: Variables for credentials and proxies. A process that changes them gets a new client.
 _IDENTITY = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE", *proxies.VARIABLES,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Writing to S3, and to what speaks its protocol: objects, the parts of multipart uploads, and conditions."""
+"""Writing to S3 and compatible servers: objects, parts of multipart uploads, and conditions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class S3Settings:
     anonymous: bool = False
 
     def resolved(self) -> S3Settings:
-        """The settings with what this process's environment says of those that are left out.
+        """Complete the settings from the environment of this process.
 
         A run resolves them once, so that executors reach the same server as the driver.
         """
@@ -54,7 +54,7 @@ class GcsSettings:
     anonymous: bool = False
 
     def resolved(self) -> GcsSettings:
-        """See `S3Settings.resolved`; what the environment names is an emulator, which wants no credentials."""
+        """See `S3Settings.resolved`; an address in the environment is an emulator, which needs no credentials."""
         emulator = os.environ.get("STORAGE_EMULATOR_HOST")
         if self.endpoint or not emulator:
             return self
@@ -80,7 +80,7 @@ class HdfsSettings:
 
     Args:
         endpoints: for names that stand in URIs, the web addresses of namenodes, as `clinker.toml` says them.
-        user: whose name requests carry, where the cluster believes names; None is that of the environment.
+        user: the user name in requests, where the cluster trusts names; None for the environment's.
         namenodes: the same as `endpoints`, as the configuration of Hadoop says it.
         default: the cluster that `hdfs:///path` means, as the configuration of Hadoop says it.
         problem: why the configuration of Hadoop could not be read; empty where it was.
@@ -93,7 +93,7 @@ class HdfsSettings:
     problem: str = ""
 
     def resolved(self) -> HdfsSettings:
-        """See `S3Settings.resolved`: what `HADOOP_CONF_DIR` and `HADOOP_USER_NAME` say, or the name of this user."""
+        """See `S3Settings.resolved`: from `HADOOP_CONF_DIR` and `HADOOP_USER_NAME`, or the name of this user."""
         folder = os.environ.get("HADOOP_CONF_DIR")
         user = self.user or os.environ.get("HADOOP_USER_NAME") or _own_name()
         if not folder or self.namenodes or self.default:

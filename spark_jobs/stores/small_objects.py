@@ -40,12 +40,12 @@ _REACH: ContextVar[_Reach | None] = ContextVar("reach", default=None)
 
 @contextmanager
 def reached(settings: Callable[[], StoreSettings]) -> Iterator[None]:
-    """Within, objects are reached in some way, and an object that was looked at stays what it was: else it is an error.
+    """Reach objects with some settings; an object that changes after it was looked at is an error.
 
     Inside of another such block nothing changes.
 
     Args:
-        settings: says how; asked at most once, and only when an object is.
+        settings: gives the settings; called at most once, when the first object is reached.
     """
     if _REACH.get() is not None:
         yield

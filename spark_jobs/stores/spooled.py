@@ -54,7 +54,7 @@ def collect(
 
 
 def _removed(store: WritableStore, documents: tuple[spool.Document, ...]) -> tuple[tuple[Location, str], ...]:
-    """Remove what is in the archive; gives the objects for which that did not work."""
+    """Remove the archived objects; gives those that could not be removed."""
     kept = []
     for each in documents:
         place = location.parse(str(each.path))

@@ -33,7 +33,7 @@ class ObjectInfo:
     """An object as it was looked at.
 
     Args:
-        version: what no other content of the same key has: an ETag, a generation.
+        version: identifies the content of the key: an ETag, a generation.
         size: its length in bytes.
         age_s: seconds since it was written, by the store's own clock.
         mark: the mark that it was written with; empty where it has none.
@@ -59,8 +59,8 @@ class Limits:
 
     Args:
         least_sent: all parts that are sent, but the last, have so many bytes at least.
-        least_copied: what is shorter is sent, not copied by the store.
-        most_copied: what is longer is copied as several parts.
+        least_copied: shorter ranges are sent, not copied by the store.
+        most_copied: longer ranges are copied as several parts.
         most_parts: an upload has so many parts at most.
         piece: whoever writes one byte after the other sends so many at a time.
     """
@@ -91,7 +91,7 @@ class WritableStore(Store, Protocol):
             location: where.
             data: its bytes.
             mark: see the module.
-            when: None whatever is there; else `ABSENT`, or the version that is to be replaced.
+            when: None for no condition; else `ABSENT`, or the version that is to be replaced.
 
         Raises:
             StoreError: the condition does not hold (`Kind.TAKEN`), or the store refuses.
@@ -172,6 +172,6 @@ def changed(location: Location) -> StoreError:
 
 
 def chunks(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """A range as ranges of what is sent at a time."""
+    """Split a range into ranges that are sent at a time."""
     for at in range(start, end, SENT_BYTES):
         yield at, min(at + SENT_BYTES, end)

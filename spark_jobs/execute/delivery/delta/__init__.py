@@ -1,5 +1,5 @@
 """Delta tables as outputs: tasks write files into the folder of a table, and one commit names them.
 
-Here: whether records fit the table, its files, the commit, what a dead run leaves of that.
+Here: matching of records and table, its files, the commit, recovery.
 Not here: how files are encoded and the log is read; `formats/delta` does that.
 """

@@ -78,7 +78,7 @@ class Commit(tables.Noted):
         new_columns: the columns that the commit adds.
         partition_by: the columns by which the table is partitioned.
         files: the files.
-        token: tells the commit from all others, those of runs with the same execution id included.
+        token: identifies the commit, also among runs with the same execution id.
         removed: the files that were written again without some rows, where records are merged.
     """
 
@@ -128,7 +128,7 @@ class Place(TableFolder):
 
     @property
     def as_source(self) -> reader.Place:
-        """The table as those see it who read it."""
+        """The table as readers see it."""
         return reader.Place(Path("/"), self.root, stores=self.stores, allow_outside=True)
 
     def add_version(self, number: int, data: bytes, token: str) -> bool:
@@ -210,7 +210,7 @@ def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
 
 
 def recover(place: Place, reach: Reach) -> None:
-    """Have completed or removed what dead runs had prepared for a table.
+    """Complete or remove the commits that dead runs had prepared for a table.
 
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.
@@ -331,7 +331,7 @@ def _add_columns(table: DeltaTable, commit: Commit, fields: list[DeltaField]) ->
     """Add the new columns, in a version of their own that whoever completes the commit knows for the run's.
 
     Raises:
-        CommitFailedError: somebody else has committed, and the run replaces what it saw.
+        CommitFailedError: somebody else has committed, and the run replaces rows that it saw.
     """
     from deltalake.transaction import CommitProperties, Transaction
 

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from spark_jobs.formats.delta.write import Added
     from spark_jobs.scan.files import InputFile
 
-#: What a table may ask of its writers, and gets.
+#: The writer features that are supported.
 _FEATURES = frozenset(
     {"appendOnly", "deletionVectors", "domainMetadata", "invariants", "checkConstraints", "generatedColumns"}
     | {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "changeDataFeed", "typeWidening"}
 )
 _LAST_PLAIN_WRITER = 4
-#: Since this version of the protocol, a table lists what it asks for.
+#: From this version of the protocol on, a table lists its features.
 _LISTING_WRITER = 7
 
 
@@ -53,7 +53,7 @@ class TableOutput(Target):
     """The table of an output, as the run has found it when it began.
 
     Args:
-        options: what is to be done.
+        options: the options of the output.
         place: where it is.
         version: its version; None where there is none yet.
     """
@@ -64,11 +64,11 @@ class TableOutput(Target):
 
     @classmethod
     def look(cls, output: str, options: DeltaWrite, path: Any, written: str, reach: Reach) -> TableOutput:
-        """Look at a table, after what dead runs have left of theirs was completed or removed.
+        """Look at a table, after commits of dead runs have been completed or removed.
 
         Raises:
             RunFailed: it cannot be written (E912).
-            OSError: what a dead run has left cannot be completed.
+            OSError: the commit of a dead run cannot be completed.
         """
         place = Place(str(path).rstrip("/"), written, reach.stores.resolved())
         if not location.is_uri(place.root):
@@ -156,7 +156,7 @@ class TableOutput(Target):
     def _merged(
         self, spark: SparkSession, records: Records, layout: Layout
     ) -> tuple[tuple[Added, ...], tuple[InputFile, ...]]:
-        """The files that a merge adds, and those that it takes out.
+        """Merge the records; gives the files that the commit adds, and the files that it removes.
 
         Raises:
             RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.

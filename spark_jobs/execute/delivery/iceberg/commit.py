@@ -57,7 +57,7 @@ class Commit(tables.Noted):
 
     Args:
         run: the execution id.
-        token: tells the commit from all others, those of runs with the same execution id included.
+        token: identifies the commit, also among runs with the same execution id.
         mode: whether rows are appended, overwritten or merged.
         catalog: the name of the catalogue.
         table: the table with its namespace.
@@ -68,7 +68,7 @@ class Commit(tables.Noted):
         schema: the columns that the table has then, as its specification writes them.
         new_columns: the columns that the commit adds.
         spec: the number of the partitions that the run has looked at.
-        partition_by: by what the table is partitioned, as pipelines have it.
+        partition_by: the partition fields of the table, as pipelines write them.
         files: the files.
         removed: where the files are that were written again without some rows, as `catalog.place_of` has them.
     """
@@ -305,10 +305,10 @@ def spec_of(columns: Schema, texts: Iterable[str]) -> PartitionSpec:
 
 
 def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
-    """By what a table is partitioned.
+    """Give the partition fields of a table.
 
     Raises:
-        ValueError: by something else than columns at the top and what functions make of them; the text says what it is.
+        ValueError: a field is no top-level column or function of one; the text names it.
     """
     tops = {field.field_id: field.name for field in table.schema().fields}
     found = []
@@ -323,7 +323,7 @@ def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
 
 
 def _try_once(changes: Transaction) -> None:
-    """Have the library not repeat a change, beside that of somebody else, which nobody has looked at.
+    """Keep the library from repeating a change after a commit of somebody else that the run has not seen.
 
     The catalogue is not told: it gets changes, and not what they start from.
     """
@@ -340,7 +340,7 @@ def _is_done(commit: Commit, table: Table | None) -> bool:
 
 
 def _add_files(commit: Commit, changes: Transaction, table: Table | None) -> None:
-    """The snapshot with the files of the run, without those that they replace."""
+    """Add the snapshot with the files of the run, without the files that they replace."""
     update = changes.update_snapshot(snapshot_properties={_COMMIT: commit.id, "clinker.execution_id": commit.run})
     added = [*_data_files(commit, changes)]
     # An empty table has nothing to replace.
@@ -392,7 +392,7 @@ def _data_files(commit: Commit, changes: Transaction) -> Iterator[DataFile]:
 
 
 def _replaced(commit: Commit, table: Table, those: set[Any]) -> Iterator[DataFile]:
-    """The files that are replaced: all, or those of some partitions, or those that were written again."""
+    """Give the replaced files: all, the files of some partitions, or the files that were rewritten."""
     from pyiceberg.manifest import DataFileContent
 
     newest, removed = table.current_snapshot(), {*commit.removed}
@@ -435,7 +435,7 @@ def left(address: Address, home: Address, reach: Reach) -> tables.LeftCommit:
 
 
 def recover(place: Place, reach: Reach) -> None:
-    """Have completed or removed what dead runs had prepared for a table.
+    """Complete or remove the commits that dead runs had prepared for a table.
 
     Raises:
         OSError: a home cannot be reached, or something cannot be completed.

@@ -1,4 +1,4 @@
-"""Outputs that are Iceberg tables: whether records fit the table, and what its files have to say."""
+"""Outputs that are Iceberg tables: matching of records and table, and the layout of its files."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class TableOutput(Target):
     """The table of an output, as the run has found it when it began.
 
     Args:
-        options: what is to be done.
+        options: the options of the output.
         catalog: the catalogue.
         reach: how things are reached.
         table: the table; None where there is none yet.
-        partitions: by what the table is partitioned, where there is one.
+        partitions: the partition fields of the table, where there is one.
     """
 
     options: IcebergWrite
@@ -71,11 +71,11 @@ class TableOutput(Target):
 
     @classmethod
     def look(cls, output: str, options: IcebergWrite, path: Any, written: str, reach: Reach) -> TableOutput:
-        """Look at a table, after what dead runs have left of theirs was completed or removed.
+        """Look at a table, after commits of dead runs have been completed or removed.
 
         Raises:
             RunFailed: it cannot be written (E912).
-            OSError: what a dead run has left cannot be completed.
+            OSError: the commit of a dead run cannot be completed.
         """
         try:
             catalog = catalogs.opened(options.catalog, reach.catalogs, reach.stores.resolved())
@@ -211,7 +211,7 @@ class TableOutput(Target):
     def _merged(
         self, spark: SparkSession, records: Records, layout: Layout, columns: TableSchema, place: Place
     ) -> tuple[tuple[Added, ...], tuple[InputFile, ...]]:
-        """The files that a merge adds, and those that it takes out.
+        """Merge the records; gives the files that the commit adds, and the files that it removes.
 
         Raises:
             RunFailed: keys do not tell records or rows apart, or a file of the table cannot be read.
@@ -283,7 +283,7 @@ class TableOutput(Target):
 
 
 def _parsed(text: str, columns: Sequence[str]) -> str:
-    """A partition as it is compared: without what only looks different."""
+    """Normalize a partition field for comparisons."""
     try:
         return str(partitions.parsed(text, columns))
     except ValueError:

@@ -53,7 +53,9 @@ def test_a_store_that_takes_no_record_ends_the_run_before_it_reads_anything(
 ) -> None:
     assert run("s3://no-such-bucket-1/work") == 4
     text = capsys.readouterr().err
-    assert "error[E910]: no result record can be left in `--work-dir`: s3://no-such-bucket-1/work/run-1/.tried" in text
+    assert (
+        "error[E910]: no result record can be left in `--work-dir`: s3://no-such-bucket-1/work/.clinker-tried-" in text
+    )
     assert "no bucket is named `no-such-bucket-1`" in text
     assert not (tmp_path / "out").exists()
 

@@ -344,6 +344,8 @@ def test_whoever_completes_a_run_finds_a_file_that_was_named_by_a_relative_path(
     assert (warehouse.folder / "out/rows.csv").read_text() == "id\n1\n"
 
 
+#: Texts that are numbers, or nearly.
+SPELLINGS = ["1e5", " 12 ", "1.50", "0x10", "-0", "inf", ".5", "5.", "12500000000000000000"]
 #: Values of each type of records, and what the columns are declared as that they go into.
 VALUES: dict[str, tuple[Any, Any, list[str]]] = {
     "int": (types.INT, st.integers(-(1 << 63), (1 << 63) - 1), ["INT", "REAL", "NUMERIC", "", "BOOLEAN", "STRING"]),
@@ -351,7 +353,7 @@ VALUES: dict[str, tuple[Any, Any, list[str]]] = {
     "bool": (types.BOOL, st.booleans(), ["BOOLEAN", "INT", ""]),
     "date": (types.DATE, st.dates(), ["DATE", "DATETIME", "TEXT", ""]),
     "moment": (types.DATETIME, MOMENTS, ["DATETIME", "TIMESTAMP", "TEXT", ""]),
-    "text": (types.STRING, TEXTS | NUMBERS | st.sampled_from(["1e5", " 12 ", "1.50", "0x10", "-0", "inf", ".5", "5."]),
+    "text": (types.STRING, TEXTS | NUMBERS | st.sampled_from(SPELLINGS),
              ["TEXT", "VARCHAR(2)", "", "BLOB", "INT", "REAL", "DECIMAL(9,2)", "DATE", "STRING", "JSON"]),
 }  # fmt: skip
 

@@ -168,9 +168,9 @@ def _spelled(array: pa.Array) -> pa.Array:
 
 
 def _read(text: str, column: TargetColumn) -> int | float:
-    if column.kind != "real" and _INTEGER.fullmatch(text):
+    if column.kind != "real" and _INTEGER.fullmatch(text) and _is_int(text):
         return int(text)
-    return float(text)
+    return float(text)  # a NUMERIC column keeps an integer beyond 64 bits as a double, if that has all of its digits
 
 
 def _where(mask: pa.Array) -> list[int]:

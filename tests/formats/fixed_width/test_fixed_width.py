@@ -151,8 +151,8 @@ def test_lines_before_and_after_the_records_are_skipped(
 ) -> None:
     """However a file is split, and packed."""
     body = b"\n".join([*before, *lines, *after])
-    if is_ended or body.endswith(b"\n") or not (before or lines or after):
-        body += b"\n" * bool(before or lines or after)
+    if (before or lines or after) and (is_ended or not body or body.endswith(b"\n")):
+        body += b"\n"  # an empty last line is one by its end alone
     data = (b"\xef\xbb\xbf" if is_marked else b"") + body
     records = b"".join(line + b"\n" for line in lines)
     if records.startswith(b"\xef\xbb\xbf"):

@@ -30,7 +30,7 @@ class Repaired:
         self._stand_in = stand_in
         self._width = width
         self._rest = b""
-        self._hopeless = 0
+        self._hopeless = range(0)
         self._ready = b""
         self._at_end = False
 
@@ -43,7 +43,8 @@ class Repaired:
             data = self._rest + chunk
             found = Repair(data, self._dialect, self._width, at_end=self._at_end, hopeless=self._hopeless)
             self._ready = replaced(data[: found.end], found.strays, self._stand_in)
-            self._rest, self._hopeless = data[found.end :], max(found.hopeless - found.end, 0)
+            self._rest = data[found.end :]
+            self._hopeless = range(max(found.hopeless.start - found.end, 0), max(found.hopeless.stop - found.end, 0))
         taken, self._ready = self._ready[:size], self._ready[size:]
         return taken
 
@@ -65,13 +66,14 @@ class Repair:
         dialect: their dialect.
         width: how many fields a record has; 0 where that is not known.
         at_end: whether the file ends with them.
-        hopeless: before which place no field of several signs is quoted; known from the bytes before.
+        hopeless: the places where no quoted field of more than two signs begins, known from an earlier look at the
+            first of these bytes.
         most: how long a quoted field may be.
 
     Attributes:
         end: up to where it is known; the end of a record, or of the file.
         strays: the places of quotes that are text, ascending.
-        hopeless: the same as the argument, for what follows.
+        hopeless: the last such places that were found, for the next look.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Repair:
         width: int = 0,
         *,
         at_end: bool,
-        hopeless: int = 0,
+        hopeless: range = range(0),
         most: int = format.MOST_RECORD_BYTES,
     ) -> None:
         self.strays: list[int] = []
@@ -112,7 +114,7 @@ class Repair:
             if self._dialect.comment and (stop := self._comment_around(place)):
                 comment_stop = stop
                 continue
-            if place < self.hopeless:
+            if place in self.hopeless:
                 if index + 1 < count and self._quotes[index + 1] == place + 1 and self._closes(place + 1):
                     self._toggles += [place, place + 1]
                     index += 2
@@ -141,11 +143,11 @@ class Repair:
         while index < len(found):
             place = found[index]
             if place - start > self._most:
-                return self._give_up(start + self._most)
+                return self._give_up(start, start + self._most)
             if strays:
                 line_end, goes_on = self._line_before(place, line_end)
                 if not goes_on:
-                    return None if goes_on is None else self._give_up(line_end)
+                    return None if goes_on is None else self._give_up(start, line_end)
             if index + 1 < len(found) and found[index + 1] == place + 1:
                 index += 2
                 continue
@@ -155,20 +157,20 @@ class Repair:
                 self.strays += strays
                 return index
             if place > start + 1 and self._begins_field(place):
-                return self._give_up(place)
+                return self._give_up(start, place)
             if not strays:
                 line_end, goes_on = self._line_before(place, self._line_end(start))
                 if not goes_on:
-                    return None if goes_on is None else self._give_up(line_end)
+                    return None if goes_on is None else self._give_up(start, line_end)
             strays.append(place)
             index += 1
         if strays and line_end < len(data):
             line_end, goes_on = self._line_before(len(data), line_end)
             if goes_on is False:
-                return self._give_up(line_end)
+                return self._give_up(start, line_end)
         if len(data) - start > self._most:
-            return self._give_up(start + self._most)
-        return self._give_up(len(data)) if self._at_end else None
+            return self._give_up(start, start + self._most)
+        return self._give_up(start, len(data)) if self._at_end else None
 
     def _line_before(self, place: int, line_end: int) -> tuple[int, bool | None]:
         """Whether a field with strays goes on from one line end to a place, and the end of the last line it may have.
@@ -186,8 +188,9 @@ class Repair:
             line_end = following
         return line_end, True
 
-    def _give_up(self, place: int) -> int:
-        self.hopeless = max(self.hopeless, place)
+    def _give_up(self, opener: int, place: int) -> int:
+        """Note that no quoted field begins between an opener and a place; gives -1."""
+        self.hopeless = range(opener, place)
         return -1
 
     def _line_end(self, place: int) -> int:

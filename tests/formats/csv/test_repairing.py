@@ -82,6 +82,7 @@ def test_blanks_and_comments_are_respected() -> None:
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join), st.integers(1, 9), st.integers(0, 3))
 @example('x,"\n13,a,"B, c",1\n', 3, 3)
 @example('""a\nb,""c"",d\n', 4, 2)
+@example(',"y,z",","y,z",\n', 1, 0)
 def test_it_does_not_depend_on_how_a_file_is_cut(text: str, size: int, width: int) -> None:
     assert repaired(text, size, width=width) == repaired(text, width=width)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import XCom
 
@@ -29,9 +30,17 @@ except ImportError:  # before Airflow 3.1 there is one for both
 
     DEFERRAL_ERRORS = (_Failed,)
 
-__all__ = ["DEFERRAL_ERRORS", "MAKES_LINKS_IN_TASKS", "BaseXCom", "stored_link"]
+__all__ = ["DEFERRAL_ERRORS", "MAKES_LINKS_IN_TASKS", "BaseXCom", "server_stats", "stored_link"]
 
 
 def stored_link(ti_key: TaskInstanceKey, key: str) -> str:
     """The address that a task has stored under a key; empty where there is none."""
     return str(XCom.get_value(ti_key=ti_key, key=key) or "")
+
+
+def server_stats() -> Any:
+    """The metrics of a scheduler, triggerer or API server, which are not those of a task's process."""
+    try:
+        return import_module("airflow.observability.stats").Stats
+    except ImportError:  # Airflow 3.1 and before
+        return import_module("airflow.stats").Stats

@@ -51,7 +51,7 @@ def of(record: RunResult | None, status: str, dag_id: str, task_id: str) -> Iter
 
     Args:
         record: what the run left; None where it left nothing.
-        status: `success`, `partial_success` or `failed`.
+        status: `success`, `partial_success`, `failed` or `lost`.
         dag_id: the DAG's name.
         task_id: the task's.
     """
@@ -91,14 +91,15 @@ def of(record: RunResult | None, status: str, dag_id: str, task_id: str) -> Iter
             yield from figure(f"node.{name}", found.get(name), more, ("node", pipeline, node, name))
 
 
-def publish(record: RunResult | None, status: str, dag_id: str, task_id: str) -> None:
-    """Send the figures of a run to Airflow's metrics."""
+def publish(record: RunResult | None, status: str, dag_id: str, task_id: str, stats: Any = None) -> None:
+    """Send the figures of a run to Airflow's metrics: those of `stats`, by default of this task's process."""
     from airflow.providers.common.compat.sdk import Stats, conf
 
+    stats = stats or Stats
     # Airflow before 3.2 has no such option, and names of the first kind alone have lost their tags there.
     with_names = conf.getboolean("metrics", "legacy_names_on", fallback=True)
     for figure in of(record, status, dag_id, task_id):
-        act = Stats.timing if figure.is_time else Stats.incr
+        act = stats.timing if figure.is_time else stats.incr
         act(figure.name, figure.value, tags=dict(figure.tags))
         for name in figure.names if with_names else ():
             act(name, figure.value)

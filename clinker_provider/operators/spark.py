@@ -397,9 +397,15 @@ class ClinkerSparkOperator(SubmittingOperator):
                 deadline=time.time() + limit.total_seconds() if limit else None,
             ),
             method_name="execute_complete",
-            # The pipeline as it is known by now; it may come from a template or a function.
-            kwargs={"waiting": waiting.to_dict(), "pipeline": self.pipeline, "base_dir": self.base_dir},
+            kwargs={"waiting": waiting.to_dict(), **self.kept_for_later()},
         )
+
+    def kept_for_later(self) -> dict[str, Any]:
+        """The state for `execute_complete`, as JSON values without secrets.
+
+        The pipeline as it is known by now is among it: it may come from a template or a function.
+        """
+        return {"pipeline": self.pipeline, "base_dir": self.base_dir}
 
     def _finish(
         self,

@@ -1,4 +1,4 @@
-"""The plugin: a page of each task, in Airflow 3.1 and later.
+"""The plugin: a page of each task, in Airflow 3.1 and later, and a listener that counts lost attempts.
 
 The page is part of Airflow's API server: users who may read a DAG's task instances and XComs may read it. It reads
 only Airflow's database. Web frameworks are imported at the first request, because every process of Airflow loads
@@ -12,6 +12,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowPlugin
+from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS
+
+from clinker_provider.plugins import listener
 
 if TYPE_CHECKING:
     from clinker_provider.plugins.page import Run
@@ -152,6 +155,8 @@ class ClinkerPlugin(AirflowPlugin):
     """The plugin, which Airflow finds through the provider's metadata."""
 
     name = "clinker"
+    #: Airflow 2 calls listeners in workers as well, where the operator has sent the figures.
+    listeners: list[Any] = [listener] if AIRFLOW_V_3_0_PLUS else []
     fastapi_apps: list[Any] = [{"app": Pages(), "url_prefix": PREFIX, "name": "Clinker"}]  # noqa: RUF012
     external_views: list[Any] = [  # noqa: RUF012
         {

@@ -26,6 +26,8 @@ exceptions = LazyModule("clinker_provider.exceptions")
 
 DRIVER = "driver-20261127080000-0001"
 APPLICATION = "application_1700000000000_0007"
+#: The event of a run that left its record.
+RECORD = {"status": "record"}
 
 
 class Rest:
@@ -376,25 +378,103 @@ def test_secrets_are_in_nothing_that_airflow_keeps(
     assert "LEAK" not in json.dumps(kept, default=str)
 
 
+def function(spark: Any, monkeypatch: pytest.MonkeyPatch, port: int, asked: Any, **arguments: Any) -> Any:
+    """The operator of `@task.clinker` with a function, whose runs are deferred."""
+    from clinker_provider.decorators.clinker import ClinkerDecoratedOperator
+
+    usual = standalone(spark, monkeypatch, port)
+    taken = {name: getattr(usual, name) for name in ("conn_id", "deferrable", "work_dir", "env_vars")}
+    return ClinkerDecoratedOperator(
+        task_id="run", python_callable=asked, **{"validate": "off", **taken, **arguments}
+    )  # fmt: skip
+
+
 def test_what_a_function_gave_is_known_when_the_run_has_ended(
     rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clinker_provider.decorators.clinker import ClinkerDecoratedOperator
-
-    usual = standalone(spark, monkeypatch, rest[1])
-
     def task() -> Any:
-        return ClinkerDecoratedOperator(
-            task_id="run",
-            python_callable=lambda: str(spark.pipeline),
-            validate="off",
-            **{name: getattr(usual, name) for name in ("conn_id", "deferrable", "work_dir", "env_vars")},
-        )
+        return function(spark, monkeypatch, rest[1], lambda: str(spark.pipeline))
 
     left = deferred(task(), context)
     leave_record(left, 0, records_total=2)
     complete(task(), context, left, {"status": "record"})
     assert context["ti"].pushed["pipeline_path"] == str(spark.pipeline)
+
+
+def test_variables_that_a_function_gave_are_known_when_the_run_has_ended(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def variables() -> dict[str, Any]:
+        asked.append(1)
+        return {"DAY": f"day {len(asked)}", "MY_TOKEN": "LEAK-token-7"}
+
+    def task() -> Any:
+        return function(spark, monkeypatch, rest[1], variables, pipeline=str(spark.pipeline))
+
+    left = deferred(task(), context)
+    kept = [left.kwargs, left.trigger.serialize(), dict(context["task_state_store"]), context["ti"].pushed]
+    assert "LEAK" not in json.dumps(kept, default=str)
+    leave_record(left, 2, dlq_count=1, dlq_reasons=[{"category": "c", "message": "got LEAK-token-7", "count": 1}])
+    back = task()
+    complete(back, context, left, {"status": "record"})
+    assert back.env_vars["DAY"] == "day 1", "as the run had it, whatever the function gives now"
+    assert back.env_vars["MY_DAY"] == "monday"
+    assert back.env_vars["MY_TOKEN"] == "LEAK-token-7"
+    assert "LEAK" not in json.dumps(context["ti"].pushed, default=str), "a secret is hidden in what the run tells"
+
+
+def test_a_function_without_secrets_is_asked_once(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def task() -> Any:
+        given = lambda: asked.append(1) or {"DAY": 7}  # noqa: E731
+        return function(spark, monkeypatch, rest[1], given, pipeline=str(spark.pipeline))
+
+    left = deferred(task(), context)
+    leave_record(left, 0)
+    back = task()
+    complete(back, context, left, {"status": "record"})
+    assert (back.env_vars["DAY"], len(asked)) == ("7", 1)
+
+
+def test_a_function_that_fails_later_does_not_fail_the_run(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = str(spark.pipeline)
+    left = deferred(function(spark, monkeypatch, rest[1], lambda: {"MY_TOKEN": "LEAK-1"}, pipeline=pipeline), context)
+    leave_record(left, 0)
+
+    def broken() -> dict[str, Any]:
+        raise OSError("no vault")
+
+    returned = complete(function(spark, monkeypatch, rest[1], broken, pipeline=pipeline), context, left, RECORD)
+    assert returned["status"] == "success"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_pipeline_that_a_function_gave_is_there_while_its_run_is_deferred(
+    code: int, rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def task() -> Any:
+        given = lambda: {"pipeline": {"name": "made"}, "nodes": []}  # noqa: E731
+        return function(spark, monkeypatch, rest[1], given, base_dir=str(spark.folder))
+
+    left = deferred(task(), context)
+    made = Path(left.kwargs["pipeline"])
+    assert json.loads(made.read_text())["pipeline"] == {"name": "made"}, "the driver reads it when it starts"
+    assert deferred(task(), context).kwargs["pipeline"] == str(made), "a further attempt waits for the same job"
+    assert len(rest[0].created) == 1
+    leave_record(left, code)
+    if code:
+        with pytest.raises(exceptions.ClinkerEvaluationError):
+            complete(task(), context, left, RECORD)
+    else:
+        complete(task(), context, left, RECORD)
+    assert list(spark.work.iterdir()) == []
 
 
 def test_a_record_of_a_deleted_run_of_the_same_name_is_not_taken(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -207,3 +208,85 @@ def test_a_span_of_a_run_has_its_phases() -> None:
 def test_a_record_of_an_older_engine_has_no_span() -> None:
     spans.publish(replace(RECORD, started_at=None))
     spans.publish(replace(RECORD, started_at="once"))
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The names of the metrics that the scheduler's process sends, each with its tags."""
+    from clinker_provider import compat
+
+    told: list[tuple[Any, ...]] = []
+    stats = SimpleNamespace(incr=lambda name, value, tags=None: told.append((name, tags)))
+    monkeypatch.setattr(compat, "server_stats", lambda: stats)
+    return told
+
+
+def failed_by_the_scheduler(name: str | None, previous: str | None = "running") -> None:
+    """Tell all listeners of the plugin of a failure, as Airflow does; the task instance is the database's."""
+    from clinker_provider.plugins.clinker import ClinkerPlugin
+
+    ti = SimpleNamespace(dag_id="etl", task_id="run", custom_operator_name=name)
+    for each in ClinkerPlugin.listeners:
+        each.on_task_instance_failed(previous_state=previous, task_instance=ti, error="gone")
+
+
+def in_airflow_3() -> None:
+    pytest.importorskip("airflow.sdk", reason="Airflow 2 calls listeners in workers")
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("kind", ["plain", "function", "derived", "mapped"])
+def test_an_attempt_whose_worker_died_is_counted(kind: str, lost: list[tuple[Any, ...]], spark: Any) -> None:
+    in_airflow_3()
+    from airflow.sdk import DAG
+
+    from clinker_provider.decorators.clinker import clinker_task
+    from clinker_provider.operators.spark import ClinkerSparkOperator
+
+    class Derived(ClinkerSparkOperator):
+        pass
+
+    given: dict[str, Any] = {"task_id": "run", "master": "local[1]", "validate": "off"}
+    with DAG("etl", schedule=None) as dag:
+        match kind:
+            case "function":
+                clinker_task(lambda: "p.yaml", **given)()
+            case "mapped":
+                ClinkerSparkOperator.partial(**given).expand(pipeline=["a.yaml", "b.yaml"])
+            case _:
+                (Derived if kind == "derived" else ClinkerSparkOperator)(pipeline="p.yaml", **given)
+    # The name that Airflow writes into its database.
+    failed_by_the_scheduler(dag.get_task("run").operator_name)
+    tags = {"dag_id": "etl", "task_id": "run", "pipeline": "unknown", "status": "lost"}
+    assert lost == [
+        ("clinker.runs", tags),
+        ("clinker.task.etl.run.runs.lost", None),
+        ("clinker.pipeline.unknown.runs.lost", None),
+    ]
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(
+    ("name", "previous"),
+    [("PythonOperator", "running"), (None, "running"), ("Clinker metrics", "running"), ("Clinker", None)],
+    ids=["another operator", "a worker's task instance", "no run of a pipeline", "a mark of a person"],
+)
+def test_other_failures_are_no_lost_attempts(name: str | None, previous: str | None, lost: list[Any]) -> None:
+    in_airflow_3()
+    failed_by_the_scheduler(name, previous)
+    assert lost == []
+
+
+@pytest.mark.airflow
+def test_a_lost_attempt_that_cannot_be_counted_ends_no_scheduler(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_airflow_3()
+    from clinker_provider import compat
+
+    def broken() -> Any:
+        raise OSError("no collector")
+
+    monkeypatch.setattr(compat, "server_stats", broken)
+    failed_by_the_scheduler("Clinker")
+    assert "A lost attempt of run could not be counted" in caplog.text

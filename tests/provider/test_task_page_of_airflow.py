@@ -171,5 +171,6 @@ def test_a_process_that_loads_plugins_loads_no_web() -> None:
     )
     loaded = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
     assert set(loaded.stdout.splitlines()[-1].split()) <= {
-        "clinker_provider", "clinker_provider.plugins", "clinker_provider.plugins.clinker"
+        "clinker_provider", "clinker_provider.plugins", "clinker_provider.plugins.clinker",
+        "clinker_provider.plugins.listener",
     }  # fmt: skip

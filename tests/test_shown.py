@@ -15,7 +15,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import closing, redirect_stderr, redirect_stdout
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -294,7 +294,9 @@ def test_the_page_on_excel_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     book["2026-02"]["C4"] = "#DIV/0!"
     book.save("budget.xlsx")
     assert clinker.main(["run", name]) == 2
-    assert Path("out/due.csv").read_text() == "account,amount,due,month,by\nA1,10.5,2026-01-05,2026-01,me\n"
+    written = openpyxl.load_workbook("out/due.xlsx")["Due"].iter_rows(values_only=True)
+    due = ("A1", 10.5, datetime(2026, 1, 5), "2026-01", "me")
+    assert [*written] == [("account", "amount", "due", "month", "by"), due]
     (letter,) = csv.DictReader(Path("out/dead_letters.csv").read_text().splitlines())
     assert letter["_cxl_dlq_error_detail"].endswith("the cell has the error #DIV/0! (cell '2026-02'!C4)")
     assert (letter["account"], letter["amount"]) == ("A1", "#DIV/0!")

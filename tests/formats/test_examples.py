@@ -111,6 +111,10 @@ def shown(name: str, options: dict[str, Any], data: bytes) -> str:
         found = fastavro.reader(io.BytesIO(data))
         assert found.codec == options["compression"]
         return "".join(json.dumps(row, default=str) + "\n" for row in found)
+    if name == "excel":
+        sheet = openpyxl.load_workbook(io.BytesIO(data))[options["sheet"]]
+        rows = ({cell.column_letter: cell.value for cell in row} for row in sheet.iter_rows())
+        return "".join(json.dumps(row, default=str) + "\n" for row in rows)
     with pa.input_stream(io.BytesIO(data), compression=options.get("compression")) as stream:
         text: str = stream.read().decode(options.get("encoding", "utf-8"))
     return text

@@ -19,6 +19,7 @@ from spark_jobs.formats.avro import write as avro_write
 from spark_jobs.formats.avro.options import AvroRead, AvroWrite, BlockCompression
 from spark_jobs.formats.columns import OnUnmapped
 from spark_jobs.formats.csv.options import CsvRead, CsvWrite
+from spark_jobs.formats.excel.options import ExcelRead, ExcelWrite
 from spark_jobs.formats.fixed_width.options import FixedWidthRead, FixedWidthWrite, LineSeparator
 from spark_jobs.formats.format import Reading, SourceColumn
 from spark_jobs.formats.json.options import JsonLayout, JsonRead, JsonWrite
@@ -247,6 +248,17 @@ def test_json(
     failed = written("json", table, written_with, piece, path, preserve_nulls=preserve_nulls)
     assert failed == unwritable(table, encoding)
     assert shown(read("json", table, chosen, split_bytes, path)) == shown(kept(table, encoding))
+
+
+@given(data=st.data(), piece=st.integers(1, 8), moved=st.booleans())
+def test_excel(data: st.DataObject, piece: int, moved: bool, tmp_path: Path) -> None:
+    """Empty texts are empty cells, and rows without a value are no records."""
+    table = data.draw(tables(BY_KIND, "utf-8"))
+    path = tmp_path / "rows.xlsx"
+    assert written("excel", table, ExcelWrite(), piece, path, moved=moved) == []
+    expected = [tuple(None if value == "" else value for value in record) for record in table.records]
+    expected = [record for record in expected if any(value is not None for value in record)]
+    assert shown(read("excel", table, ExcelRead(), 1, path)) == shown(expected)
 
 
 #: What no document has, and what is lost around elements.

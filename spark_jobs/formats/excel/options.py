@@ -10,6 +10,9 @@ from spark_jobs.formats.format import Format
 from spark_jobs.formats.options import Between, Listed, Options
 from spark_jobs.formats.spelling import Spelling
 
+_MOST_NAME = 31
+_NOT_IN_NAMES = "[]:*?/\\"
+
 
 @dataclass(frozen=True)
 class ExcelRead(Options):
@@ -63,7 +66,25 @@ class ExcelRead(Options):
 
 @dataclass(frozen=True)
 class ExcelWrite(Options):
-    """`options:` of an Excel output: there are none."""
+    """`options:` of an Excel output.
+
+    Args:
+        sheet: The name of the sheet. Records beyond its 1,048,576 rows go on in sheets named `NAME (2)`, `NAME (3)`, …
+    """
+
+    sheet: str = "Sheet1"
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Problems of the options: spreadsheets do not open a workbook with other names."""
+        if not 1 <= len(self.sheet.encode("utf-16-le")) // 2 <= _MOST_NAME:
+            return [("sheet", f"the name of a sheet has 1 to {_MOST_NAME} characters")]
+        if found := [sign for sign in self.sheet if sign in _NOT_IN_NAMES or not sign.isprintable()]:
+            return [("sheet", f"the name of a sheet cannot have {found[0]!r}")]
+        if self.sheet.startswith("'") or self.sheet.endswith("'"):
+            return [("sheet", "the name of a sheet cannot begin or end with an apostrophe")]
+        if self.sheet.lower() == "history":
+            return [("sheet", "spreadsheets keep the name 'History' for themselves")]
+        return []
 
 
 FORMAT = Format(

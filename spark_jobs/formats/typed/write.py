@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.cxl.schema import Column, Schema
+    from spark_jobs.cxl.types import Type
 
 #: A group of rows has no more rows, and is closed with the row that makes its values as large.
 GROUP_ROWS = 122_880
@@ -47,11 +48,15 @@ class TypedWriter(ABC):
     def __init__(self, schema: Schema, options: Any) -> None:
         self._columns = schema.columns
         self._options = options
-        self._schema = pa.schema([(one.name, counterparts.of(one.type)) for one in schema.columns])
+        self._schema = pa.schema([(one.name, self._arrow_type(one.type)) for one in schema.columns])
         self._rows = Rows(self._schema)
         self.start: bytes = self._schema.serialize().to_pybytes()
         self.continued = self.start
         self.end = _STREAM_END
+
+    def _arrow_type(self, static: Type) -> pa.DataType:
+        """The Arrow type of a column in messages."""
+        return counterparts.of(static)
 
     @property
     def empty(self) -> bytes:

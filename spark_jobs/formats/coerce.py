@@ -229,11 +229,22 @@ def section_of(
         if value is None:
             continue
         try:
-            values[section.path(name)] = convert(value, static.kind)
+            values[section.path(name)] = _as_declared(convert(value, static.kind), static)
         except ValueError:
-            text = f"section '{section.name}': field '{name}': cannot convert '{shown(value)}' to {static.kind}"
+            kind = static.non_null()
+            text = f"section '{section.name}': field '{name}': cannot convert '{shown(value)}' to {kind}"
             raise UnfitSection(text) from None
     return values
+
+
+def _as_declared(value: Any, static: Type) -> Any:
+    """A value with the digits of its type. Raises `ValueError` where it would have to be rounded or cut."""
+    if static.kind is not Kind.DECIMAL:
+        return value
+    found = decimals.declared(value, static.precision, static.scale)
+    if found is None:
+        raise ValueError(value)
+    return found
 
 
 # ---- whole columns -------------------------------------------------------------------------------

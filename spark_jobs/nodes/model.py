@@ -452,14 +452,6 @@ def _decimal(word: str, precision: int, scale: int) -> types.Type:
     return types.decimal_of(precision, scale)
 
 
-def plain_type(value: Any) -> types.Type:
-    """A type for what cannot be a Decimal: variables, and fields of envelopes."""
-    found = column_type(value)
-    if found.kind is types.Kind.DECIMAL:
-        raise unfit(f"`{value}`: Decimals are for the columns of schemas; write `float` or `string` here")
-    return found
-
-
 ColumnType = Annotated[
     types.Type,
     BeforeValidator(column_type),
@@ -469,22 +461,6 @@ ColumnType = Annotated[
                 {"type": "string", "enum": [*TYPE_WORDS, *TYPE_SPELLINGS]},
                 {"type": "string", "pattern": r"^nullable\(\s*\w+\s*\)$"},
                 {"type": "string", "pattern": _DECIMAL_PATTERN},
-                {"type": "object", "properties": {"nullable": {"type": "string"}}, "additionalProperties": False},
-            ]
-        }
-    ),
-]
-
-
-#: A type that is no Decimal.
-PlainType = Annotated[
-    types.Type,
-    BeforeValidator(plain_type),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "enum": [*TYPE_WORDS, *TYPE_SPELLINGS]},
-                {"type": "string", "pattern": r"^nullable\(\s*\w+\s*\)$"},
                 {"type": "object", "properties": {"nullable": {"type": "string"}}, "additionalProperties": False},
             ]
         }

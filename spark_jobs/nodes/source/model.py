@@ -13,6 +13,7 @@ from spark_jobs.formats.spelling import Spelling
 from spark_jobs.nodes import formats
 from spark_jobs.nodes.model import (
     ColumnConfig,
+    ColumnType,
     Config,
     Duration,
     Flag,
@@ -22,7 +23,6 @@ from spark_jobs.nodes.model import (
     Natural,
     NodeConfig,
     Order,
-    PlainType,
     Positive,
     Size,
     SortFields,
@@ -111,7 +111,7 @@ class SectionConfig(Config):
     """An envelope section: where it is and what it has."""
 
     extract: ExtractConfig
-    fields_: dict[str, PlainType] = Field(default_factory=dict, alias="fields")
+    fields_: dict[str, ColumnType] = Field(default_factory=dict, alias="fields")
 
 
 class EnvelopeConfig(Config):

@@ -152,9 +152,9 @@ class Folded(Tables):
             found = values.from_arrow(table.column(VALUE).combine_chunks(), self._assignment.type)
             for file, each in zip(files_of(table, self._by), found, strict=True):
                 before = given.final_values.before(self._assignment.path, file)
-                if self._fold.how is How.COUNTED and folds.may_overflow(
-                    each * abs(self._fold.step), before, self._fold.start
-                ):
+                start = self._fold.start
+                assert start is None or isinstance(start, int)
+                if self._fold.how is How.COUNTED and folds.may_overflow(each * abs(self._fold.step), before, start):
                     given.context.unfold(given.step.name)
                     continue
                 value = folds.after(self._fold, before, each)

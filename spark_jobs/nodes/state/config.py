@@ -31,8 +31,10 @@ from spark_jobs.nodes.transform.config import Phase, VariableScope
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_jobs.cxl import types
+
 #: The types of variables that a method converts values to.
-_CONVERTED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
+_CONVERTED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
 class AssignmentConfig(Config):
@@ -83,8 +85,7 @@ def bind(config: StateConfig, scope: BindScope) -> Bound | None:
                 assignments.append(assignment)
             else:
                 fits = False
-                method = f"to_{str(kind.kind).lower()}" if kind.kind in _CONVERTED else None
-                remedy = f"convert the value with `.{method}()`" if method else None
+                remedy = _remedy(kind, fitting.given_type(assignment))
                 report(scope, codes.E200, problem, "config", "set", index, "cxl", help=remedy)
     if not fits:
         return None
@@ -110,9 +111,18 @@ def _problem(assignment: Assignment) -> str | None:
     if assignment.is_total and assignment.path.startswith(f"{RECORD}."):
         return f"`${assignment.path}` is of one record, and an aggregate function is of all"
     given = fitting.given_type(assignment)
-    if not fitting.accepts(assignment.type, given):
-        return f"`${assignment.path}` is declared as {assignment.type.kind}, and this is {given}"
+    if not fitting.accepts(assignment.type, given) or fitting.has_more_digits(assignment.type, given):
+        return f"`${assignment.path}` is declared as {assignment.type.non_null()}, and this is {given}"
     return None
+
+
+def _remedy(kind: types.Type, given: types.Type) -> str | None:
+    """What makes a value of a type one of the declared type."""
+    if fitting.has_more_digits(kind, given):
+        return f"round the value with `.round({kind.scale})`"
+    if kind.kind is Kind.DECIMAL and kind.scale is not None:
+        return f"convert the value with `.to_decimal({kind.scale})`"
+    return f"convert the value with `.to_{str(kind.kind).lower()}()`" if kind.kind in _CONVERTED else None
 
 
 def _reads(step: Any, wanted: RequiredColumns) -> tuple[RequiredColumns, ...]:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import typed, types
+from spark_jobs.cxl import decimals, typed, types
 from spark_jobs.cxl.types import Kind
 from spark_jobs.nodes import program_reads
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from spark_jobs.nodes.state.step import Assignment
 
 #: The emit that says whether a record matters.
@@ -60,7 +62,7 @@ class Fold:
     how: How
     program: typed.Program
     step: int = 0
-    start: int | None = None
+    start: int | Decimal | None = None
     replaces_null: bool = False
 
 
@@ -121,26 +123,40 @@ class _Finder:
                 return Fold(How.COUNTED, self._of(step, condition), added, start)
         return None
 
-    def _beginning(self, value: typed.Expression) -> tuple[bool, int | None]:
+    def _beginning(self, value: typed.Expression) -> tuple[bool, int | Decimal | None]:
         """Whether a value is the variable's own, and what it begins with where that is null: `$x`, `($x ?? 0)`."""
-        start = None
+        start: int | Decimal | None = None
         if isinstance(value, typed.Coalesce):
-            start, value = _small(value.right), value.left
+            start, value = _small_number(value.right), value.left
             if start is None:
                 return False, None
         return self.is_own(value), start
 
     def _summed(self, condition: typed.Expression | None, value: typed.Expression) -> Fold | None:
-        """`$x + v`, `($x ?? 0) + v`, and the like; of whole numbers."""
+        """`$x + v`, `($x ?? 0) + v`, and the like; of whole numbers, and of Decimals of one scale."""
         if not isinstance(value, typed.Binary) or value.operator is not typed.Operator.ADD:
             return None
         for summed, added in ((value.left, value.right), (value.right, value.left)):
             is_own, start = self._beginning(summed)
-            is_whole = added.type.kind is self.assignment.type.kind is Kind.INT
-            if is_own and is_whole and not self.reads_own(added):
+            if is_own and self._is_exact(added.type) and not self.reads_own(added):
                 always = typed.Literal(types.BOOL, value.place, True)
                 return Fold(How.SUMMED, self._of(added, condition or always, says_when=True), start=start)
         return None
+
+    def _is_exact(self, added: types.Type) -> bool:
+        """Whether sums of a type with the variable do not depend on the order of their terms."""
+        declared = self.assignment.type
+        if declared.kind is Kind.DECIMAL and declared.scale is not None:
+            return added.kind is Kind.INT or (added.kind is Kind.DECIMAL and added.scale is not None)
+        return added.kind is declared.kind is Kind.INT
+
+    def _has_one_order(self, given: types.Type) -> bool:
+        """Whether every value of a type can be the variable's, and equal values are the same."""
+        declared = self.assignment.type
+        if declared.kind is Kind.DECIMAL:
+            digits, most = (one.precision or decimals.MAX_DIGITS for one in (given, declared))
+            return given.kind is Kind.DECIMAL and given.scale == declared.scale is not None and digits <= most
+        return given.kind is declared.kind and given.kind in _ORDERED
 
     def _extreme(self, value: typed.If) -> Fold | None:
         """`if $x.is_null() or v > $x then v else $x`, and the like."""
@@ -157,7 +173,7 @@ class _Finder:
             given, own, operator = own, given, _TURNED[operator]
         if not self.is_own(own) or self.reads_own(given) or self._text(given) != self._text(value.then):
             return None
-        if given.type.kind is not self.assignment.type.kind or given.type.kind not in _ORDERED:
+        if not self._has_one_order(given.type):
             return None
         how = How.LARGEST if operator in _GREATER else How.SMALLEST
         return Fold(how, self._of(given, None), replaces_null=replaces)
@@ -203,6 +219,16 @@ def _small(value: typed.Expression) -> int | None:
     return number if abs(number) <= _SMALL else None
 
 
+def _small_number(value: typed.Expression) -> int | Decimal | None:
+    """A small whole number, or a Decimal, that is written down."""
+    if isinstance(value, typed.Widen) and value.type.kind is Kind.DECIMAL:
+        value = value.operand
+    if isinstance(value, typed.Literal) and value.type.kind is Kind.DECIMAL:
+        number: Decimal | None = value.value
+        return number
+    return _small(value)
+
+
 def after(fold: Fold, before: Any, found: Any) -> Any:
     """The value when all records have passed, from the one before them; null: they have not changed it.
 
@@ -216,11 +242,12 @@ def after(fold: Fold, before: Any, found: Any) -> Any:
     return max(before, found) if fold.how is How.LARGEST else min(before, found)
 
 
-def may_overflow(size: float, *others: int | None) -> bool:
-    """Whether a sum may leave 64 bits at some record.
+def may_overflow(size: float, *others: int | None, most: int = _SAFE) -> bool:
+    """Whether a sum may leave 64 bits, or a smaller range, at some record.
 
     Args:
         size: the absolute values of all that is added.
         others: what it can begin with.
+        most: the largest number of the range.
     """
-    return size + sum(abs(other) for other in others if other is not None) > _SAFE
+    return size + sum(abs(other) for other in others if other is not None) > min(most, _SAFE)

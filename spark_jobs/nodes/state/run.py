@@ -99,7 +99,11 @@ class State(operator.Operator):
             wrong = self.states[number].failures(given)
         else:
             kind = dict(self.programs[number].emits)[assignment.path]
-            given[VALUE], wrong = fitting.fitted(self.step.name, assignment, given.pop(assignment.path), kind)
+            fold = self.step.folded[number]
+            # What is added may have more digits than the sum.
+            is_added = fold is not None and fold.how is folds.How.SUMMED
+            wanted = fitting.without_precision(assignment) if is_added else assignment
+            given[VALUE], wrong = fitting.fitted(self.step.name, wanted, given.pop(assignment.path), kind)
         if wrong:
             good = batches.indices_except(batch.count, [item.row for item in wrong])
             batch = self._without(batch, wrong, good)

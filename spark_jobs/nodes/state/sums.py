@@ -2,17 +2,19 @@
 
 Adding a null makes the variable null, so earlier additions do not count. A run is therefore summarised by whether it
 contains a null, by the sum after the last null, and by whether that sum has terms. Sums of whole numbers might exceed
-64 bits at some record in between. So a run reports the sum of absolute values, and if that does not rule out an
-overflow, the node is evaluated in order after all.
+64 bits at some record in between, and Decimals the digits that are declared. So a run reports the sum of absolute
+values, and if that does not rule out an overflow, the node is evaluated in order after all.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.cxl import decimal_units, decimals
 from spark_jobs.nodes import packed_sort
 from spark_jobs.nodes.records import order
 from spark_jobs.nodes.state import folds
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _NULLED, _TOTAL, _ADDED, _SIZE = "nulled", "total", "added", "size"
 #: The merge path and split of a run of records: records of other keys may stand between two of them.
 _RANK = "rank"
+#: Floats hold whole numbers with so many digits exactly.
+_EXACT_DIGITS = 15
 
 
 class Summed(Tables):
@@ -42,6 +46,10 @@ class Summed(Tables):
         self._assignment = assignment
         self._fold = fold
         self._by = list(by)
+        self._scale = assignment.type.scale
+        digits = assignment.type.precision or decimals.MAX_DIGITS
+        #: The largest number of units that the variable is certain to hold: sizes are rounded where they are large.
+        self._most = 10**digits - 1 if digits <= _EXACT_DIGITS else 10**digits // 2
 
     def failures(self, columns: Mapping[str, pa.Array]) -> Sequence[engine.RowFailure]:
         """No failures: all records have numbers already."""
@@ -53,7 +61,10 @@ class Summed(Tables):
     def add(self, batch: Batch, files: Mapping[str, pa.Array], columns: Mapping[str, pa.Array]) -> None:
         """Records that count, with what each adds."""
         value, places = columns[VALUE], batch.places.to_numpy()
-        numbers = value.fill_null(0).to_numpy()
+        numbers, wide = decimal_units.units(value)
+        size = np.abs(numbers.astype(np.float64))
+        if wide is not None:
+            size[wide] = np.inf
         added = value.is_valid().to_numpy(zero_copy_only=False)
         runs = {
             **files,
@@ -62,7 +73,7 @@ class Summed(Tables):
             _NULLED: ~added,
             _TOTAL: numbers,
             _ADDED: added.astype(np.int64),
-            _SIZE: np.abs(numbers.astype(np.float64)),
+            _SIZE: size,
         }
         self.merge(self._joined(pa.table(runs), [*self._by, _RANK]))
 
@@ -75,15 +86,27 @@ class Summed(Tables):
             whole = self._joined(table, self._by)
             rows = whole.select([_NULLED, _TOTAL, _ADDED, _SIZE]).to_pylist()
             for file, row in zip(files_of(whole, self._by), rows, strict=True):
-                before = given.final_values.before(self._assignment.path, file)
-                start = self._fold.start
-                if folds.may_overflow(row[_SIZE], before, start):
+                before = self._units(given.final_values.before(self._assignment.path, file))
+                start = self._units(self._fold.start)
+                if folds.may_overflow(row[_SIZE], before, start, most=self._most):
                     given.context.unfold(given.step.name)
+                    continue
                 base = start if row[_NULLED] or before is None else before
                 if row[_NULLED] and not row[_ADDED]:
                     yield AssignedValue(file, 0, None)
                 elif row[_ADDED]:
-                    yield AssignedValue(file, 0, None if base is None else base + row[_TOTAL])
+                    yield AssignedValue(file, 0, None if base is None else self._number(base + row[_TOTAL]))
+
+    def _units(self, number: int | Decimal | None) -> int | None:
+        """A number in units of the variable's scale; whole numbers as they are."""
+        if self._scale is None or number is None:
+            return number  # type: ignore[return-value]
+        found = decimals.rounded(Decimal(number), self._scale)
+        assert found is not None
+        return decimals.units(found)
+
+    def _number(self, units: int) -> int | Decimal | None:
+        return units if self._scale is None else decimals.of_units(units, self._scale)
 
     @staticmethod
     def _joined(table: pa.Table, by: Sequence[str]) -> pa.Table:

@@ -17,12 +17,12 @@ from spark_jobs.diagnostics.source import Text as Text_
 from spark_jobs.nodes import program_reads
 from spark_jobs.nodes.binding import BindScope, Bound, Flow, NodeType, Wiring, emitted_schema, report
 from spark_jobs.nodes.model import (
+    ColumnType,
     Config,
     Constant,
     Flag,
     Name,
     NodeConfig,
-    PlainType,
     Positive,
     SortFields,
     Text,
@@ -85,7 +85,7 @@ class DeclareConfig(Config):
 
     name: Name
     scope: choice(VariableScope)  # type: ignore[valid-type]
-    type: PlainType
+    type: ColumnType
     default: Any = None
 
 

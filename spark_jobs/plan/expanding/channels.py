@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from spark_jobs.cxl.builtin_members import MEMBERS
+from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
 from spark_jobs.diagnostics.diagnostic import Diagnostics, Label
 from spark_jobs.disk import small_files
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Mapping as MappingType
 
+    from spark_jobs.cxl import types
     from spark_jobs.diagnostics.source import Span
     from spark_jobs.plan.expanding.variables import Variable, Variables
     from spark_jobs.stores.location import FilePath
@@ -350,21 +352,27 @@ def _variable(
     known = declared.declared[namespace].get(name)
     problems = Diagnostics()
     fresh = variables.Variables()
-    variable = variables.declare(fresh, namespace, name, written, entry.key, problems)
+    kind = known.type if known is not None and known.type.kind is Kind.DECIMAL else None
+    variable = variables.declare(fresh, namespace, name, written, entry.key, problems, kind)
     for problem in problems:
         found.add(codes.E107.at(problem.span, f'channel "{channel.name}": {problem.message}', help=problem.help))
     if variable is None:
         return None
-    if known is not None and known.type.kind is not variable.type.kind:
+    if known is not None and not _same_type(known.type, variable.type):
         message = (
-            f'channel "{channel.name}": var ${namespace}.{name} override type mismatch — declared {known.type.kind}, '
-            f"override declared {variable.type.kind}"
+            f'channel "{channel.name}": var ${namespace}.{name} override type mismatch — declared {known.type}, '
+            f"override declared {variable.type}"
         )
         found.add(codes.E107.at(entry.key, message, labels=(_declared_here(known.span),)))
         return None
     if variable.default is None and known is not None:
         return None
     return replace(variable, layer=channel.name)
+
+
+def _same_type(declared: types.Type, given: types.Type) -> bool:
+    """Whether a variable may have values of a type: Decimals need the same digits."""
+    return declared == given if declared.kind is Kind.DECIMAL else declared.kind is given.kind
 
 
 def _declared_here(span: Span) -> Label:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticCustomError
 
-from spark_jobs.cxl import types
+from spark_jobs.cxl import decimals, types
 from spark_jobs.cxl.builtin_members import MEMBERS
 from spark_jobs.cxl.types import Kind
 from spark_jobs.diagnostics import codes, nearest
@@ -22,6 +22,7 @@ from spark_jobs.plan.reading.yaml_tree import Mapping, Node, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingType
+    from decimal import Decimal
 
     from spark_jobs.diagnostics.diagnostic import Diagnostics
     from spark_jobs.diagnostics.source import Span
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 NAMESPACES = {"static": "vars", "pipeline": "pipeline", "source": "source", "record": "record"}
 #: The smallest and the largest number that CXL's Int holds.
 _INTS = (-(2**63), 2**63 - 1)
-_ALLOWED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.BOOL, Kind.DATE, Kind.DATETIME)
+_ALLOWED = (Kind.STRING, Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.BOOL, Kind.DATE, Kind.DATETIME)
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,18 @@ def _is_block(value: Node) -> bool:
 
 
 def declare(
-    variables: Variables, namespace: str, name: str, value: Node, place: Span, found: Diagnostics
+    variables: Variables,
+    namespace: str,
+    name: str,
+    value: Node,
+    place: Span,
+    found: Diagnostics,
+    kind: types.Type | None = None,
 ) -> Variable | None:
-    """Declare one variable from what is written for it: a scalar, or `{type, default}`."""
+    """Declare one variable from what is written for it: a scalar, or `{type, default}`.
+
+    A number alone has the type that is given; the type of every other scalar follows from it.
+    """
     label = "vars" if namespace == "vars" else f"vars.{namespace}"
     if name in MEMBERS.get(namespace, ()):
         message = f"`{name}` is a reserved ${namespace} member name and cannot be used as a variable"
@@ -105,7 +115,7 @@ def declare(
         message = f"`{name}` is not a name for a variable"
         found.add(codes.E015.at(place, message, help="use letters, digits and underscores"))
         return None
-    variable = _variable(f"{label}.{name}", value, place, found)
+    variable = _variable(f"{label}.{name}", value, place, found, kind)
     if variable is not None:
         members = variables.declared[namespace]
         if name in members:
@@ -115,9 +125,13 @@ def declare(
     return variable
 
 
-def _variable(label: str, value: Node, place: Span, found: Diagnostics) -> Variable | None:
+def _variable(
+    label: str, value: Node, place: Span, found: Diagnostics, of_numbers: types.Type | None
+) -> Variable | None:
     if isinstance(value, Scalar):
         inferred = _inferred(value.value)
+        if of_numbers is not None and inferred in (types.INT, types.FLOAT):
+            inferred = of_numbers
         if inferred is None:
             found.add(
                 codes.E015.at(
@@ -167,7 +181,7 @@ def give(declared: Variables, given: MappingType[str, Any], found: Diagnostics) 
         if fits:
             members[name] = replace(known, default=converted, layer="command line")
         else:
-            message = f"--var {name}: expected {known.type.kind}, found `{value}`"
+            message = f"--var {name}: expected {known.type.non_null()}, found `{value}`"
             found.add(codes.E015.at(None, message, help=f"it is declared at {known.span}"))
 
 
@@ -177,7 +191,7 @@ def misfit(label: str, value: Any, kind: types.Type) -> str:
         return f"{label}: default value cannot be null"
     if is_too_large(value, kind):
         return f"{label}: {kind_of(value)} is outside the range of {kind.kind} holds"
-    return f"{label}: default value does not match declared type {kind.kind}: found {kind_of(value)}"
+    return f"{label}: default value does not match declared type {kind.non_null()}: found {kind_of(value)}"
 
 
 def _declared_type(label: str, value: Mapping, place: Span, found: Diagnostics) -> types.Type | None:
@@ -190,7 +204,7 @@ def _declared_type(label: str, value: Mapping, place: Span, found: Diagnostics) 
         found.add(codes.E007.at(reader.value_span(value, ("type",)), f"{label}: {error.message()}"))
         return None
     if kind.kind not in _ALLOWED:
-        words = "string, int, float, bool, date, date_time"
+        words = "string, int, float, decimal(12,2), bool, date, date_time"
         found.add(codes.E007.at(reader.value_span(value, ("type",)), f"{label}: a variable's type is one of {words}"))
         return None
     return kind.non_null()
@@ -224,7 +238,7 @@ def convert(value: Any, kind: types.Type) -> tuple[bool, Any]:
     match kind.kind, value:
         case Kind.BOOL, bool():
             return True, value
-        case ((Kind.INT | Kind.FLOAT | Kind.STRING), bool()):
+        case ((Kind.INT | Kind.FLOAT | Kind.DECIMAL | Kind.STRING), bool()):
             return False, None
         case ((Kind.INT | Kind.FLOAT), int()) if is_too_large(value, kind):
             return False, None
@@ -232,12 +246,20 @@ def convert(value: Any, kind: types.Type) -> tuple[bool, Any]:
             return True, int(value)
         case Kind.FLOAT, int() | float():
             return True, float(value)
+        case Kind.DECIMAL, int() | float():
+            number = _decimal(value, kind)
+            return number is not None, number
         case Kind.STRING, str():
             return True, value
         case ((Kind.DATE | Kind.DATETIME), str()):
             return _moment(value, kind.kind)
         case _:
             return False, None
+
+
+def _decimal(value: Any, kind: types.Type) -> Decimal | None:
+    """A number of YAML with the digits that it is written with; None if the type would have to round or cut it."""
+    return decimals.of_declared(getattr(value, "text", None) or repr(value), kind.precision, kind.scale)
 
 
 def _moment(text: str, kind: Kind) -> tuple[bool, Any]:

@@ -117,7 +117,7 @@ def _problem(assignment: Assignment) -> str | None:
 
 
 def _remedy(kind: types.Type, given: types.Type) -> str | None:
-    """What makes a value of a type one of the declared type."""
+    """The remedy for a value whose type is not the declared one."""
     if fitting.has_more_digits(kind, given):
         return f"round the value with `.round({kind.scale})`"
     if kind.kind is Kind.DECIMAL and kind.scale is not None:

@@ -14,8 +14,8 @@ for version in "$@"; do
   if [ ! -x "$python" ]; then
     "$uv" venv -q --python "$PYTHON_VERSION" ".airflow-range/$version"
   fi
-  "$uv" pip install -q --python "$python" "apache-airflow==$version" -e . -e clinker_provider \
-    hypothesis jsonschema "pytest>=8.4" "pytest-xdist>=3.8"
+  "$uv" pip install -q --python "$python" "apache-airflow==$version" -e '.[s3]' -e clinker_provider \
+    flask flask-cors hypothesis jsonschema "moto[s3]>=5.2" "pytest>=8.4" "pytest-xdist>=3.8" "statsd>=4"
   say "Airflow $version"
   # Whole DAG runs and clusters are tried with the version in requirements.lock.
   "$python" -m pytest -q -n 0 -p no:cacheprovider -W ignore -m "not spark" tests/provider \

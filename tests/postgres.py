@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -59,39 +61,81 @@ def _as_user() -> Sequence[str]:
     return ("setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups") if os.geteuid() == 0 else ()
 
 
-@contextmanager
-def server(user: str, password: str) -> Iterator[int]:
-    """A server on loopback with one user; gives its port."""
-    found = {name: program(name) for name in ("initdb", "postgres", "pg_isready")}
-    if not all(found.values()):
-        pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
-    folder = Path(tempfile.mkdtemp(prefix="clinker-postgres-"))
-    process = None
-    try:
+class Server:
+    """A server on loopback with one user, which may be killed and started again.
+
+    Args:
+        folder: for its data and its log, which the user `postgres` may enter.
+        user: the name of its user.
+        password: the password.
+    """
+
+    def __init__(self, folder: Path, user: str, password: str) -> None:
+        found = {name: program(name) for name in ("initdb", "postgres", "pg_isready")}
+        if not all(found.values()):
+            pytest.skip("PostgreSQL is not installed (Debian: apt install postgresql)")
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")
+        self._folder, self._programs, self.port = folder, found, free_port()
+        self._process: subprocess.Popen[bytes] | None = None
         secret = folder / "password"
         secret.write_text(password)
         secret.chmod(0o644)
-        data = folder / "data"
-        initdb = [found["initdb"], "-D", data, "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
-        subprocess.run([*_as_user(), *initdb], check=True, capture_output=True, cwd=folder)
-        port = free_port()
-        options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
+        initdb = ["initdb", "-D", "data", "-U", user, "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync"]
+        command = [*_as_user(), found["initdb"], *initdb[1:]]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        options = {"listen_addresses": "127.0.0.1", "port": self.port, "unix_socket_directories": "", "fsync": "off"}
         words = [word for key, value in options.items() for word in ("-c", f"{key}={value}")]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen([*_as_user(), found["postgres"], "-D", data, *words], stderr=log, cwd=folder)
-        ready = [found["pg_isready"], "-h", "127.0.0.1", "-p", str(port), "-t", "1"]
+        command = [*_as_user(), self._programs["postgres"], "-D", "data", *words]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stderr=log, cwd=self._folder)
+        ready = [self._programs["pg_isready"], "-h", "127.0.0.1", "-p", str(self.port), "-t", "1"]
         for _ in range(120):
             if subprocess.run(ready, capture_output=True, check=False).returncode == 0:
                 break
-            assert process.poll() is None, (folder / "log").read_text()
-        yield port
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+
+    def kill(self) -> None:
+        """Kill it with all its processes, without a warning; what it has committed is there when it starts again."""
+        assert self._process is not None
+        family = psutil.Process(self._process.pid).children(recursive=True)
+        self._process.kill()
+        self._process.wait()
+        for each in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        psutil.wait_procs(family, timeout=10)
+
+    def stop(self) -> None:
+        """End it without waiting for clients."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+
+
+@contextmanager
+def restartable(user: str, password: str) -> Iterator[Server]:
+    """A running server, which is stopped at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="clinker-postgres-"))
+    found = None
+    try:
+        found = Server(folder, user, password)
+        found.start()
+        yield found
     finally:
-        if process is not None:
-            process.send_signal(signal.SIGINT)  # without waiting for clients
-            process.wait()
+        if found is not None:
+            found.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def server(user: str, password: str) -> Iterator[int]:
+    """A server on loopback with one user; gives its port."""
+    with restartable(user, password) as found:
+        yield found.port
 
 
 @pytest.fixture(scope="session")

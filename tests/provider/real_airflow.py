@@ -72,6 +72,8 @@ class Airflow:
             **settings,
         }
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        #: Processes whose component was killed without them.
+        self._orphans: list[psutil.Process] = []
         self._tokens: dict[str, str] = {}
 
     def migrate(self) -> None:
@@ -92,10 +94,18 @@ class Airflow:
         """Wait until all components have said that they are there."""
         assert until(self._is_healthy, PATIENCE_S, every=_PAUSE_S), "\n".join(self._last_words())
 
-    def kill(self, component: str) -> None:
-        """Kill a component and everything that it has started, without a warning."""
+    def start_again_what_has_ended(self) -> list[str]:
+        """Start the components whose processes have ended, as a service manager does; gives their names."""
+        ended = [name for name, process in self._processes.items() if process.poll() is not None]
+        for name in ended:
+            self.start(name)
+        return ended
+
+    def kill(self, component: str, *, with_family: bool = True) -> None:
+        """Kill a component and, if asked, everything that it has started, without a warning."""
         process = self._processes.pop(component)
-        family = _family(process.pid)
+        family = _family(process.pid) if with_family else []
+        self._orphans += [] if with_family else _family(process.pid)
         for each in (process, *family):
             with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
                 each.send_signal(signal.SIGKILL)
@@ -112,7 +122,7 @@ class Airflow:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for each in families:
+        for each in (*families, *self._orphans):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
 

@@ -105,6 +105,9 @@ SECRETS = {
     "AIRFLOW_CONN_LEAKS": json.dumps(
         {"conn_type": "clinker", "host": "local[1]", "password": "LEAK-own-07", "extra": {"store_conn_id": "bucket"}}
     ),
+    # What only the environment of the worker has: a credential of the pipeline, and the connection of a database.
+    "SHOP_ENVIRONMENT": "LEAK-environment-08",
+    "CLINKER_CONNECTION_STOCK": "postgresql://u:LEAK-database-09@127.0.0.1:1/stock",
 }
 LEAKS_DAG = """
 from datetime import datetime
@@ -133,7 +136,14 @@ def leaks():
         metrics_spool_dir="FOLDER/spool", work_dir="FOLDER/work",
     )
     letters = ClinkerDeadLettersSensor(task_id="letters", path="FOLDER/dead.csv", deferrable=True, poke_interval=1)
-    check >> [run, letters]
+    refused = [
+        ClinkerSparkOperator(
+            task_id=name, pipeline=f"FOLDER/{name}.yaml", conn_id="leaks", env_vars=GIVEN, exit_codes={4: "skip"},
+            validate="execute", metrics_spool_dir="FOLDER/spool", work_dir="FOLDER/work",
+        )
+        for name in ("refused_rest", "refused_database")
+    ]
+    check >> [run, letters, *refused]
 
 
 leaks()
@@ -154,6 +164,21 @@ nodes:
         auth: { scheme: header, name: X-Header, value: "key ${HDR}" }
   - { type: output, name: out, input: rows, config: { type: csv, path: out.csv } }
 """
+#: Pipelines whose services refuse, so that errors tell what was asked.
+REFUSED = {
+    "refused_rest": (
+        "transport: {kind: rest, url: 'http://127.0.0.1:PORT/refused?api_key=${KEY}', max_pages: 1, "
+        "auth: {scheme: bearer, token: '${SHOP_ENVIRONMENT}'}}",
+        "json",
+    ),
+    "refused_database": ("connection: stock, table: t", "database"),
+}
+REFUSED_PIPELINE = """
+pipeline: { name: NAME }
+nodes:
+  - { type: source, name: rows, config: { type: KIND, schema: { id: int }, WHERE } }
+  - { type: output, name: out, input: rows, config: { type: csv, path: NAME.csv } }
+"""
 
 
 class Watched:
@@ -172,7 +197,11 @@ def watching() -> Iterator[tuple[Watched, int]]:
 
     class Rows(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append((self.path, self.headers.get("X-Header", "")))
+            credential = self.headers.get("X-Header") or self.headers.get("Authorization") or ""
+            found.asked.append((self.path, credential))
+            if self.path.startswith("/refused"):
+                self.send_error(403)
+                return
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.end_headers()
@@ -280,6 +309,9 @@ def leaking(airflow: Airflow) -> Watched:
     (folder / "work").mkdir(parents=True)
     with watching() as (watched, port):
         (folder / "p.yaml").write_text(LEAKS_PIPELINE.replace("PORT", str(port)))
+        for name, (where, kind) in REFUSED.items():
+            text = REFUSED_PIPELINE.replace("NAME", name).replace("KIND", kind).replace("WHERE", where)
+            (folder / f"{name}.yaml").write_text(text.replace("PORT", str(port)))
         (airflow.folder / "dags" / "leaks.py").write_text(LEAKS_DAG.replace("FOLDER", str(folder)))
         airflow.trigger("leaks", "r")
         assert airflow.ended("leaks", "r") == "success", airflow.task_states("leaks", "r")
@@ -290,7 +322,9 @@ def test_secrets_reach_the_run_and_nothing_else(
     airflow: Airflow, leaking: Watched, collected: tuple[Collected, dict[str, str]]
 ) -> None:
     assert ("/rows?api_key=LEAK-uri-04", "key LEAK-header-03") in leaking.asked
+    assert ("/refused?api_key=LEAK-uri-04", "Bearer LEAK-environment-08") in leaking.asked
     assert airflow.xcom("leaks", "r", "run", "status") == "partial_success"
+    assert {airflow.xcom("leaks", "r", name, "exit_code") for name in REFUSED} == {4}
     assert airflow.xcom("leaks", "r", "check", "preview") == {"rows": [{"id": 1}]}
     # Logs of tasks and of all processes, metrics files, dead letters, lineage, and the database with its XComs,
     # rendered fields, asset events and trigger rows.
@@ -299,8 +333,9 @@ def test_secrets_reach_the_run_and_nothing_else(
     assert kinds <= {path.name for path in files}
     assert list((airflow.folder / "leaks" / "spool").iterdir())
     assert not [str(path) for path in files if b"LEAK-" in path.read_bytes()]
-    status, page = airflow.get("/clinker/dags/leaks/runs/r/tasks/run/-1")
-    assert (status, "LEAK-" in page) == (200, False)
+    for task in ("run", *REFUSED):
+        status, page = airflow.get(f"/clinker/dags/leaks/runs/r/tasks/{task}/-1")
+        assert (status, "LEAK-" in page) == (200, False)
     events = airflow.get("/api/v2/assets/events")[1]
     assert '"dlq_count": 1' in events.replace('":1', '": 1')
     assert "LEAK-" not in events

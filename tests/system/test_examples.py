@@ -50,6 +50,11 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
             ["examples/orders/output/regular_orders.csv", "tests/system/clinker/metrics.ndjson"],
         ),
         (
+            "example_clinker_mapped",
+            {"regions", "load"},
+            ["tests/system/clinker/regions/out/north.csv", "tests/system/clinker/regions/out/south.csv"],
+        ),
+        (
             "example_clinker_taskflow",
             {"orders", "pipelines.cheap", "pipelines.counted"},
             ["examples/orders/output/regular_orders.csv", "tests/system/clinker/pipelines/out/counted.csv"],

@@ -7,6 +7,7 @@ because something died after the record was written.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -81,13 +82,51 @@ _HEADLINES = {
     Verdict.UNSHARED: "driver and executors do not see the same files",
     Verdict.INTERRUPTED: "the run was interrupted",
 }
-#: Explanations of terms that the job uses differently.
-_ADVICE = {Verdict.EXISTS: "\nIn Airflow, `--force` is `force=True` of the operator"}
+#: Options of `clinker run` that messages propose, and the operator's parameters for them.
+_PARAMETERS = {
+    "--allow-absolute-paths": "`allow_absolute_paths=True`",
+    "--base-dir": "`base_dir`",
+    "--channel": "`channel`",
+    "--conf": "an entry of `conf`",
+    "--error-threshold": "`error_threshold`",
+    "--force": "`force=True`",
+    "--memory-limit": "`memory_limit`",
+    "--rules-path": "`rules_path`",
+    "--threads": "`threads`",
+}
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
 #: Headlines of errors that concern neither a pipeline nor a file, by diagnostic code.
 _HEADLINES_OF_CODES = {
+    "E221": "a service could not be read",
+    "E222": "a file does not have the declared columns",
+    "E310": "the run needs more memory than it has",
+    "E312": "the run needs more memory than it has",
     "E901": "Spark could not be started or reached",
     "E904": "Spark ended the work",
     "E905": "the engine failed",
+    "E910": "an object store refused or did not answer",
+    "E911": "a database refused or did not answer",
+    "E912": "a table could not be read or written",
+}
+#: The signal that cannot be caught, which the kernel sends where memory is short.
+_KILL = 9
+_OUT_OF_MEMORY = (
+    "\nIf nobody ended it, the kernel did because memory was short (its log, `dmesg`, says so): lower `memory_limit`, "
+    "`driver_memory` or `threads`"
+)
+#: Outputs of `spark-submit` that tell why no job was started, and the remedy.
+_OUTPUTS = {
+    re.compile(r"JAVA_HOME is not set|bin/java: (?:No such file|not found|Permission denied)"): (
+        "Java was not found: install Java 17 or newer on the worker, or let `JAVA_HOME` name it, in the worker's "
+        "environment or in `env_vars`; `clinker doctor` shows the Java that is found"
+    ),
+    re.compile(r"UnsupportedClassVersionError"): (
+        "Java is too old: install Java 17 or newer on the worker, or let `JAVA_HOME` name it, in the worker's "
+        "environment or in `env_vars`; `clinker doctor` shows the Java that is found"
+    ),
+    re.compile(r"java\.lang\.OutOfMemoryError|insufficient memory for the Java Runtime"): (
+        "the JVM of the driver has too little memory: give `driver_memory`, or a worker with more"
+    ),
 }
 #: Errors with exit code 4 that recur at every attempt, by diagnostic code: an output that exists already, and a file
 #: that the driver sees and an executor does not.
@@ -109,7 +148,8 @@ def decide(
     if record is None and was_killed:
         return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, "the task was killed, and the run with it")
     if record is None and _is_signal(return_code):
-        reason = f"the job was ended by {_signal_text(return_code)} and left no result record"
+        hint = _OUT_OF_MEMORY if _signal(return_code) == _KILL else ""
+        reason = f"the job was ended by {_signal_text(return_code)} and left no result record{hint}"
         return Outcome(Verdict.INTERRUPTED, contract.ExitCode.INTERRUPTED, reason)
     if record is None:
         reason = f"spark-submit returned {return_code}, and the job left no result record: it never started, or it died"
@@ -139,13 +179,30 @@ def _failure(verdict: Verdict, record: RunResult) -> str:
     headline = _HEADLINES[verdict]
     if verdict in (Verdict.CONFIG, Verdict.IO) and record.error:
         headline = _HEADLINES_OF_CODES.get(record.error.code, headline)
-    advice = _ADVICE.get(verdict, "")
-    return f"{headline} (exit {record.exit_code}){cause}{advice}"
+    return with_parameters(f"{headline} (exit {record.exit_code}){cause}")
+
+
+def with_parameters(text: str) -> str:
+    """The text with the operator's parameters for those options of `clinker run` that it proposes."""
+    found = [option for option in _PARAMETERS if option in _OPTION.findall(text)]
+    if not found:
+        return text
+    meanings = ", ".join(f"`{option}` is {_PARAMETERS[option]}" for option in found)
+    return f"{text}\nIn Airflow, {meanings} of the operator"
+
+
+def remedy_of(lines: str) -> str:
+    """The remedy for a job that never started, as the output of `spark-submit` tells; empty if it tells none."""
+    return next((remedy for pattern, remedy in _OUTPUTS.items() if pattern.search(lines)), "")
 
 
 def _is_signal(return_code: int) -> bool:
     return return_code < 0 or return_code > _FIRST_SIGNAL_CODE
 
 
+def _signal(return_code: int) -> int:
+    return -return_code if return_code < 0 else return_code - _FIRST_SIGNAL_CODE
+
+
 def _signal_text(return_code: int) -> str:
-    return f"signal {-return_code if return_code < 0 else return_code - _FIRST_SIGNAL_CODE}"
+    return f"signal {_signal(return_code)}"

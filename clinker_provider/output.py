@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 
+#: The beginnings of the job's own warnings and errors.
+_LEVELS = (
+    (re.compile(r"WARNING |warning\["), logging.WARNING),
+    (re.compile(r"error\["), logging.ERROR),
+)
 #: A line of Spark's log below a warning, in the layouts that Spark comes with.
 _REPORT = re.compile(r"\d\d(?:\d\d)?[/-]\d\d[/-]\d\d \d\d:\d\d:\d\d(?:[.,]\d{3})? (?:INFO|DEBUG|TRACE) +[A-Z]\w*\$?: ")
 #: Messages of every start of Spark on a healthy machine.
@@ -34,6 +40,11 @@ class Noise:
             return True
         self._is_inside = bool(_REPORT.match(line)) or (self._is_inside and line.startswith("\t"))
         return self._is_inside
+
+
+def level_of(line: str) -> int | None:
+    """The level of a warning or an error that the job reports; None for other lines."""
+    return next((level for pattern, level in _LEVELS if pattern.match(line)), None)
 
 
 class Indented(str):

@@ -28,6 +28,8 @@ DLQ_REASONS = "dlq_reasons"
 METRICS = "metrics"
 #: The run's metrics file, or None when no spool folder was configured.
 METRICS_PATH = "metrics_path"
+#: Why the task failed or was skipped, or None.
+REASON = "reason"
 #: The name of this attempt, also in the metrics and in Spark's history.
 EXECUTION_ID = "execution_id"
 #: The Spark master, or None where the connection that names it is not there.
@@ -44,6 +46,9 @@ ON_CALL = "on_call"
 #: A small dictionary: status, exit_code, execution_id, records, output_files, dlq_path, metrics_path.
 RETURN_VALUE = "return_value"
 
+#: A longer reason is cut: XComs are rows of Airflow's database.
+MOST_CHARACTERS = 4000
+
 
 def known_before(*, execution_id: str, master: str | None, pipeline_path: str | None) -> dict[str, Any]:
     """The XComs of a run that is about to be submitted."""
@@ -59,13 +64,14 @@ def payload(
     master: str | None = None,
     pipeline_path: str | None = None,
 ) -> dict[str, Any]:
-    """All XComs of a run by their keys, plain JSON values."""
+    """All XComs of a run by their keys, plain JSON values. The reason is the run's; a task may have another one."""
     status = outcome.status.value
     dlq_path = record.dlq_path if record else None
     metrics_path = record.metrics_path if record else None
     return {
         EXIT_CODE: int(outcome.exit_code),
         STATUS: status,
+        REASON: outcome.reason[:MOST_CHARACTERS] or None,
         DLQ_PATH: dlq_path,
         DLQ_PATHS: list(record.dlq_paths) or ([dlq_path] if dlq_path else []) if record else [],
         DLQ_COUNT: record.dlq_count if record else 0,

@@ -356,6 +356,10 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
             text = self._without_secrets(line)
             if noise.has(line):
                 self.log.debug("%s", text.rstrip())
+            elif not self.is_cluster_mode and (level := output.level_of(line)):
+                # The base class logs every line as information, and keeps the last ones for the error of a failure.
+                self._last_submit_log_lines.append(text.rstrip())
+                self.log.log(level, "%s", text.rstrip())
             else:
                 yield output.Indented(text)
 

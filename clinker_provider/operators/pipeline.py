@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.providers.common.compat.sdk import BaseOperator, conf, get_parsing_context, mask_secret, redact
 
-from clinker_provider import validation
+from clinker_provider import outcome, validation
 from clinker_provider.exceptions import ClinkerConfigError, ClinkerPipelineInvalid
 from clinker_provider.hooks.clinker_spark import secrets_of
 from clinker_provider.links.clinker import CONFIG_SECTION
@@ -226,7 +226,8 @@ class PipelineOperator(BaseOperator):
         """An import error that says which task of which file it is about."""
         dag = self.get_dag()
         where = f"{dag.fileloc}: DAG {dag.dag_id!r}, task" if dag else "task"
-        return ClinkerPipelineInvalid(f"{where} {self.task_id!r}, pipeline {str(self.pipeline)!r}:\n{reason}")
+        shown = outcome.with_parameters(reason)
+        return ClinkerPipelineInvalid(f"{where} {self.task_id!r}, pipeline {str(self.pipeline)!r}:\n{shown}")
 
 
 def _path(value: str | None) -> FilePath | None:

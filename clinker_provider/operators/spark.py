@@ -296,9 +296,11 @@ class ClinkerSparkOperator(SubmittingOperator):
         """Come back from the triggerer; a trigger that failed or timed out itself leaves no job behind."""
         try:
             return super().resume_execution(next_method, next_kwargs, context)
-        except DEFERRAL_ERRORS:
+        except DEFERRAL_ERRORS as error:
             self._waiting = deferral.remembered(context)
             self.on_kill()
+            execution_id = self._waiting.execution_id if self._waiting else execution.of_context(context)
+            self._push_failure(error, context, execution_id)
             raise
 
     def _ended(self, event: Mapping[str, Any]) -> tuple[outcome.Outcome, result.RunResult | None]:
@@ -426,6 +428,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         pushed = self._payload(ended, record, execution_id)
         self._keep_links(pushed)
         failure = self._failure(ended, record, chosen.decide(ended, record))
+        if failure:
+            pushed[xcoms.REASON] = str(failure)[: xcoms.MOST_CHARACTERS]
         self._publish_figures(context, ended, record)
         self._push(context, pushed, failure)
         self._log_end(record)
@@ -516,6 +520,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         # Data that a server returns may contain the credential that was sent to it.
         return {
             **pushed,
+            xcoms.REASON: self._masked(pushed[xcoms.REASON]),
             xcoms.DLQ_REASONS: self._masked(pushed[xcoms.DLQ_REASONS]),
             xcoms.ON_CALL: {**self._on_call, **on_call.of_record(record), "nodes": self._named(nodes)},
         }
@@ -560,7 +565,7 @@ class ClinkerSparkOperator(SubmittingOperator):
             where = f", see {', '.join(record.dlq_paths or filter(None, [record.dlq_path]))}" if record.dlq_path else ""
             lines.insert(0, f"{record.dlq_count or record.records_dlq} records died{where}")
             self.log.warning("%s", self.without_secrets("\n".join(lines)))
-        elif lines:
+        elif lines and record.records_total:
             self.log.info("%s", self.without_secrets("\n".join(["What the nodes did:", *lines])))
 
     def _publish_figures(self, context: Context, ended: outcome.Outcome, record: result.RunResult | None) -> None:
@@ -585,6 +590,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         except Exception:
             self.log.exception("The XComs of a failed run could not be made")
             return
+        pushed[xcoms.REASON] = self.without_secrets(str(error) or type(error).__name__)[: xcoms.MOST_CHARACTERS]
         self._keep_links(pushed)
         self._push(context, pushed, error)
 
@@ -958,7 +964,8 @@ class ClinkerSparkOperator(SubmittingOperator):
             return None
         reason = decision.reason or ended.reason
         if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED) and self._hook:
-            reason = "\n".join(filter(None, [reason, self._hook.log_tail]))
+            remedy = outcome.remedy_of(self._hook.log_tail)
+            reason = "\n".join(filter(None, [reason, remedy, self._hook.log_tail]))
         reason = self.without_secrets(reason)
         if decision.action is policy.Action.SKIP:
             return AirflowSkipException(reason)

@@ -28,7 +28,7 @@ _POLICY = (
 #: The placeholder in addresses of Airflow's pages for a task that is not mapped.
 _NOT_MAPPED = "{MAP_INDEX}"
 _KEYS = (
-    "status", "exit_code", "dlq_count", "dlq_paths", "dlq_reasons", "pipeline_path", "execution_id", "master",
+    "status", "exit_code", "reason", "dlq_count", "dlq_paths", "dlq_reasons", "pipeline_path", "execution_id", "master",
     "application_id", "taken_from", "return_value", "on_call",
 )  # fmt: skip
 

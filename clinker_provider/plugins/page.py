@@ -30,6 +30,8 @@ th, td { border-bottom: 1px solid #8886; padding: .25rem 1rem .25rem 0; text-ali
 .partial_success { color: light-dark(#b45309, #fbbf24); }
 .failed { color: light-dark(#b91c1c, #f87171); }
 .wide { overflow-x: auto; }
+pre { background: #8882; border-radius: 4px; margin: .6rem 0; overflow-wrap: anywhere; padding: .5rem .7rem;
+  white-space: pre-wrap; }
 code { background: #8882; border-radius: 4px; overflow-wrap: anywhere; padding: .1rem .35rem; }
 """
 #: The number of earlier runs that are listed.
@@ -95,6 +97,8 @@ def _head(dag_id: str, task_id: str, run: Run) -> Iterable[str]:
         return
     words = f"{status}, exit code {run.xcoms.get('exit_code')}"
     yield f'<p><b class="{_e(status)}">{_e(words)}</b> <span class="muted">{_e(run.run_id)}</span></p>'
+    if reason := run.xcoms.get("reason"):
+        yield f"<pre>{_e(reason)}</pre>"
     facts = {
         "pipeline": run.xcoms.get("pipeline_path"),
         "execution": run.xcoms.get("execution_id"),

@@ -286,7 +286,8 @@ def _literal(path: str, base: Path, stores: StoreSettings) -> _Candidate:
     try:
         status = where.stat()
     except FileNotFoundError:
-        reason = (not os.path.isabs(path) and _absent(base)) or f"file not found{_hint(path)}"
+        place = "" if os.path.isabs(path) else f" in '{os.path.abspath(base)}'"
+        reason = (place and _absent(base)) or f"file not found{place}{_hint(path)}"
         raise FormatError(f"discovery failed: {reason}", path, "E216") from None
     except OSError as error:
         raise FormatError(f"discovery failed: {error.strerror}{system_errors.remedy(error)}", path, "E216") from error

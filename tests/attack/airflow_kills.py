@@ -126,7 +126,7 @@ class Rounds:
     def __init__(self, airflow: Airflow, folder: Path, cluster: Cluster, database: postgres.Server | None) -> None:
         self.airflow, self.folder, self.cluster, self.database = airflow, folder, cluster, database
         self.number = 0
-        #: The duration in seconds of a run of each DAG that nobody kills.
+        #: The duration in seconds of a run of each DAG that nobody kills, as the last of them took.
         self.takes: dict[str, float] = {}
         for dag in TARGETS:
             # The first run waits for Airflow to know the DAG, the second does not.
@@ -143,10 +143,13 @@ class Rounds:
         known = [each for each in TARGETS[dag] if each != "database" or self.database]
         target, delay = chance.choice(known), chance.random() * self.takes[dag]
         self._start(dag)
+        began = time.monotonic()
         time.sleep(delay)
         is_over = self._state(dag) == "success"
         hit = self._kill(dag, target)
         attempts = self._expect_new_files(dag)
+        if not hit:
+            self.takes[dag] = time.monotonic() - began
         what = f"{dag}: {target} {'killed' if hit else 'was not there'}{', after the run' if is_over else ''}"
         print(f"round {self.number}: {what} after {delay:.1f} s; {attempts} attempts of the pipeline", flush=True)
         return what

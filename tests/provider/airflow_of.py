@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from airflow.providers.common.compat.sdk import mask_secret
@@ -51,15 +52,15 @@ def told_through(accessor: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def forget_secrets() -> None:
     """Let Airflow hide no value any more."""
-    try:
-        from airflow.sdk._shared.secrets_masker import reset_secrets_masker
-    except ImportError:  # Airflow 2
-        from airflow.utils.log import secrets_masker
-
-        found = secrets_masker._secrets_masker()
-        found.patterns, found.replacer = set(), None
-    else:
-        reset_secrets_masker()
+    for name in ("airflow.sdk._shared.secrets_masker", "airflow.sdk.execution_time.secrets_masker"):
+        try:
+            import_module(name).reset_secrets_masker()
+        except ImportError:
+            continue
+        return
+    # Airflow 2
+    found = import_module("airflow.utils.log.secrets_masker")._secrets_masker()
+    found.patterns, found.replacer = set(), None
 
 
 def rendered_fields(task: Any) -> dict[str, Any]:

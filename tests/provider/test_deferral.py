@@ -274,6 +274,8 @@ def test_a_trigger_that_failed_leaves_no_job(
     with pytest.raises(TaskDeferralError):
         standalone(spark, monkeypatch, port).resume_execution("__fail__", {"error": "x"}, context)
     assert known.killed == [DRIVER]
+    pushed = context["ti"].pushed
+    assert (pushed["status"], pushed["application_id"], pushed["reason"]) == ("failed", DRIVER, "x")
 
 
 def test_a_further_attempt_waits_for_the_job_of_the_first(

@@ -169,6 +169,7 @@ def test_xcoms_of_a_run_with_dead_letters() -> None:
         "dlq_reasons": [{"stage": "transform:t", "count": 2}],
         "master": "local[2]",
         "pipeline_path": "/p.yaml",
+        "reason": None,
         "taken_from": None,
     }
     assert pushed[xcoms.RETURN_VALUE]["records"] == {
@@ -187,8 +188,69 @@ def test_xcoms_without_a_record_keep_every_key() -> None:
     assert without.keys() == with_record.keys()
     assert without[xcoms.EXIT_CODE] == 4
     assert without[xcoms.APPLICATION_ID] == "local-2"
+    assert (with_record[xcoms.REASON], "left no result record" in without[xcoms.REASON]) == (None, True)
 
 
 def test_an_error_without_a_code_leaves_no_gap() -> None:
     ended = outcome.decide(1, record(1, error=result.RunError("", "p.yaml:1:1 E304 no column")))
     assert ended.reason == "the pipeline is not valid (exit 1): p.yaml:1:1 E304 no column"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "headline", "parameters"),
+    [
+        ("E902", "/o/a.csv exists already: use --force", "an output is there already", "`--force` is `force=True`"),
+        (
+            "E-SEC-001",
+            "URI not allowed: use --allow-absolute-paths to override",
+            "the pipeline is not valid",
+            "`--allow-absolute-paths` is `allow_absolute_paths=True`",
+        ),
+        (
+            "E901",
+            "the master does not answer; --conf spark.x=… waits longer",
+            "Spark could not be started",
+            "an entry of `conf`",
+        ),
+        ("E221", "http://h/rows: HTTP 401", "a service could not be read", ""),
+        ("E222", "the header has none of the columns", "a file does not have the declared columns", ""),
+        ("E310", "raise --memory-limit", "the run needs more memory than it has", "`memory_limit`"),
+        ("E910", "s3://b/k: refused", "an object store refused", ""),
+        ("E911", "connection refused", "a database refused", ""),
+    ],
+)
+def test_a_failure_has_its_own_headline_and_the_parameters_of_the_operator(
+    code: str, message: str, headline: str, parameters: str
+) -> None:
+    exit_code = contract.ExitCode.CONFIG if code == "E-SEC-001" else contract.ExitCode.IO
+    reason = outcome.decide(exit_code, record(exit_code, error=result.RunError(code, message))).reason
+    assert reason.startswith(headline)
+    assert f"{code} {message}" in reason
+    assert parameters in reason
+    assert ("In Airflow" in reason) == bool(parameters)
+
+
+def test_words_that_are_no_options_of_a_run_are_not_explained() -> None:
+    assert outcome.with_parameters("a--force b --forced --master x") == "a--force b --forced --master x"
+
+
+@pytest.mark.parametrize("code", [-9, 137])
+def test_a_job_that_the_kernel_may_have_ended_says_so(code: int) -> None:
+    assert "memory was short" in outcome.decide(code, None).reason
+    assert "memory was short" not in outcome.decide(-15, None).reason
+
+
+@pytest.mark.parametrize(
+    ("lines", "remedy"),
+    [
+        ("JAVA_HOME is not set", "install Java 17 or newer"),
+        ("spark-class: line 71: /opt/no-java/bin/java: No such file or directory", "install Java 17 or newer"),
+        ("java.lang.UnsupportedClassVersionError: org/apache/spark/launcher/Main", "Java is too old"),
+        ("There is insufficient memory for the Java Runtime Environment to continue.", "`driver_memory`"),
+        ("Exception in thread main", ""),
+    ],
+)
+def test_the_output_of_a_job_that_never_started_tells_the_remedy(lines: str, remedy: str) -> None:
+    found = outcome.remedy_of(f"Last spark-submit output:\n{lines}")
+    assert remedy in found
+    assert bool(found) == bool(remedy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from clinker_provider import output
@@ -62,3 +64,18 @@ def test_a_report_may_have_more_lines_and_a_stack_behind_a_warning_is_kept() -> 
 
 def test_blanks_in_front_stay() -> None:
     assert output.Indented("   ^ here  \n").strip() == "   ^ here"
+
+
+@pytest.mark.parametrize(
+    ("line", "level"),
+    [
+        ("WARNING W210: no file has the declared column 'qty'\n", logging.WARNING),
+        ("warning[W210]: no file has the declared column\n", logging.WARNING),
+        ("error[E216]: source 'rows': in.csv: file not found\n", logging.ERROR),
+        ("INFO reading rows\n", None),
+        ("WARNING: Using incubator modules\n", None),
+        ("  5 | WARNING and error[E1] inside\n", None),
+    ],
+)
+def test_warnings_and_errors_of_the_job_have_a_level(line: str, level: int | None) -> None:
+    assert output.level_of(line) == level

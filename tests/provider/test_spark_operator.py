@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import threading
 from datetime import timedelta
@@ -686,3 +687,59 @@ def test_a_store_that_refuses_the_worker_leaves_the_check_to_the_run(
 def test_a_uri_that_leads_nowhere_is_not_submitted(pipeline: str, spark: Any, context: Any) -> None:
     with pytest.raises(exceptions.ClinkerConfigError, match=r"no client is known|no place for credentials"):
         spark.operator({"exit": 0, "record": {}}, pipeline=pipeline).execute(context)
+
+
+def test_warnings_and_errors_of_the_job_are_such_in_the_log(
+    spark: Any, context: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
+
+    logger = logging.getLogger("test.job")
+    logger.setLevel(logging.INFO)
+    monkeypatch.setattr(ClinkerSparkSubmitHook, "log", logger)
+    lines = ["WARNING W210: no file has the column", "error[E216]: in.csv: file not found", "plain"]
+    spark.operator({"exit": 0, "record": {}, "print": lines}).execute(context)
+    levels = {each.getMessage(): each.levelname for each in caplog.records}
+    assert [levels.get(line) for line in lines] == ["WARNING", "ERROR", "INFO"]
+
+
+def test_errors_of_a_job_that_died_are_in_the_reason(spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerResultMissing) as raised:
+        spark.operator({"exit": 1, "print": ["error[E905]: it broke", "JAVA_HOME is not set"]}).execute(context)
+    text = str(raised.value)
+    assert "error[E905]: it broke" in text
+    assert text.index("install Java 17") < text.index("Last spark-submit output")
+    assert context["ti"].pushed["reason"] == text
+
+
+def test_the_reason_of_a_task_is_an_xcom(spark: Any, context: Any) -> None:
+    pushed = context["ti"].pushed
+    error = {"code": "E900", "message": "no such file", "span": "p.yaml:3:7"}
+    with pytest.raises(exceptions.ClinkerIOError) as raised:
+        spark.operator({"exit": 4, "record": {"error": error}}).execute(context)
+    assert pushed["reason"] == str(raised.value)
+    assert "p.yaml:3:7 E900 no such file" in pushed["reason"]
+    with pytest.raises(exceptions.ClinkerDeadLettersError):
+        spark.operator({"exit": 2, "record": DEAD}, dlq_threshold=1).execute(context)
+    assert pushed["reason"] == "2 records died in /o/dead.csv, more than the 1 that dlq_threshold accepts"
+    with pytest.raises(exceptions.ClinkerConnectionError):
+        spark.operator({"exit": 0}, spark_binary="/no/such").execute(context)
+    assert pushed["reason"].startswith("`/no/such` is not there")
+    spark.operator({"exit": 2, "record": DEAD}).execute(context)
+    assert pushed["reason"] is None
+
+
+def test_a_long_reason_is_cut(spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerIOError):
+        spark.operator({"exit": 4, "record": {"error": {"code": "E900", "message": "x" * 9000}}}).execute(context)
+    assert len(context["ti"].pushed["reason"]) == 4000
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_table_of_nothing_is_not_logged(
+    count: int, spark: Any, context: Any, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = {"exit": 4, "record": {"records_total": count, "nodes": {"rows": {"kind": "source", "records_in": count}}}}
+    with pytest.raises(exceptions.ClinkerIOError):
+        spark.operator(job).execute(context)
+    assert ("What the nodes did" in caplog.text + "".join(capfd.readouterr())) == bool(count)

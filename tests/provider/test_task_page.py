@@ -50,9 +50,17 @@ def test_a_page_shows_nodes_dead_letters_and_earlier_runs() -> None:
     assert "the same as in before" in text
 
 
+def test_a_page_says_why_a_run_failed() -> None:
+    failed = run(status="failed", exit_code=4, reason="a file could not be read:\np.yaml:3:7 E216 no file")
+    text = page.page("etl", "orders", failed, [])
+    assert "<pre>a file could not be read:\np.yaml:3:7 E216 no file</pre>" in text
+    assert text.index("exit code 4") < text.index("<pre>") < text.index("<h2>")
+    assert "<pre>" not in page.page("etl", "orders", run(reason=None), [])
+
+
 def test_nothing_of_the_data_is_markup() -> None:
-    text = page.page("<b>", "<i>", run(status="<u>", pipeline_path="<a>"), [])
-    for sign in ("<b>", "<i>", "<u>", "<a>", "<script", "<svg"):
+    text = page.page("<b>", "<i>", run(status="<u>", pipeline_path="<a>", reason="<em>"), [])
+    for sign in ("<b>", "<i>", "<u>", "<a>", "<em>", "<script", "<svg"):
         assert sign not in text.replace('<b class="', "")
 
 

@@ -60,9 +60,9 @@ def ran(session: Any, run: int, task: str, index: int = -1, **xcoms: Any) -> Non
         if not each.nullable and each.default is None and each.server_default is None and not each.foreign_keys
     }
     where = {"dag_id": "etl", "run_id": f"r+{run}", "task_id": task, "map_index": index}
-    row = {
-        **required, **where, "id": uuid.uuid4(), "state": "success", "start_date": when, "duration": 3.5,
-    }  # fmt: skip
+    # Before Airflow 3.2 the database has the id as a text.
+    name = uuid.uuid4() if hasattr(TaskInstance.id.type, "as_uuid") else str(uuid.uuid4())
+    row = {**required, **where, "id": name, "state": "success", "start_date": when, "duration": 3.5}
     session.execute(insert(TaskInstance.__table__).values(**row))
     for key, value in xcoms.items():
         session.execute(insert(XComModel.__table__).values(dag_run_id=run, key=key, value=value, **where))

@@ -554,7 +554,7 @@ class _SessionOpening:
         while self._thread.is_alive():
             self._thread.join(executors.LOOK_EVERY_S)
             if session.is_on_cluster(self._options):
-                watch.look("the cluster has not started the application: see whether it runs, and has room")
+                watch.look("Spark has not started: see whether its cluster runs and has room, or the machine is busy")
         if self._error:
             raise self._error
         assert self._session is not None

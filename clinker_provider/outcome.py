@@ -94,7 +94,9 @@ _PARAMETERS = {
     "--rules-path": "`rules_path`",
     "--threads": "`threads`",
 }
-_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*")
+#: The same for settings of the pipeline.
+_SETTINGS = {"memory.limit": "`memory_limit`"}
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*|(?<![\w.])memory\.limit\b")
 #: Headlines of errors that concern neither a pipeline nor a file, by diagnostic code.
 _HEADLINES_OF_CODES = {
     "E221": "a service could not be read",
@@ -183,11 +185,13 @@ def _failure(verdict: Verdict, record: RunResult) -> str:
 
 
 def with_parameters(text: str) -> str:
-    """The text with the operator's parameters for those options of `clinker run` that it proposes."""
-    found = [option for option in _PARAMETERS if option in _OPTION.findall(text)]
+    """The text with the operator's parameters for those options and settings of a run that it proposes."""
+    written = set(_OPTION.findall(text))
+    known = {**_PARAMETERS, **_SETTINGS}
+    found = {option: known[option] for option in known if option in written}
     if not found:
         return text
-    meanings = ", ".join(f"`{option}` is {_PARAMETERS[option]}" for option in found)
+    meanings = ", ".join(f"`{option}` is {parameter}" for option, parameter in found.items())
     return f"{text}\nIn Airflow, {meanings} of the operator"
 
 

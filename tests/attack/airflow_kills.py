@@ -200,8 +200,9 @@ class Rounds:
         return None
 
     def _of_cluster(self) -> list[psutil.Process]:
-        """The processes that the cluster has started."""
-        return [each for pid in self.cluster.process_ids for each in psutil.Process(pid).children(recursive=True)]
+        """The processes that the cluster has started, without those that have ended."""
+        started = [each for pid in self.cluster.process_ids for each in psutil.Process(pid).children(recursive=True)]
+        return [each for each in started if _is_alive(each)]
 
     def _state(self, dag: str) -> str:
         """The state of the run, or the reason why Airflow does not know it now."""
@@ -243,6 +244,13 @@ class Rounds:
             left = [path.name for path in (folder / name).iterdir() if path.name.startswith(".")]
             assert not [each for each in left if not each.startswith(".clinker-once-")], left
         return states["run"][1]
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _exit_code(metrics: Path) -> Any:

@@ -214,7 +214,8 @@ def test_an_error_without_a_code_leaves_no_gap() -> None:
         ),
         ("E221", "http://h/rows: HTTP 401", "a service could not be read", ""),
         ("E222", "the header has none of the columns", "a file does not have the declared columns", ""),
-        ("E310", "raise --memory-limit", "the run needs more memory than it has", "`memory_limit`"),
+        ("E310", "raise memory.limit", "the run needs more memory than it has", "`memory.limit` is `memory_limit`"),
+        ("E312", "raise --memory-limit", "the run needs more memory than it has", "`memory_limit`"),
         ("E910", "s3://b/k: refused", "an object store refused", ""),
         ("E911", "connection refused", "a database refused", ""),
     ],
@@ -231,7 +232,7 @@ def test_a_failure_has_its_own_headline_and_the_parameters_of_the_operator(
 
 
 def test_words_that_are_no_options_of_a_run_are_not_explained() -> None:
-    assert outcome.with_parameters("a--force b --forced --master x") == "a--force b --forced --master x"
+    assert outcome.with_parameters("a--force b --forced my.memory.limit") == "a--force b --forced my.memory.limit"
 
 
 @pytest.mark.parametrize("code", [-9, 137])

@@ -66,12 +66,12 @@ def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
 
 def check(call: Call, size: float, share: int, node: str) -> None:
     """Whether what has to be there at once fits. Raises `ResourcesExhausted`."""
-    if size > memory.record_bytes(share):
+    if size > (most := memory.record_bytes(share)):
         raise spill.ResourcesExhausted(
             "E310",
-            f"the arrays of `{call.text}` need {int(size)} bytes at once, memory.limit leaves {share} to each task; "
-            "each row has one of all rows before it: raise memory.limit, use fewer threads, group by more fields, or "
-            "collect in an aggregate",
+            f"the arrays of `{call.text}` need {int(size)} bytes at once, more than {most}, a third of what "
+            "memory.limit leaves to each task; each row has one of all rows before it: raise memory.limit, use fewer "
+            "threads, group by more fields, or collect in an aggregate",
             node,
         )
 
@@ -156,11 +156,12 @@ class Running:
         return found
 
     def _check_values(self, call: Call, size: float) -> None:
-        if size > memory.record_bytes(self._share):
+        if size > (most := memory.record_bytes(self._share)):
             raise spill.ResourcesExhausted(
                 "E310",
-                f"what `{call.text}` gives to the rows of a partition needs {int(size)} bytes at once, memory.limit "
-                f"leaves {self._share} to each task; raise memory.limit, use fewer threads, or group by more fields",
+                f"what `{call.text}` gives to the rows of a partition needs {int(size)} bytes at once, more than "
+                f"{most}, a third of what memory.limit leaves to each task; raise memory.limit, use fewer "
+                "threads, or group by more fields",
                 self._node,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -132,3 +133,5 @@ def test_an_array_that_does_not_fit_ends_the_run_with_its_node(
     assert "E310" in told
     assert "transform 'w'" in told
     assert "`$window.collect(id)`" in told
+    needed, most = map(int, re.findall(r"need (\d+) bytes at once, more than (\d+), a third", told)[0])
+    assert needed > most

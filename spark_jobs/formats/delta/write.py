@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.cxl import values
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.failure import Failure
 from spark_jobs.formats.tables.write import TableWriter, Written, shortened, text_of
@@ -67,7 +67,7 @@ class DeltaWriter(TableWriter[Added]):
         }
         having = tuple(name for name, count in written.nulls.items() if count)
         partition = {name: text_of(value) for name, value in written.partition}
-        return Added(written.path, written.size, partition, json.dumps(stats, ensure_ascii=False), having)
+        return Added(written.path, written.size, partition, values.json_text(stats), having)
 
 
 def _shown(value: Any, *, is_low: bool = False) -> Any:

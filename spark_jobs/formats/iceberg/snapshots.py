@@ -353,6 +353,8 @@ def _value(data: bytes, arrow: pa.DataType) -> Any:
         return data != b"\0"
     if pa.types.is_floating(arrow):
         return struct.unpack("<f" if len(data) == 4 else "<d", data)[0]
+    if pa.types.is_decimal(arrow):
+        return int.from_bytes(data, "big", signed=True)
     is_whole = pa.types.is_integer(arrow) or pa.types.is_date32(arrow)
     # A bound of four bytes is a day: the column was one of dates before.
     is_moment = pa.types.is_timestamp(arrow) and arrow.unit == "us" and len(data) == 8

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.cxl import decimals
 from spark_jobs.formats.tables import physical
 from spark_jobs.formats.tables.write import TableWriter, Written, shortened
 
@@ -104,6 +105,9 @@ def _bound(value: Any, kind: pa.DataType, *, is_low: bool) -> bytes | None:
         return struct.pack("<i", _days(value))
     if isinstance(value, float):
         return struct.pack("<f" if kind.bit_width == 32 else "<d", value)
+    if isinstance(value, Decimal):
+        units = decimals.units(value)
+        return units.to_bytes(units.bit_length() // 8 + 1, "big", signed=True)
     return struct.pack("<i" if kind == pa.int32() else "<q", value)
 
 

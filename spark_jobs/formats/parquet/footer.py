@@ -38,6 +38,9 @@ _VALUES: Mapping[int, Callable[[bytes], Any]] = {
     5: lambda data: struct.unpack("<d", data)[0],
     6: lambda data: data,
 }
+#: Decimals by their number among converted and logical types, and the types that have the bytes of one, highest first.
+_DECIMAL = 5
+_BYTES = (6, 7)
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Chunk:
 
     Args:
         nulls: how many records have no value; None where nothing is said.
-        lowest: no value is less; texts are bytes. None where nothing is said.
+        lowest: no value is less; texts are bytes, Decimals whole numbers of units. None where nothing is said.
         highest: no value is greater.
     """
 
@@ -154,21 +157,21 @@ def _exactly(stream: Stream, size: int) -> bytes:
 def _groups(footer: dict[int, Any]) -> list[Group]:
     orders = [1 in order for order in footer.get(7, ())]
     # An element with a type is a column of values; others contain elements.
-    kinds = [element[1] for element in footer[2] if 1 in element]
-    return [_group(found, kinds, orders) for found in footer[4]]
+    elements = [element for element in footer[2] if 1 in element]
+    return [_group(found, elements, orders) for found in footer[4]]
 
 
-def _group(found: dict[int, Any], kinds: list[int], orders: list[bool]) -> Group:
+def _group(found: dict[int, Any], elements: list[dict[int, Any]], orders: list[bool]) -> Group:
     chunks: dict[str, Chunk] = {}
-    for place, (column, kind) in enumerate(zip(found[1], kinds, strict=True)):
+    for place, (column, element) in enumerate(zip(found[1], elements, strict=True)):
         about = column.get(3)
-        if about is not None and about.get(1) != kind:
+        if about is not None and about.get(1) != element[1]:
             raise Unclear  # Arrow refuses such a file, if it is read.
         if about is None or len(about[3]) != 1:
             continue
         # Only where the order of values is that of their type, lowest and highest are what they seem to be.
         is_ordered = place < len(orders) and orders[place]
-        chunks[about[3][0].decode()] = _chunk(kind, about.get(12, {}), is_ordered=is_ordered)
+        chunks[about[3][0].decode()] = _chunk(element, about.get(12, {}), is_ordered=is_ordered)
     return Group(_count(found[3]), chunks)
 
 
@@ -178,14 +181,28 @@ def _count(number: Any) -> int:
     return number
 
 
-def _chunk(kind: Any, said: dict[int, Any], *, is_ordered: bool) -> Chunk:
+def _chunk(element: dict[int, Any], said: dict[int, Any], *, is_ordered: bool) -> Chunk:
     nulls = _count(said[3]) if 3 in said else None
-    if not is_ordered or kind not in _VALUES or 5 not in said or 6 not in said:
+    value = _reader(element)
+    if not is_ordered or value is None or 5 not in said or 6 not in said:
         return Chunk(nulls, None, None)
-    lowest, highest = _VALUES[kind](said[6]), _VALUES[kind](said[5])
+    lowest, highest = value(said[6]), value(said[5])
     if any(isinstance(each, float) and math.isnan(each) for each in (lowest, highest)) or lowest > highest:
         return Chunk(nulls, None, None)
     return Chunk(nulls, lowest, highest)
+
+
+def _reader(element: dict[int, Any]) -> Callable[[bytes], Any] | None:
+    """What reads a bound of a column; None if nothing is known of such columns."""
+    kind = element[1]
+    is_decimal = element.get(6) == _DECIMAL or _DECIMAL in element.get(10, {})
+    return _units if is_decimal and kind in _BYTES else _VALUES.get(kind)
+
+
+def _units(data: bytes) -> int:
+    if not data:
+        raise Unclear
+    return int.from_bytes(data, "big", signed=True)
 
 
 class CompactBytes:

@@ -7,10 +7,12 @@ declared columns must have types that always convert, and required ones no nulls
 from __future__ import annotations
 
 from datetime import date
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from spark_jobs.cxl import decimals
 from spark_jobs.cxl.types import Kind
 from spark_jobs.formats.typed import natural
 from spark_jobs.formats.typed.pruning import Known, can_skip
@@ -18,6 +20,7 @@ from spark_jobs.formats.typed.pruning import Known, can_skip
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import FileColumns, Reading
     from spark_jobs.formats.parquet.footer import Group
     from spark_jobs.formats.typed.pruning import Test
@@ -29,7 +32,8 @@ _SURE = frozenset(
         (Kind.BOOL, Kind.FLOAT), (Kind.BOOL, Kind.INT),
     }
     | {(kind, kind) for kind in (Kind.BOOL, Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE, Kind.DATETIME)}
-    | {(kind, given) for kind in (Kind.BOOL, Kind.INT, Kind.STRING) for given in (Kind.STRING, Kind.ANY)}
+    | {(kind, given) for kind in (Kind.BOOL, Kind.INT, Kind.STRING, Kind.DECIMAL) for given in (Kind.STRING, Kind.ANY)}
+    | {(Kind.DECIMAL, Kind.FLOAT)}
 )  # fmt: skip
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -47,23 +51,29 @@ def passed_over(
     """
     required: list[str] = []
     limited: list[tuple[str, tuple[int, int]]] = []
-    tests: list[tuple[Test, str, Any]] = []
+    #: With the column in the file, the value as statistics have it, and the scale of a Decimal.
+    tests: list[tuple[Test, str, Any, int | None]] = []
     for column, field in zip(wanted.columns, columns.declared, strict=True):
         if field is None:
             if column.required:
                 return frozenset()
             continue
         top, name, kind = leaves[field]
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
         static = _static(kind)
-        if top != name or (static, column.type.kind) not in _SURE:
+        fits, bounds = _fit(kind, column.type)
+        if top != name or not fits:
             return frozenset()
+        if bounds is not None:
+            limited.append((name, bounds))
         if column.required:
             required.append(name)
-        if pa.types.is_temporal(kind) and (bounds := natural.limits(kind)) is not None:
-            limited.append((name, bounds))
         if static is column.type.kind and not pa.types.is_unsigned_integer(kind):
             mine = [test for test in wanted.passes if test.column == column.name]
-            tests += [(test, name, _as_known(test.value)) for test in mine]
+            tests += [
+                (test, name, _as_known(test, kind), kind.scale if static is Kind.DECIMAL else None) for test in mine
+            ]
     return frozenset(
         number
         for number, group in enumerate(groups)
@@ -71,16 +81,34 @@ def passed_over(
     )
 
 
-def always_converts(kind: pa.DataType, declared: Kind) -> bool:
+def always_converts(kind: pa.DataType, declared: Type) -> bool:
     """Whether all values of a column of some type convert to a declared one."""
-    return (_static(kind), declared) in _SURE
+    fits, bounds = _fit(kind, declared)
+    return fits and (bounds is None or pa.types.is_temporal(kind))
+
+
+def _fit(kind: pa.DataType, declared: Type) -> tuple[bool, tuple[int, int] | None]:
+    """Whether values of a column convert to a declared type, and the range that they have to be in; None: any."""
+    static = _static(kind)
+    if static is Kind.DECIMAL is declared.kind:
+        if declared.scale is None:
+            return True, None
+        room = (declared.precision or decimals.MAX_DIGITS) - declared.scale
+        most = 10 ** (room + kind.scale) - 1
+        return kind.scale <= declared.scale, None if kind.precision - kind.scale <= room else (-most, most)
+    if (static, declared.kind) not in _SURE:
+        return False, None
+    return True, natural.limits(kind) if pa.types.is_temporal(kind) else None
 
 
 def _static(kind: pa.DataType) -> Kind | None:
     """The kind of a column if all of its values have it; None if some may not."""
     if pa.types.is_dictionary(kind):
         return _static(kind.value_type)
-    if pa.types.is_uint64(kind) or pa.types.is_date64(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
+        # Decimals without digits after the point are Ints or texts, and wider ones are texts.
+        return Kind.DECIMAL if kind.scale > 0 and kind.precision <= decimals.MAX_DIGITS else None
+    if pa.types.is_uint64(kind) or pa.types.is_date64(kind) or pa.types.is_nested(kind):
         return None
     if pa.types.is_timestamp(kind) and kind.unit == "s":
         return None
@@ -88,8 +116,11 @@ def _static(kind: pa.DataType) -> Kind | None:
     return None if static is None or static.is_dynamic else static.kind
 
 
-def _as_known(value: Any) -> Any:
-    """A value as statistics have it."""
+def _as_known(test: Test, kind: pa.DataType) -> Any:
+    """The value of a test as statistics have it; Decimals are compared as fractions of units."""
+    value = test.value
+    if pa.types.is_decimal(kind) and value is not None:
+        return value if isinstance(value, float) else Fraction(value) * 10**kind.scale
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     return value.toordinal() - _FIRST_DAY if isinstance(value, date) else value
@@ -110,15 +141,19 @@ def _converts(group: Group, required: Sequence[str], limited: Sequence[tuple[str
     return True
 
 
-def _passes_none(group: Group, tests: Sequence[tuple[Test, str, Any]]) -> bool:
+def _passes_none(group: Group, tests: Sequence[tuple[Test, str, Any, int | None]]) -> bool:
     """Whether one of the tests lets no record go on."""
-    for test, name, value in tests:
+    for test, name, value, scale in tests:
         chunk = group.chunks.get(name)
         if chunk is None:
             continue
         known = Known(group.rows, chunk.nulls)
         if isinstance(value, bytes) == isinstance(chunk.lowest, bytes):
-            known = Known(group.rows, chunk.nulls, chunk.lowest, chunk.highest)
+            lowest, highest = chunk.lowest, chunk.highest
+            if scale is not None and isinstance(value, float) and lowest is not None:
+                # Decimals are compared with Floats as Floats; the nearest of a larger number is not smaller.
+                lowest, highest = (float(Fraction(each, 10**scale)) for each in (lowest, highest))
+            known = Known(group.rows, chunk.nulls, lowest, highest)
         if can_skip(test, value, known):
             return True
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field
+from decimal import Context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.parquet.footer import Chunk
 
+#: Exact for all digits of a Decimal.
+_EXACT = Context(prec=100)
 #: The diagnostic of a table that cannot be read or written.
 FAILED = "E912"
 
@@ -68,7 +71,7 @@ def packed(deleted: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bytes:
 
 
 def numbers(array: pa.Array | None) -> list[Any] | None:
-    """Values as footers have them: days and microseconds as numbers, texts as bytes; None of other kinds."""
+    """Values as footers have them: days, microseconds and units of Decimals as numbers, texts as bytes; or None."""
     if array is None:
         return None
     kind = array.type
@@ -80,5 +83,7 @@ def numbers(array: pa.Array | None) -> list[Any] | None:
         return pc.cast(array, pa.int32()).to_pylist()
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return [None if each is None else each.encode() for each in array.to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if each is None else int(each.scaleb(kind.scale, _EXACT)) for each in array.to_pylist()]
     is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return array.to_pylist() if is_plain else None

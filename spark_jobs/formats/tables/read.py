@@ -133,7 +133,7 @@ class _TableFile:
             if name is not None and name in self._about.partition:
                 value = self._about.partition[name]
                 if (column.required and not value.is_valid) or not statistics.always_converts(
-                    self.schema.field(name).type, column.type.kind
+                    self.schema.field(name).type, column.type
                 ):
                     return file_plan, replace(wanted, passes=())
                 continue

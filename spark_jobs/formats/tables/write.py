@@ -353,7 +353,7 @@ class _File:
 
 def _bounds(kind: pa.DataType, values: pa.ChunkedArray) -> tuple[Any, Any] | None:
     """The lowest and the highest value of some; None where nothing can be said."""
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     if not (is_number or pa.types.is_string(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return None
     if pa.types.is_floating(kind) and not pc.all(pc.is_finite(values)).as_py():

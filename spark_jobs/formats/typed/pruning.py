@@ -7,6 +7,7 @@ number of records that it skips. They count as read and filtered.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
@@ -43,7 +44,8 @@ class Test:
     def __str__(self) -> str:
         if self.comparison in (Comparison.IS_NULL, Comparison.IS_VALUE):
             return f"{self.column} {self.comparison}"
-        return f"{self.column} {self.comparison} {self.value!r}"
+        value = f"{self.value:f}d" if isinstance(self.value, Decimal) else repr(self.value)
+        return f"{self.column} {self.comparison} {value}"
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
         return pa.list_(_plain(kind.value_type))
     if pa.types.is_date(kind):
         return pa.int32()
+    if pa.types.is_decimal(kind):
+        return pa.string()
     return pa.int64() if pa.types.is_timestamp(kind) else kind
 
 

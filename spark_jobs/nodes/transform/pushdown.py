@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from spark_jobs.cxl import typed
@@ -15,7 +16,7 @@ from spark_jobs.nodes import program_reads
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_KINDS = (Kind.INT, Kind.FLOAT, Kind.STRING, Kind.DATE)
+_KINDS = (Kind.INT, Kind.FLOAT, Kind.DECIMAL, Kind.STRING, Kind.DATE)
 _OPERATORS = {
     typed.Operator.EQUAL: (Comparison.EQUAL, Comparison.EQUAL),
     typed.Operator.LESS: (Comparison.LESS, Comparison.GREATER),
@@ -52,18 +53,28 @@ def _test(expression: typed.Expression) -> Test | None:
             return Test(name, Comparison.IS_NULL)
         case typed.Not(operand=typed.Call(builtin="Any.is_null", arguments=(typed.Column(name=name),))):
             return Test(name, Comparison.IS_VALUE)
-        case typed.Binary(operator=operator, left=typed.Column() as column, right=typed.Literal() as literal):
-            return _compared(column, literal, operator, 0)
-        case typed.Binary(operator=operator, left=typed.Literal() as literal, right=typed.Column() as column):
-            return _compared(column, literal, operator, 1)
+        case typed.Binary(operator=operator, left=left, right=right) if operator in _OPERATORS:
+            return _compared(left, right, operator, 0) or _compared(right, left, operator, 1)
     return None
 
 
-def _compared(column: typed.Column, literal: typed.Literal, operator: typed.Operator, side: int) -> Test | None:
-    """A comparison of values of one type. Comparisons with null are null; those with NaN are not pushed down."""
-    kind, value = column.type.kind, literal.value
-    if operator not in _OPERATORS or kind not in _KINDS or literal.type.kind is not kind or value is None:
+def _compared(given: typed.Expression, constant: typed.Expression, operator: typed.Operator, side: int) -> Test | None:
+    """A comparison of a column with a constant. Comparisons with null are null; those with NaN are not pushed down.
+
+    Both have one type, but a Decimal may be compared with an Int, and with a Float as a Float.
+    """
+    as_float = isinstance(given, typed.Widen) and given.type.kind is Kind.FLOAT
+    column = given.operand if isinstance(given, typed.Widen) else given
+    literal = constant.operand if isinstance(constant, typed.Widen) else constant
+    if not isinstance(column, typed.Column) or not isinstance(literal, typed.Literal) or literal.value is None:
         return None
-    if kind is Kind.FLOAT and math.isnan(value):
+    kind, other, value = column.type.kind, literal.type.kind, literal.value
+    if kind is Kind.DECIMAL and column.type.scale is not None:
+        if other not in ((Kind.FLOAT,) if as_float else (Kind.DECIMAL, Kind.INT)):
+            return None
+        value = value if as_float else Decimal(value)
+    elif column is not given or literal is not constant or kind not in _KINDS or other is not kind:
+        return None
+    if isinstance(value, float) and math.isnan(value):
         return None
     return Test(column.name, _OPERATORS[operator][side], value)

@@ -9,6 +9,7 @@ import random
 import struct
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -227,17 +228,90 @@ def test_long_texts_are_cut_in_statistics(tmp_path: Path) -> None:
             same(tmp_path, pa.table({"s": texts}), text(f'filter s {comparison} "{value}"', "s: string"), 2)
 
 
+MONEY = pa.table({"m": pa.array([Decimal(n - 15) / 4 for n in range(30)], pa.decimal128(12, 2))})
+
+
+@pytest.mark.parametrize("stored", [(9, 2), (12, 2), (18, 2), (38, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("program", "passed"),
+    [
+        ("filter m >= 0d", 3),
+        ("filter m > 0.0000001d", 3),
+        ("filter m < -1.25d", 4),
+        ("filter 2.505d <= m", 5),
+        ("filter m == 0.25d", 5),
+        ("filter m == 0.250d", 5),
+        ("filter m == 100", 6),
+        ("filter m > 0", 3),
+        # Compared with a Float, a Decimal is one.
+        ("filter m > 0.1", 3),
+        ("filter 2.5 < m", 5),
+        ("filter m == 0.25", 5),
+        ("filter m.is_null()", 6),
+        ("filter m * 2 > 100d", 0),
+    ],
+)
+def test_filters_of_decimals_spare_row_groups(
+    tmp_path: Path, program: str, passed: int, stored: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = MONEY.cast(pa.schema([("m", pa.decimal128(*stored))]))
+    for split in ("64", "100000"):
+        monkeypatch.setenv("CLINKER_SPLIT_BYTES", split)
+        assert same(tmp_path, table, text(program, "m: 'decimal(12,2)'")) == passed
+
+
+@pytest.mark.parametrize(
+    ("declared", "odd", "passed"),
+    [
+        ("decimal(12,2)", "7.00", 4),
+        ("decimal(5,2)", "7.00", 4),
+        # One value of the second group has too many digits: its record fails, and the group is read.
+        ("decimal(5,2)", "-1000.00", 3),
+        ("decimal(9,4)", "-1000.00", 4),
+        # All would have to be rounded.
+        ("decimal(12,1)", "7.00", 0),
+        ("string", "7.00", 4),
+        ("float", "7.00", 4),
+        ("any", "7.00", 4),
+        ("int", "7.00", 0),
+    ],
+)
+def test_decimals_that_do_not_fit_still_fail(tmp_path: Path, declared: str, odd: str, passed: int) -> None:
+    numbers = [Decimal(odd) if n == 7 else Decimal(n).scaleb(-2) for n in range(30)]
+    table = ROWS.append_column("x", pa.array(numbers, pa.decimal128(20, 2)))
+    assert same(tmp_path, table, text("filter a > 20", f"{SCHEMA}, x: '{declared}'")) == passed
+
+
+def test_bounds_of_decimals_have_all_their_bytes() -> None:
+    for precision, numbers in ((9, [-5, 3]), (18, [-(10**17), 10**17]), (38, [-(10**37), -1, 10**37]), (20, [0, 1])):
+        sink = io.BytesIO()
+        column = pa.array([Decimal(number).scaleb(-2) for number in numbers], pa.decimal128(precision, 2))
+        for as_integer in (False, True):
+            sink = io.BytesIO()
+            pq.write_table(pa.table({"m": column}), sink, store_decimal_as_integer=as_integer)
+            ((name, chunk),) = [item for chunks in parts(sink.getvalue()) for item in chunks.items()]
+            assert (name, chunk.lowest, chunk.highest) == ("m", min(numbers), max(numbers))
+
+
 def test_explain_says_what_is_passed_over(tmp_path: Path) -> None:
     pipelines.write(tmp_path, {"pipeline.yaml": text('filter a >= 15 and s == "x"; emit n = 1')})
     plan = planning.load(tmp_path / "pipeline.yaml")
     shown = explain.text(plan)
     assert "  passed over: row groups without any record of `a >= 15 and s == 'x'`" in shown
+    pipelines.write(tmp_path, {"pipeline.yaml": text("filter m >= 1.50d", "m: 'decimal(12,2)'")})
+    shown = explain.text(planning.load(tmp_path / "pipeline.yaml"))
+    assert "  passed over: row groups without any record of `m >= 1.50d`" in shown
 
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], list[str]]] = {
     "int": (pa.int64(), st.integers(-3, 3), ["-2", "0", "3", "9"]),
     "float": (pa.float64(), st.sampled_from([-0.0, 0.0, 1.5, math.nan, math.inf, -math.inf]), ["0.0", "1.5", "-9.0"]),
     "string": (pa.string(), st.sampled_from(["", "a", "é", "\U0010ffff", "\uffff", "ab"]), ['"a"', '""', '"é"']),
+    "'decimal(9,3)'": (
+        pa.decimal128(30, 2),
+        st.sampled_from([Decimal(each) for each in ("-2.50", "0.00", "0.10", "1.25", "999999.99", "1000000.00")]),
+        ["0.1d", "1.250d", "-3d", "0.1", "1", "999999.999d"],
+    ),
     "date": (pa.date32(), st.dates(date(2024, 1, 1), date(2024, 1, 5)), ["#2024-01-03#", "#1970-01-01#"]),
 }
 

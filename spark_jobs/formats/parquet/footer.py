@@ -193,7 +193,7 @@ def _chunk(element: dict[int, Any], said: dict[int, Any], *, is_ordered: bool) -
 
 
 def _reader(element: dict[int, Any]) -> Callable[[bytes], Any] | None:
-    """What reads a bound of a column; None if nothing is known of such columns."""
+    """The function that reads a bound of a column; None if nothing is known of such columns."""
     kind = element[1]
     is_decimal = element.get(6) == _DECIMAL or _DECIMAL in element.get(10, {})
     return _units if is_decimal and kind in _BYTES else _VALUES.get(kind)

@@ -1,8 +1,9 @@
 """Tables of databases as places that a run publishes into: rows wait in staging tables, and one transaction moves them.
 
-Tasks write the records of an output as parts, like those of files. After the verdict they are put into a staging table,
-by tasks where these reach the database, and the driver publishes all tables of a connection in one transaction. A
-staging table that is gone has been published, or given up; its note says what completes it (`formats/staging.py`).
+Tasks write the records of an output as parts, as they do for files. After the verdict the parts are loaded into a
+staging table, by tasks if these reach the database. The driver publishes all tables of a connection in one
+transaction. A staging table that is gone has been published, or given up; its note says what completes it
+(`formats/staging.py`).
 """
 
 from __future__ import annotations
@@ -378,7 +379,7 @@ def _fill(
 
 
 class _as_os_errors:
-    """Within, what a database refuses is an error of the system, as publishing knows them."""
+    """Within, a database's refusal (`FormatError`) is raised as an OSError, which publishing handles."""
 
     def __enter__(self) -> None:
         """Nothing to do."""
@@ -393,7 +394,7 @@ def _failed(problem: FormatError) -> OSError:
 
 
 class _as_refusals:
-    """Within, what a database refuses ends the run."""
+    """Within, a database's refusal (`FormatError`) ends the run."""
 
     def __enter__(self) -> None:
         """Nothing to do."""

@@ -185,10 +185,10 @@ class Draft(Protocol[Where]):
 
 
 class _Prepared(Draft[Where], Protocol[Where]):
-    """A draft on its way to being published."""
+    """A draft whose files can be finished and published."""
 
     def finish(self, spark: SparkSession | None) -> None:
-        """Have tasks do what is left to do before the files can be published; without Spark this process does it.
+        """Finish the files (in tasks; without Spark in this process), so that they can be published.
 
         Raises:
             OSError: a part is not as it was written, or a file cannot be.
@@ -198,12 +198,12 @@ class _Prepared(Draft[Where], Protocol[Where]):
         """The files that were put together, each with what its `stamp` will be once it is published."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Within, no other run publishes into the same folders: what is free, and what is in the way, stays so."""
+        """Within, no other run publishes into the same folders: no name there is taken or becomes free."""
 
     def close(self, *, failed: bool) -> None:
         """Remove the draft, and after a failure the folders that were made for it. Does not fail.
 
-        What the next run has to complete stays.
+        Files that the next run has to complete stay.
         """
 
 
@@ -278,9 +278,9 @@ class FileDestination(Destination[Where], Protocol[Where]):
 
 
 def check(part_store: PartStore, part: PartRange) -> None:
-    """Refuse a part that has not the bytes that its task has written: it was cut off, or somebody else has changed it.
+    """Refuse a part that does not have the bytes that its task wrote: it was cut off, or somebody has changed it.
 
-    What a file system says of a size is not enough: a part may have lost bytes without anybody being told.
+    A part may have lost bytes without an error of the file system, so its size is compared with the written bytes.
 
     Raises:
         OSError: it has more or fewer, or is gone.

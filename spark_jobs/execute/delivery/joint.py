@@ -38,8 +38,8 @@ def publish(participants: Sequence[Participant], home: Home) -> None:
     A participant that is alone decides for itself, and needs no journal.
 
     Args:
-        participants: those that have something to publish.
-        home: where the journal is; one of them, where that is possible.
+        participants: the participants with something to publish.
+        home: the place of the journal; one of the participants where possible.
 
     Raises:
         OSError: nothing is visible, because something could not be prepared, or the first participant could not
@@ -121,7 +121,7 @@ def _has_completed(each: Participant) -> bool:
 
 
 def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
-    """Take the decision back, and what was prepared; whether the next run will find no decision."""
+    """Take back the decision and the prepared work; gives whether the next run will find no decision."""
     if not home.take_back():
         logs.LOG.warning(
             "the next run that writes there publishes what this run has written, from %s", home.address.place
@@ -132,7 +132,7 @@ def _take_back(home: Home, participants: Iterable[Participant]) -> bool:
 
 
 def _give_up(participants: Iterable[Participant], home: Home | None) -> None:
-    """Remove what was prepared. Where something stays, whoever finds it has to find its home as well."""
+    """Remove the prepared work. Where something stays, its home stays too, so that the next run finds both."""
     for each in participants:
         try:
             each.give_up()
@@ -158,7 +158,7 @@ def _labels(participants: Iterable[Participant]) -> str:
 
 
 def complete_left(others: Iterable[Address], home: Address, reach: Reach) -> None:
-    """Complete what a dead run had prepared: its home has decided. The home completes its own part after this.
+    """Complete the prepared work of a dead run whose home has decided. The home completes its own part after this.
 
     Raises:
         OSError: something cannot be completed; the journal has to stay.

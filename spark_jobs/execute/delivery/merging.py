@@ -42,7 +42,7 @@ _BY = (records.KEY,)
 
 @dataclass(frozen=True, slots=True)
 class SortedPart:
-    """A part whose records are in their order, what is noted of it, and how many bytes its records are."""
+    """A part with sorted records, its note for the format's frame, and the bytes of its records."""
 
     part_range: PartRange
     note: str = ""
@@ -86,7 +86,7 @@ def merge(
         spark: runs the tasks.
         part_store: where the runs and parts are.
         run_groups: groups of runs; each group is merged by itself.
-        columns: what the new parts' indexes have beside the sizes.
+        columns: the columns of the new parts' indexes besides the sizes.
         folder: where in the depot the parts go.
         most: bytes of a range, of which a task holds about four times as many.
         tuning: the least bytes of a range, and how many the driver merges itself.
@@ -197,7 +197,7 @@ def _write(part_store: PartStore, wanted: Range) -> SortedPart:
 def _read(
     part_store: PartStore, blocks: Blocks, low: Key | None, high: Key | None
 ) -> Iterator[tuple[pa.Array, dict[str, pa.Array]]]:
-    """A run's records in a range with what the index says of them, block by block."""
+    """A run's records in a range with their columns of the index, block by block."""
     at = blocks.start
     with part_store.open(blocks.run) as data, records.index(part_store.arrow, blocks.run) as file:
         for number in blocks.numbers:

@@ -244,7 +244,7 @@ class _Assembly:
         writer, moved = cast("ColumnWriter", self._writer), self.target.step.is_indexed
         tuning = self.material.run.tuning
         if not self.target.step.parts:
-            checked = self.target.step.split is not None  # by who has cut them
+            checked = self.target.step.split is not None  # `chunks.cut` has checked them
             return converting.convert(spark, part_store, writer, ranges, folder, tuning, moved=moved, checked=checked)
         alone = [[one] for own in ranges for one in own]
         made = iter(converting.convert(spark, part_store, writer, alone, folder, tuning, moved=moved))

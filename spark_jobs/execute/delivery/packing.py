@@ -1,7 +1,7 @@
 """Compresses the files of outputs after their parts have been joined.
 
 A file is cut into members of equal size, regardless of the parts that contain its bytes, so that it does not depend on
-the splits of the input. Tasks compress members, those of small files by the dozen.
+the splits of the input. Tasks compress members; one task compresses the members of many small files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_jobs.scan.compression import Compression
     from spark_jobs.tuning import Tuning
 
-#: Bytes of a file that a member has; the last one has what is left.
+#: Bytes of a file in one member; the last member has the rest.
 MEMBER_BYTES = 4 << 20
 #: The content of a member: bytes, and ranges of parts.
 _Member = tuple[Segment, ...]
@@ -56,7 +56,7 @@ def packed(
     Args:
         spark: runs the tasks.
         part_store: where the parts are.
-        contents: what the files are put together of as they are.
+        contents: the contents of the uncompressed files.
         compression: how they are compressed.
         folder: where in the depot the members go.
         tuning: how many bytes a task compresses, and how many the driver compresses by itself.
@@ -81,7 +81,7 @@ def packed(
 
 
 def _members(content: Content, most: int) -> Iterator[_Member]:
-    """The members of a file, at least one: each has so many bytes, and the last one what is left."""
+    """The members of a file, at least one: each has `most` bytes, and the last one the rest."""
     held: list[Segment] = []
     room = most
     for found in content.laid_out():

@@ -1,11 +1,11 @@
-"""Participants of a run's publication: files, objects, a table, a database; and what a dead run leaves of them.
+"""Participants of a run's publication (files, objects, a table, a database), and their remains after a dead run.
 
 A run may publish into several places that know nothing of one another. So that it publishes into all of them or none,
 each of them is a *participant*, and one of them is the *home* of the run's journal (`joint.py:publish`):
 
-1. Every participant *prepares*: it does whatever may fail, shows nothing, and writes down on its own side what
-   completes it, and where the home is. "Own side" is where only those can write who may write the target as well: a
-   prefix beside the objects or the table, a staging table of the database with its comment.
+1. Every participant *prepares*: it does whatever may fail, shows nothing, and notes on its own side how it is completed
+   and where the home is. "Its own side" is writable only by users who may write the target as well: a prefix beside the
+   objects or the table, a staging table of the database with its comment.
 2. The home writes the journal, all at once or not at all. From here on the run has succeeded, whatever dies.
 3. The participants *complete*, in the order of their `Rank`.
 4. The journal goes.
@@ -91,11 +91,11 @@ class Reach:
 
 
 class NotCompleted(Exception):
-    """A participant could not complete, and knows what that has left.
+    """A participant could not complete, and knows whether anything is visible.
 
     Args:
         cause: why.
-        is_visible: whether some of what the run has written may be visible there.
+        is_visible: whether some output of the run may be visible there.
         can_be_later: whether another attempt may complete it, after the cause is mended. False where somebody else has
             changed the target: nobody may overwrite that.
     """
@@ -132,7 +132,7 @@ class Participant(Protocol):
         this `complete` is as short and as certain as the place allows.
 
         Args:
-            home: where the run decides. It has to be written down, because whoever finds what was prepared asks there
+            home: where the run decides. It has to be written down: a process that finds prepared work asks there
                 whether it counts (`joint.py:resolve`). None: this participant is alone and decides by completing.
 
         Raises:
@@ -140,13 +140,13 @@ class Participant(Protocol):
         """
 
     def complete(self) -> None:
-        """Make visible what was prepared.
+        """Make the prepared work visible.
 
         It must be possible to do this twice, by this process or by the next one: by the name of a transaction, a
         staging table that is gone, a mark of an object.
 
         Raises:
-            NotCompleted: it did not work, and what is visible is known.
+            NotCompleted: it did not work, and the error says whether anything is visible.
             OSError: it did not work, or nobody can tell; `is_completed` is asked.
         """
 
@@ -158,10 +158,10 @@ class Participant(Protocol):
         """
 
     def give_up(self) -> None:
-        """Remove what was prepared, as far as it goes; what is visible stays.
+        """Remove the prepared work as far as possible; everything that is visible stays.
 
-        It is called when the run ends without having published, also where `prepare` has failed half-way. Whatever
-        stays is for whoever comes next.
+        It is called when the run ends without having published, also where `prepare` has failed half-way. The next
+        run removes the rest.
 
         Raises:
             OSError: something stays.
@@ -193,17 +193,17 @@ class Home(Protocol):
         """Remove the journal; False where it may still be there, and so decides. Does not fail."""
 
     def forget(self) -> None:
-        """Remove the journal once everybody has completed. Does not fail: what stays is done again by the next run."""
+        """Remove the journal once all have completed. Does not fail: the next run repeats it if the journal stays."""
 
     def stay(self) -> None:
-        """Leave behind that nothing was decided, for a participant could not give up what it had prepared."""
+        """Keep the note that nothing was decided, because a participant could not give up its prepared work."""
 
 
 class Left(Protocol):
     """The remains of a participant from a dead run. Calls may be repeated after a crash in the middle of them."""
 
     def complete(self) -> None:
-        """Make visible what was prepared, and remove everything beside that; what is completed already stays as it is.
+        """Make the prepared work visible, and remove all other remains; completed work stays as it is.
 
         Where nothing is left there is nothing to do: a participant's remains go only when the run is decided. A target
         that somebody else has changed meanwhile stays as it is, with a warning.
@@ -213,7 +213,7 @@ class Left(Protocol):
         """
 
     def remove(self) -> None:
-        """Remove what was prepared, or was being prepared. What is visible stays.
+        """Remove prepared and partly prepared work. Everything that is visible stays.
 
         Raises:
             OSError: something stays.
@@ -223,9 +223,9 @@ class Left(Protocol):
 class Answer(enum.Enum):
     """The state of a run according to its home."""
 
-    #: It still runs: leave alone what it has.
+    #: It still runs: leave its drafts alone.
     LIVES = "lives"
-    #: It is dead, and all that it had prepared is completed or removed by now. What is still there was never decided.
+    #: It is dead, and its decided work is completed or removed by now. Anything that is still there was never decided.
     RESOLVED = "resolved"
 
 

@@ -93,7 +93,7 @@ def sidecar(path: FilePath) -> FilePath:
 class Targets:
     """All files that a run publishes; `dlq_paths` has the dead-letter files by source, the common one under `""`.
 
-    `bookmark` is where what it has read is kept, where any source is incremental.
+    `bookmark` is the file with the positions up to which incremental sources are read; None without such sources.
     """
 
     there: Destination[FilePath]
@@ -212,7 +212,7 @@ def _files(step: OutputStep, found: Inputs | None) -> Iterable[tuple[str | None,
 
 
 def _from_root(name: str) -> str:
-    """A file's path without what it starts from; of an object, its bucket and key."""
+    """A file's path without its leading slashes; bucket and key of an object."""
     return name.partition("://")[2] if location.is_uri(name) else name.lstrip("/")
 
 
@@ -236,7 +236,7 @@ def _is_taken(there: Destination[FilePath], path: FilePath, step: OutputStep) ->
 
 def _refuse_escapes(found: Targets, base_dir: FilePath) -> None:
     """Refuse files whose real path is outside the base folder; checked again here, where all tokens have values."""
-    for path in dict.fromkeys(replace(found, bookmark=None).paths):  # who runs the pipeline says where that is
+    for path in dict.fromkeys(replace(found, bookmark=None).paths):  # an option says where the bookmark is
         if not paths.is_inside(path, base_dir):
             message = f'path escapes base directory via symlink: "{path}" -> "{found.there.real(path)}"'
             raise RunFailed(ExitCode.CONFIG, "E-SEC-001", message)
@@ -286,7 +286,7 @@ def _parents(real: str) -> Iterator[str]:
 def check(targets: Targets, options: RunOptions) -> None:
     """Stop before any work if a file cannot be written, or would replace one without consent.
 
-    What dead runs had begun to publish is completed first: it would be in the way of itself.
+    Publications of dead runs are completed first; otherwise their own files would count as files in the way.
     """
     for path in targets.paths:
         if problem := targets.there.problem(path):
@@ -337,7 +337,7 @@ def refuse_existing(targets: Targets, options: RunOptions) -> None:
 
 
 def refuse_own_files(plan: plans.Plan, found: Inputs, targets: Targets) -> None:
-    """No consent covers what the run is made of: the pipeline file and its inputs."""
+    """Refuse outputs that would replace the pipeline file or an input: no consent covers them."""
     real = RealPaths()
     own = {_real(real, str(plan.path)): "the pipeline itself"}
     for name, scan in found.scans.items():

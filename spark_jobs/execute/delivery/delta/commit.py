@@ -1,7 +1,7 @@
-"""The commit of a Delta table (see `tables/commit.py`): its id is that of an application, which the log knows.
+"""The commit of a Delta table (see `tables/commit.py`): the log has its id as an application's transaction.
 
-A commit that replaces files counts on the version that the run has looked at when it began: should somebody else have
-committed meanwhile, the run ends. Appended files do not mind.
+A commit that replaces files needs the version that the run saw when it began: if somebody else has committed
+meanwhile, the run ends. Appended files do not depend on the version.
 """
 
 from __future__ import annotations

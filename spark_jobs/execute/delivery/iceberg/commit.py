@@ -325,7 +325,7 @@ def partitions_of(table: Table) -> tuple[partitions.Partition, ...]:
 def _try_once(changes: Transaction) -> None:
     """Keep the library from repeating a change after a commit of somebody else that the run has not seen.
 
-    The catalogue is not told: it gets changes, and not what they start from.
+    This changes only the copy in memory: the catalogue gets the changes, and not the table that they start from.
     """
     table = changes._table
     known = {**table.metadata.properties, "commit.retry.num-retries": "0"}

@@ -22,7 +22,7 @@ PREFIX = durable.OWN_PREFIX
 LOCK = "lock"
 #: In each lock; older runs have written the same.
 MARK = b"the staging folder of a clinker run\n"
-#: The journal lists what a dead run had still to rename. It is removed first, so remains are never half of a run.
+#: The journal lists the renames of a run. It is removed before the folder, so the remains are never half of a run.
 JOURNAL = "journal.json"
 _REMOVALS = 30
 _REMOVAL_PAUSE_S = 0.1
@@ -41,7 +41,7 @@ class DraftFolder:
         """Make and lock a run's folder; waits while another process has it.
 
         Raises:
-            FileExistsError: the name is taken by what is no draft folder of this user.
+            FileExistsError: the name is taken by something that is no draft folder of this user.
             OSError: it cannot be made or locked.
         """
         path = parent / f"{PREFIX}{run}"

@@ -30,7 +30,7 @@ _LONGEST_NAME = 255
 
 @dataclass
 class LocalDraft:
-    """Files in the folders of a run, and what is to be renamed; see `Publication`, `Participant` and `Home`."""
+    """Files in a run's draft folders, and the renames that publish them; see `Publication`, `Participant`, `Home`."""
 
     folders: publish.DraftFolders
     changes: list[Rename] = field(default_factory=list)
@@ -117,7 +117,7 @@ class LocalDraft:
         return self.folders.take_back(self.changes)
 
     def give_up(self) -> None:
-        """See `Participant`: what was prepared goes with the draft."""
+        """See `Participant`: the prepared files are removed with the draft."""
 
     def forget(self) -> None:
         """See `Home`."""
@@ -147,7 +147,7 @@ class LocalFiles:
         return f"the name has more than {_LONGEST_NAME} bytes" if len(os.fsencode(path.name)) > _LONGEST_NAME else None
 
     def standing(self, path: Path) -> FileType:
-        """See `Destination`; a link counts as what it leads to."""
+        """See `Destination`; a link counts as its target."""
         if not os.path.lexists(path):
             return FileType.NOTHING
         if path.is_file():

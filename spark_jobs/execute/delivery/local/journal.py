@@ -1,8 +1,8 @@
 """The journal of a run that publishes: the renames, so that another run can complete them.
 
-It is in one of the run's draft folders, to which all others point. It has names, and no paths other than those of
-the folders that get files: a file comes from the run's draft folder in such a folder, and goes into the folder
-itself. So the worst that a false journal could do is to publish what lies in draft folders of this user, beside them.
+It is in one of the run's draft folders, to which all others point. Its only paths are the folders that get files;
+files have names only: a file comes from the run's draft folder in such a folder, and goes into the folder itself. So
+a false journal could at worst publish files from draft folders of this user, beside them.
 
 Of other places that the run publishes into it has the addresses only (`delivery/participant.py`). They stand in a file
 of their own from before anything is prepared there; the journal says that they count.
@@ -37,7 +37,7 @@ _LONGEST_PATH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A finished file and the name it gets; `source` None removes what is there (dead letters of an older run)."""
+    """A finished file and the name it gets; `source` None removes the target (dead letters of an older run)."""
 
     source: str | None
     target: str
@@ -51,7 +51,7 @@ class Entry:
         folder: the number of the folder that gets the file.
         source: the file's name in the draft folder there; None removes the target.
         target: the name that it gets.
-        identity: device, inode and time of what is to be removed: another file of that name is a later run's.
+        identity: device, inode and time of the file to remove: another file of that name is a later run's.
     """
 
     folder: int
@@ -90,7 +90,7 @@ class Journal:
 
 
 def write(renames: Sequence[Rename], place: Path, others: Sequence[Address] = ()) -> None:
-    """Write down in a draft folder what is to be renamed; all sources lie in draft folders beside their targets.
+    """Write the renames into a journal in a draft folder; all sources lie in draft folders beside their targets.
 
     Raises:
         OSError: it cannot be written, or is too long to be read again.

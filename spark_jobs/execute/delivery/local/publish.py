@@ -165,7 +165,7 @@ class DraftFolders:
         self._is_stuck = False
 
     def stay(self) -> None:
-        """Leave the draft folders to the next run, which removes them and what has to go with them."""
+        """Leave the draft folders to the next run, which removes them together with the other participants' remains."""
         self._stays = True
 
     def close(self, *, failed: bool) -> None:
@@ -188,9 +188,9 @@ class DraftFolders:
 
 @contextmanager
 def alone(folders: Iterable[Path], reach: Reach | None = None) -> Iterator[None]:
-    """Within, no other run publishes into these folders: what is free, and what is in the way, stays so.
+    """Within, no other run publishes into these folders: no name there is taken or becomes free.
 
-    A run that died while this one waited is completed first: what it had to publish is older. Where the file system
+    A run that died while this one waited is completed first, because its files are older. Where the file system
     cannot lock a folder, two runs that publish into it at the same moment are not told apart.
     """
     paths = sorted({os.path.realpath(folder) for folder in folders})  # all runs wait in the same order
@@ -227,7 +227,7 @@ def _rename_or_restore(renames: Sequence[Rename]) -> None:
     """Do all renames; when one fails, undo those that were done, so that the old files are back."""
     done: list[tuple[Rename, str | None]] = []
     try:
-        for rename in sorted(renames, key=lambda each: each.source is None):  # what is only removed goes last
+        for rename in sorted(renames, key=lambda each: each.source is None):  # removals come last
             done.append((rename, None))
             done[-1] = (rename, _kept(rename))
             _rename(rename)

@@ -27,7 +27,7 @@ _TIMEOUT_S = 60.0
 def recover(parent: Path, reach: Reach | None = None) -> list[Path]:
     """Complete or remove what runs that died left in a folder; gives the draft folders that were cleared.
 
-    A draft folder whose lock is held belongs to a living run and is left alone, and so is what is not ours. An empty
+    A draft folder whose lock is held belongs to a live run and is left alone, as are folders of other users. An empty
     folder was left by a run that died making or removing it; should it be one that is being made, its run makes it
     again. A marked folder that others may have made is left too, with a warning.
 
@@ -62,7 +62,7 @@ def _warn(path: str, reason: str) -> None:
 
 
 def is_cleared(path: Path, reach: Reach) -> bool:
-    """Complete or remove what a dead run left in a draft folder; False where the run lives, or there is none.
+    """Complete or remove the remains of a dead run in a draft folder; False where the run lives, or there is none.
 
     Raises:
         OSError: see `recover`.
@@ -80,7 +80,7 @@ def is_cleared(path: Path, reach: Reach) -> bool:
 
 
 def _complete(found: DraftFolder, reach: Reach) -> None:
-    """Do what the run of a folder had still to publish, if it had got so far."""
+    """Publish the rest of the files of a folder's run, if it had decided."""
     with ExitStack() as held:
         folder = _opened(found, held)
         if folder is None:
@@ -113,7 +113,7 @@ def address(place: Path) -> Address:
 
 
 def _remove_others(folder: int, place: Path, reach: Reach) -> None:
-    """Remove what a run without a journal may have prepared in other places."""
+    """Remove the work that a run without a journal may have prepared in other places."""
     joint.remove_left(journal.announced(folder), address(place), reach)
 
 
@@ -126,7 +126,7 @@ def _opened(draft: DraftFolder, held: ExitStack) -> int | None:
 
 @dataclass
 class JournalReplay:
-    """The renames of a journal, done again; what was done already is left as it is."""
+    """Repeats the renames of a journal; finished renames are left as they are."""
 
     known: journal.Journal
     place: Path

@@ -1,4 +1,4 @@
-"""Local files as the home of a run that publishes into other places, too: what became of it."""
+"""Local files as the home of a run that publishes into other places, too: whether the run had decided."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class ObjectDraft:
     Args:
         lease: says that the run lives.
         run: its execution id.
-        home: a local folder for what stays inside the run.
-        before: the version of what is under a name, as the run saw it first; empty where there was nothing.
+        home: a local folder for files that are not published.
+        before: gives the version of an object that the run saw first; empty where there was none.
         reach: how other places are reached that dead runs have written into.
         tuning: how many bytes of small files the driver sends by itself.
     """
@@ -183,7 +183,7 @@ class ObjectDraft:
                 for folder in held:
                     locks.give_back(self.lease, folder)
             except StoreError as error:
-                logs.LOG.warning("what is left is removed by the next run that writes there: %s", error)
+                logs.LOG.warning("the next run that writes there removes the rest: %s", error)
 
     @property
     def has_changes(self) -> bool:
@@ -209,7 +209,7 @@ class ObjectDraft:
             return
         self._is_stuck = True
         self.store.put(self.lease.home / layout.PREPARED, journal.text(self._entries, by=home), uuid.uuid4().hex)
-        self.lease.check()  # should this process have stood still until now, others have removed what it counts on
+        self.lease.check()  # if this process was suspended until now, others may have removed its uploads
 
     def announce(self, others: Sequence[Address]) -> None:
         """See `Home`."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class ObjectFiles:
     """See `Destination`.
 
-    What is under a name when the run looks at it first is what it replaces: should it be another object when the run
-    publishes, another run or program was faster, and this one ends.
+    The run notes the version of an object when it looks at its name first, and replaces only this version. Should the
+    name have another version when the run publishes, another run or program was faster, and this run ends.
     """
 
     store: WritableStore
@@ -79,7 +79,7 @@ class ObjectFiles:
         return sorted(found)
 
     def own(self, path: Location, most: int) -> bytes:
-        """See `Destination`: who may write the object may write all others in the folder."""
+        """See `Destination`: a user who may write the object may write all others in the folder."""
         found = self.store.look(path)
         if found is None:
             raise StoreError(Kind.MISSING, "file not found", str(path))

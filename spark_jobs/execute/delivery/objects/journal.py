@@ -1,4 +1,4 @@
-"""The journal of a run that publishes into a store: what is to become visible, so that another run can complete it."""
+"""The journal of a run that publishes into a store: the objects to publish, so that another run can complete it."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Journal:
 
     Args:
         entries: the objects, in order.
-        others: where the other places are that the run publishes into, of a journal that decides for them as well.
-        by: where the run decides, of what was only prepared.
+        others: the addresses of the run's other participants, in a journal that decides for them as well.
+        by: the address of the home that decides, in a journal that is only prepared.
     """
 
     entries: tuple[Entry, ...]
@@ -106,7 +106,7 @@ def announced(others: Sequence[Address]) -> bytes:
 
 
 def apply(store: WritableStore, entry: Entry, *, keeps_conditions: bool) -> None:
-    """Make an entry come true; what has come true already stays as it is.
+    """Publish the object of an entry; an object that is published already stays as it is.
 
     Raises:
         StoreError: another program has written the object meanwhile (`Kind.TAKEN`), the upload is gone
@@ -129,7 +129,7 @@ def apply(store: WritableStore, entry: Entry, *, keeps_conditions: bool) -> None
 
 
 def reads(store: WritableStore, entry: Entry) -> list[Location]:
-    """The objects that making an entry come true reads.
+    """The objects that publishing an entry reads.
 
     Raises:
         StoreError: the entry is none of this store.
@@ -144,7 +144,7 @@ def reads(store: WritableStore, entry: Entry) -> list[Location]:
 
 
 def is_done(store: WritableStore, entry: Entry) -> bool:
-    """Whether an entry has come true."""
+    """Whether the object of an entry is published, or removed."""
     found = store.look(entry.target)
     if isinstance(entry, Removal):
         return found is None or found.version != entry.before
@@ -152,7 +152,7 @@ def is_done(store: WritableStore, entry: Entry) -> bool:
 
 
 def check(store: WritableStore, entry: Put | Completion) -> None:
-    """Stop when an object is neither what was there before nor what the entry makes.
+    """Stop when an object has neither the version from before nor the mark of the entry.
 
     Raises:
         StoreError: it is another one (`Kind.TAKEN`).

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import Location
 
 PREFIX = ".clinker-"
-#: In a folder: who publishes into it.
+#: In a folder: the lock, which names the home of the run that publishes into it.
 LOCK = ".clinker-publishing"
-#: In a draft: where the run's home is; who the run is; what it publishes; what it has begun to upload; its parts.
+#: In a draft: the pointer to the run's home, the run's lease, its journal, the list of its uploads, and its parts.
 POINTER, LEASE, JOURNAL, UPLOADS, PARTS = "at", "lease", "journal.json", "uploads.json", "parts"
-#: In a draft: what uploads are made of, on stores where these are objects.
+#: In a draft: the pieces of uploads, on stores where these are objects.
 DEPOT = "uploads"
-#: In the home of a run that publishes into other places, too: which these are, until its journal says so. And where
-#: another place decides: what it publishes then.
+#: In the home of a run that publishes into other places too: the list of these, until its journal has it. And in a
+#: draft about which another place decides: the journal that counts then.
 ANNOUNCED, PREPARED = "announced.json", "prepared.json"
 
 

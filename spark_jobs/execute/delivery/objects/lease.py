@@ -108,7 +108,7 @@ class Lease:
         self._thread.start()
 
     def _is_conditional(self) -> bool:
-        """Whether the store refuses to write what is there already, as it is asked to."""
+        """Whether the store honours conditions: it refuses to create an object that exists already."""
         try:
             self._write(ABSENT)
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""Publishing alone: one run at a time has a folder for itself, from its last look at what is there to its last file."""
+"""Locks of folders: one run at a time publishes into a folder, from its last look at the objects to its last file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAUSE_S = 0.5
 def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
     """Wait until the folder is this run's.
 
-    The lock of a run that died is taken over, once what the run left is completed or removed.
+    The lock of a dead run is taken over once the run's remains are completed or removed.
 
     Args:
         lease: the lease of this run.
@@ -49,7 +49,7 @@ def take(lease: Lease, folder: Location, own: str, reach: Reach) -> None:
         look, data = store.look(place), store.get(place)
         if look is None or data is None:
             continue
-        if find(store, _home(data, place)) is None:  # nobody recovers who has no home any more
+        if find(store, _home(data, place)) is None:  # a run without a home is not recovering
             when = look.version
             continue
         recover(store, folder, own, reach)

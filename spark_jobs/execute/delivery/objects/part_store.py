@@ -101,7 +101,7 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Close the object's stream."""
         if not self.closed:
             self._reader.close()
         super().close()

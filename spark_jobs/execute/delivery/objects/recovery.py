@@ -25,7 +25,7 @@ _PAUSE_S = 0.5
 def recover(store: WritableStore, folder: Location, own: str = "", reach: Reach | None = None) -> list[Location]:
     """Complete or remove what dead runs left in a folder; gives the homes that were cleared.
 
-    What a living run has is left alone.
+    Drafts of live runs are left alone.
 
     Args:
         store: the store.
@@ -70,14 +70,14 @@ def cleared(store: WritableStore, draft: Location, reach: Reach) -> Location | N
 
 
 def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach, *, is_decided: bool) -> None:
-    """Complete or remove what a dead run has in a store, as its home elsewhere has decided.
+    """Complete or remove the draft of a dead run in a store, as its home elsewhere has decided.
 
     Args:
         store: the store.
         home: the run's home in the store.
-        by: where it has decided; what was prepared has to say so.
+        by: the home that has decided; the prepared journal has to name it.
         reach: see `recover`.
-        is_decided: whether it counts.
+        is_decided: whether the prepared work is to be published.
 
     Raises:
         StoreError: the store refuses, or another place decides.
@@ -91,7 +91,7 @@ def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach
         if found.is_dead and _is_cleared(store, home, found, reach, prepared if is_decided else None):
             return
         if time.monotonic() > until:
-            text = "another process recovers what a dead run has left; run again later"
+            text = "another process recovers the remains of a dead run; run again later"
             raise StoreError(Kind.TAKEN, text, str(home))
         time.sleep(_PAUSE_S)
 
@@ -99,7 +99,7 @@ def resolve_left(store: WritableStore, home: Location, by: Address, reach: Reach
 def _is_cleared(
     store: WritableStore, home: Location, found: Found, reach: Reach, decided: journal.Journal | None = None
 ) -> bool:
-    """Whether what a dead run has left is completed or removed; not where another process has taken that over."""
+    """Complete or remove the remains of a dead run; False where another process has taken that over."""
     taken = Lease(store, home, found.folders)
     try:
         taken.take(found.version)
@@ -139,9 +139,9 @@ def _run_of(draft: Location) -> str:
 
 
 def _complete(store: WritableStore, left: Remains, reach: Reach, decided: journal.Journal | None) -> None:
-    """Do what the run had still to publish, if it had got so far, and remove what it had beside that.
+    """Publish the rest of the run's files if it had decided, and remove its draft.
 
-    What a lease or a journal says of a folder counts only where that folder points to their home.
+    A lease or a journal may name a folder only if the folder points to their home.
     """
     known: dict[Location, bool] = {}
 

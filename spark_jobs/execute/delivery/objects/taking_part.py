@@ -1,4 +1,4 @@
-"""Objects as one of the places that a run publishes into: what is found of it after its death."""
+"""Objects as a participant of a dead run: its remains are completed or removed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def left(address: Address, home: Address, reach: Reach) -> LeftObjects:
 
 
 def resolve(home: Address, reach: Reach) -> Answer:
-    """See `joint.py:KINDS`: what a run without a home there had prepared elsewhere was never decided.
+    """See `joint.py:KINDS`: without a home here, work that the run had prepared elsewhere was never decided.
 
     Raises:
         OSError: see `joint.resolve`.

@@ -43,7 +43,7 @@ def upload_parts(segments: Iterable[Segment], size: int, limits: Limits) -> list
     Args:
         segments: what stands in the file, in order.
         size: how many bytes that is.
-        limits: what the store asks of parts.
+        limits: the least and most bytes of parts, and their most number, in the store.
     """
     share = -(-size // limits.most_parts)
     planning = _Planning(
@@ -69,7 +69,7 @@ class _Planning:
     held_bytes: int = 0
 
     def add(self, segment: Segment) -> None:
-        """Go on with what comes next."""
+        """Add the next segment of the file."""
         while size := length(segment):
             missing = max(self.least_sent - self.held_bytes, 0) if self.held else 0
             if isinstance(segment, PartRange) and size >= missing + self.least_copied:
@@ -95,7 +95,7 @@ class _Planning:
         self.held_bytes += length(segment)
 
     def _copied(self, part_range: Segment) -> Segment:
-        """Copy as much of a range as makes whole parts; gives what is left."""
+        """Copy as much of a range as makes whole parts; gives the rest."""
         while isinstance(part_range, PartRange) and part_range.size >= self.least_copied:
             taken = cut(part_range, 0, min(part_range.size, self.most_copied))
             assert isinstance(taken, PartRange)

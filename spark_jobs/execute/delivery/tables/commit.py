@@ -1,4 +1,4 @@
-"""A table as one of the places that a run publishes into: its files are there before, and one commit names them.
+"""A table as a participant of a publication: its files are written first, and one commit adds them.
 
 Tasks write the files into the table's folder, where nobody sees them until the table names them. The commit has an id
 of its own, so that it is done once, whoever does it. The run's id would not do: a scheduler may give it to a second

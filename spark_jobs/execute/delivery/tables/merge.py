@@ -265,7 +265,7 @@ def _keys(merge: Merge, buckets: int, item: tuple[int, PartRange]) -> list[_Keys
 
 
 def _hashable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values that are equal only where those of the column are, of a type that has hashes."""
+    """Values of a hashable type that are equal if and only if the column's values are."""
     kind = column.type
     if pa.types.is_date32(kind):
         return column.cast(pa.int32()).cast(pa.int64())

@@ -1,0 +1,1 @@
+"""Eight queries of TPC-H as pipelines, and as SQL for other engines."""

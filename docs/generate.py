@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs import generate_formats
+from docs import generate_formats, generate_topics
 from docs.generate_cxl import cxl
 from docs.generate_nodes import nodes
 from spark_jobs.cli import clinker
@@ -113,6 +113,10 @@ PAGES: dict[str, Callable[[], str]] = {
     **{f"reference/formats/{name}.md": partial(generate_formats.page, name) for name in registry.formats()},
     "reference/cli.md": cli,
     "reference/diagnostics.md": diagnostics,
+    **{
+        f"../spark_jobs/cli/topic_pages/{name}.txt": partial(generate_topics.page, name)
+        for name in generate_topics.NAMES
+    },
 }
 
 

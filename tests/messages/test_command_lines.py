@@ -93,3 +93,27 @@ def test_help_alone_lists_commands_and_topics(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "    run       run a pipeline\n" in shown
     assert "  clinker help FUNCTION " in shown
+    assert "  clinker help SUBJECT    a subject: correlation, decimals, formats, rules, stores, variables\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("subject", "says"),
+    [
+        ("rules", "`freshness: { column, max_age }`\n    holds if: the latest day or moment is at most this old"),
+        ("decimals", "A Decimal has up to 38 digits"),
+        ("Formats", "\nparquet (Parquet)\n    Columns in row groups."),
+        ("stores", "`s3://bucket/key`\n    an object"),
+        ("correlation", "- No key, no group. A record whose key is null"),
+        ("variables", "`$vars.<name>`"),
+    ],
+)
+def test_help_shows_a_subject_as_plain_text(subject: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["help", subject]) == 0
+    shown = capsys.readouterr().out
+    assert says in shown
+    assert not any(mark in shown for mark in ("](", "\n|", "```", "spark_jobs/"))
+
+
+def test_a_subject_with_a_slip_has_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clinker.main(["help", "decimal"]) == 1
+    assert "did you mean `decimals`?" in capsys.readouterr().err

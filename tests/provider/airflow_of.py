@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from airflow.providers.common.compat.sdk import mask_secret
+from airflow.providers.common.compat.version_compat import AIRFLOW_V_3_0_PLUS, AIRFLOW_V_3_1_PLUS
 
 try:
     from airflow.dag_processing.dagbag import DagBag
@@ -22,7 +23,12 @@ try:
 except ImportError:  # Airflow 2
     from airflow.utils.context import OutletEventAccessors
 
+#: Whether values that Airflow knows as secrets are hidden in the rendered fields that it stores. Airflow 3.0 hides
+#: there only what has the name of a secret, for every operator.
+HIDES_VALUES_IN_FIELDS = AIRFLOW_V_3_1_PLUS or not AIRFLOW_V_3_0_PLUS
+
 __all__ = [
+    "HIDES_VALUES_IN_FIELDS",
     "DagBag",
     "OutletEventAccessors",
     "TaskDeferralError",

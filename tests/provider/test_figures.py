@@ -78,7 +78,10 @@ from spark_jobs import result
 if sys.argv[2] == "initialized":  # as the process of a task does
     from airflow.sdk.observability import stats
     from airflow.sdk.observability.metrics import stats_utils
-    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
+    if hasattr(stats, "initialize"):
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=True)
+    else:  # Airflow 3.2
+        stats.Stats.initialize(factory=stats_utils.get_stats_factory(stats.Stats))
 figures.publish(result.of_dict(json.loads(sys.argv[1])), "partial_success", "etl", "run")
 """
 

@@ -123,7 +123,8 @@ def test_nothing_that_a_task_leaves_shows_a_secret(
     assert "***" in told
     assert "Execution Plan: shop" in after
     pushed = json.dumps([returned, context["ti"].pushed])
-    for place, text in {"fields": shown, "log": told, "error": raised, "XComs": pushed, "fields after": after}.items():
+    fields = {"fields": shown, "fields after": after} if of_airflow.HIDES_VALUES_IN_FIELDS else {}
+    for place, text in {"log": told, "error": raised, "XComs": pushed, **fields}.items():
         assert "LEAK" not in text, (place, text[max(text.index("LEAK") - 200, 0) :][:300])
     notes = spark.notes
     given = json.dumps([notes["argv"], notes["properties"]])

@@ -43,6 +43,7 @@ def test_it_follows_the_schema_of_airflow() -> None:
 def test_it_follows_the_stricter_schema_of_a_provider_in_airflows_own_repository() -> None:
     import jsonschema
 
+    pytest.importorskip("airflow.sdk", reason="the schema of Airflow 2 asks for other keys")
     schema = json.loads((importlib.resources.files("airflow") / "provider.yaml.schema.json").read_text("utf-8"))
     # Clinker's documentation is in its repository, and has no address of its own.
     schema["properties"]["integrations"]["items"]["required"].remove("external-doc-url")

@@ -171,7 +171,7 @@ REFUSED = {
         "auth: {scheme: bearer, token: '${SHOP_ENVIRONMENT}'}}",
         "json",
     ),
-    "refused_database": ("connection: stock, table: t", "database"),
+    "refused_database": ("options: {connection: stock, table: t}", "database"),
 }
 REFUSED_PIPELINE = """
 pipeline: { name: NAME }

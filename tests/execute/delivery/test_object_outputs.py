@@ -31,6 +31,7 @@ OUTPUTS = {
     "numbered": "{type: csv, path: OUT/n.csv, split: {max_records: 70, naming: '{stem}-{seq:04}.{ext}'}}",
     "folder": "{type: csv, path: OUT/folder, parts: true}",
     "columns": "{type: parquet, path: OUT/columns.parquet}",
+    "workbook": "{type: excel, path: OUT/book.xlsx, sort_order: [v]}",
     "column_parts": "{type: parquet, path: OUT/column_parts, parts: true}",
     "column_pieces": "{type: parquet, path: OUT/cp.parquet, split: {max_records: 150}}",
     "packed": "{type: csv, path: OUT/packed.csv.gz}",

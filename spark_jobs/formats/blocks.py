@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.failure_columns import Failures, Reason, Rows
     from spark_jobs.formats.format import Block, FileColumns, Reading, SourceColumn
 
-    #: Gives what was read of a declared column, by its position, in some rows; None where a file lacks the column.
+    #: Gives the texts of a declared column as read, by its position, for some rows; None if a file lacks the column.
     AsRead = Callable[[int, pa.Array], pa.StringArray | None]
 
 #: A field as a format provides it: texts, or typed values.
@@ -66,7 +66,7 @@ class Bad:
     Args:
         failures: all of them by their places in the split, ascending.
         rows: those that are among the converted records, by their rows there, ascending. The others are malformed.
-        as_read: what was read of them.
+        as_read: gives their texts as read, column by column.
     """
 
     failures: Failures = field(default_factory=failure_columns.none)

@@ -84,7 +84,7 @@ class ScanPlan:
         dropped: the undeclared columns that are left out, in first-seen order.
         missing: for each declared column that some files lack, in how many.
         skipped: the names of the files of zero bytes.
-        warnings: what a user should know: header names that match in another letter case, declared ones in no file.
+        warnings: messages for the user: header names that match in another letter case, declared columns in no file.
         undeclared_type: the type of the undeclared columns: texts, or values of any kind.
         origins: for each undeclared column, carried or left out, the first file that has it.
     """
@@ -199,7 +199,7 @@ class ColumnTracker:
             self._missing[column] = self._missing.get(column, 0) + 1
 
     def warn(self, text: str) -> None:
-        """Note what a user should know of the files."""
+        """Add a warning about the files for the user."""
         self._warnings[text] = None
 
     def _match(self, names: Sequence[str]) -> list[int | None]:

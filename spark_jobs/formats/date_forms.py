@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ISO_DATE = "%Y-%m-%d"
 _OTHER_DATES = ("%m/%d/%Y", "%Y/%m/%d", "%m-%d-%Y")
-#: With a fraction too: what a writer gave can be read again.
+#: With a fraction too, so that texts of writers can be read again.
 _ISO_MOMENTS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
 #: With an offset, where a column names its zone. White space in a format may be missing in a text.
 _ISO_IN_ZONES = ("%Y-%m-%dT%H:%M:%S%.f %z", "%Y-%m-%d %H:%M:%S%.f %z", "%Y-%m-%dT%H:%M %z", "%Y-%m-%d %H:%M %z")

@@ -67,10 +67,10 @@ class ArrayPath:
 class SourceColumn:
     """A column that a source declares.
 
-    `required` turns absence into an error of the record; `formats` are forms of its dates and date-times,
-    which go before those of the pipeline; `zone` is the zone whose local time they are, where a text has an offset
-    (`cxl/dates/zones.py`); `alias` is its name in the files, where that is another;
-    `rules` are what a format schema asks of its values; `spelling` is how its texts are written, where that is unusual.
+    `required` turns absence into an error of the record; `formats` are forms of its dates and date-times, which are
+    tried before the forms of the pipeline; texts with an offset are converted to the local time of `zone`
+    (`cxl/dates/zones.py`); `alias` is its name in the files, if that differs; `rules` are the format schema's rules for
+    its values; `spelling` says how its texts are written, if that is unusual.
     """
 
     name: str
@@ -126,8 +126,8 @@ class Reading:
     """The requirements for reading a source's files; the same for all of them.
 
     Args:
-        columns: the declared columns, in order. All of them are checked in every record: what is carried does not
-            change results.
+        columns: the declared columns, in order. All of them are checked in every record, so `live` does not change
+            results.
         undeclared: the undeclared columns to carry, as `$widened.<name>`, in first-seen order: all of the scan plan,
             or none.
         live: the declared columns that batches carry; None carries all.
@@ -136,9 +136,9 @@ class Reading:
             ones.
         block_bytes: how much input makes a block.
         record_bytes: how long a record may be for the memory of a task; a longer one ends the run.
-        sections: what is declared of the files' envelopes; all of it is checked, like columns.
-        documents: the paths of what blocks carry of it.
-        passes: what a record has to pass first; ranges without any such record may be passed over.
+        sections: the declared sections of the files' envelopes; all of them are checked, like columns.
+        documents: the paths of the envelope's values that blocks carry.
+        passes: the tests that a record has to pass first; ranges in which no record passes may be skipped.
         null_values: the texts that are null in undeclared columns.
     """
 
@@ -211,10 +211,10 @@ class Block:
         failed_rows: one row per failure with the texts of all declared columns, as the dead-letter file shows them: a
             converted value in its own text form, a failed one as read; nulls for malformed records.
             None unless the reading asks for it.
-        documents: what was asked for of the envelope around the good records, by path: an array, or a value that all
-            of them share.
+        documents: the values of `Reading.documents` for the good records, by path: an array, or a value that all of
+            them share.
         passed_over: how many pieces of the file the records are, when none of them passes and they were not read.
-        surplus: what records have lost that had more cells than their file has columns.
+        surplus: the cells that records lost because they had more cells than their file has columns.
         repaired: records with quotes that nobody escaped, and the first of them.
     """
 
@@ -262,10 +262,10 @@ class Encoded:
         failures: the records that could not, by their index in the batch, ascending.
         ends: where each record ends in `data`, the separator after it included (also the last one's, which `data`
             lacks); int64. None unless it was asked for.
-        marks: what the format's frame has to know of each record, as its `marks` says; None without one.
+        marks: a value for each record that the format's frame needs, of the type `Frame.marks`; None without a frame.
         unfit: the records with a value that the format cannot hold, likewise: the run ends, unless the output says that
             they are failures.
-        cuts: what was cut to fit, of records that are written.
+        cuts: the values that were cut to fit, of records that are written.
     """
 
     data: bytes | memoryview
@@ -338,9 +338,9 @@ class Writer(Protocol):
 
 
 class ColumnWriter(Writer, Protocol):
-    """A writer of files that are made when all their records have come together.
+    """A writer of files that are made once all their records are collected.
 
-    What the others make of records is on its way to a file here, and no file yet.
+    The bytes of `Writer` are an intermediate form here; `convert` makes the file from them.
     """
 
     def convert(self, source: IO[bytes], sink: IO[bytes], *, moved: bool = False) -> None:
@@ -379,8 +379,8 @@ class Format:
             the columns of a file.
         has_arrays: whether values can be arrays, which `array_paths` explode or join.
         comes_in_pages: whether network sources have it.
-        layout: what is wrong with a format schema, as plain nested tuples, in formats that need one to know where the
-            fields are; with `is_written` as a schema of outputs.
+        layout: gives the problems of a format schema (plain nested tuples), in formats that need one to find the
+            fields; with `is_written` as a schema of outputs.
         sections: where the sections of its envelope are; None where it has none.
         documents: the sections of `$doc` that every file has, with their fields, which are texts.
         is_one_file: the diagnostic of an output that is split, in formats whose files cannot be cut.
@@ -389,10 +389,10 @@ class Format:
         has_statistics: whether readers know of ranges of a file where no record passes (`Reading.passes`).
         has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
             have no meaning.
-        is_in_folder: whether the reader finds the files of what `path` names: a folder that is a table.
+        is_in_folder: whether `path` names a folder that is a table, whose files the reader finds.
         is_in_catalog: whether the reader finds the files of a table that a catalogue knows by its name.
-        growth: what incremental sources of it grow by; None where no source of it can be incremental.
-        is_framed: whether there is more in its files than what a writer makes of each record (see `Frame`).
+        growth: how incremental sources of it grow: by files, rows or table versions; None if no source of it is incremental.
+        is_framed: whether its files have more than the bytes of each record (see `Frame`).
         known_as: its name in other tools.
     """
 
@@ -436,7 +436,7 @@ class Format:
 
     @property
     def is_table(self) -> bool:
-        """Whether what it reads and writes are tables of files, which show records once they are committed."""
+        """Whether it reads and writes tables of files, whose records are visible once they are committed."""
         return self.is_in_folder or self.is_in_catalog
 
     @property

@@ -29,11 +29,11 @@ class Joined:
 class Frame(Protocol):
     """The frame of a format whose files are more than records: headers, groups of records, counts.
 
-    A task frames what it writes as far as that can be known from its part alone, and notes the rest; where the parts of
-    a file are joined, their notes say it. So no part is read again. A frame travels pickled.
+    A task frames its records as far as its part alone allows, and leaves a note about the rest. When the parts of a file
+    are joined, their notes suffice, so no part is read again. A frame travels pickled.
     """
 
-    #: The type of what it has to know of a record.
+    #: The type of the value for each record that a writer gives to `enclose`.
     marks: ClassVar[pa.DataType]
 
     def enclose(self, records: pa.Array, marks: pa.Array, note: str) -> tuple[memoryview, str]:
@@ -41,8 +41,8 @@ class Frame(Protocol):
 
         Args:
             records: their bytes, one value each.
-            marks: what a writer told of them.
-            note: what was noted of the part so far; empty at its beginning. The new note comes back.
+            marks: the writer's values for them, one for each record.
+            note: the note about the part so far; empty at its beginning. The new note is returned.
 
         Raises:
             Unfit: they cannot be written.

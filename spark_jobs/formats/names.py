@@ -54,7 +54,7 @@ class Search(Protocol):
 
 
 def names_of(reader: Reader, parts: Sequence[Part]) -> list[tuple[str, ...]]:
-    """The undeclared names of each part's records in first-seen order; those of parts before it may be left out.
+    """The undeclared names of each part's records in first-seen order; names of earlier parts may be left out.
 
     Raises:
         FormatError: a file cannot be read, changed (E907), or is broken.

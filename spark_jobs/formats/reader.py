@@ -39,7 +39,7 @@ class Place:
 
     Args:
         base: the folder that relative paths start at.
-        path: what the source names, as it is written; empty where it names nothing.
+        path: the source's `path` as written; empty without one.
         connections: the URIs of connections by their names.
         stores: how stores are reached, resolved.
         allow_outside: whether files outside of the base folder may be read.
@@ -103,7 +103,7 @@ class Reader(ABC):
         Args:
             files: the files that were found.
             columns: the declared columns.
-            passes: what a record has to pass first.
+            passes: the tests that a record has to pass first.
         """
         return {}
 
@@ -114,7 +114,7 @@ class Reader(ABC):
 
         Args:
             place: where to look.
-            wanted: what earlier runs have read, and what the command line asks for.
+            wanted: the marks of earlier runs, and the range that the command line asks for.
 
         Raises:
             FormatError: see `found`; or the mark does not fit (E913).
@@ -122,7 +122,7 @@ class Reader(ABC):
         raise AssertionError("new files are found by their names")
 
     def release(self) -> None:  # noqa: B027  # most hold nothing
-        """Release what the driver holds open for tasks, at the end of the run."""
+        """Release resources that the driver holds open for tasks, at the end of the run."""
 
     def plan(
         self,
@@ -208,7 +208,7 @@ class Reader(ABC):
         return (applied.checked(block, wanted, blanks=self.blank_is_nothing) for block in blocks)
 
     def _around(self, blocks: Iterator[Block], file_plan: FilePlan, wanted: Reading) -> Iterator[Block]:
-        """Blocks with what the file's envelope says, which is known before its first record."""
+        """Blocks with the values of the file's envelope, which are known before its first record."""
         found = self.document(file_plan, wanted)
         carried = {path: value for path, value in found.items() if path in wanted.documents}
         for block in blocks:

@@ -29,10 +29,10 @@ class SplitOutcome:
         end: where it ended.
         records: how many records there were, good and bad.
         is_consistent: whether the split ended outside quotes, and not before its start. When one split of a file is
-            not consistent, what its splits gave must be thrown away and read again with `Reader.exact_splits`.
+            not consistent, the results of its splits must be discarded and read again with `Reader.exact_splits`.
         has_news: whether there are undeclared names that the plan of the file does not know (`FilePlan.known`); reading
             may have ended there.
-        warnings: what a user should know of a file that is read all the same, its name included.
+        warnings: messages for the user about a file that is read all the same, its name included.
     """
 
     start: int = 0
@@ -107,12 +107,12 @@ def most_rows(wanted: Reading) -> int:
 
 
 def too_long(file: InputFile, most: int, what: str = "a record is") -> FormatError:
-    """A record, or what names the columns, that is too long for a task's share of the memory.
+    """The error for a record or a header that is too long for a task's share of the memory.
 
     Args:
         file: the file that has it.
         most: how many bytes it may have.
-        what: what is longer, with its verb.
+        what: the subject of the message with its verb, such as "a record is".
     """
     text = (
         f"{what} longer than {most} bytes, a third of what memory.limit leaves to each task; "

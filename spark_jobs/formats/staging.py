@@ -31,11 +31,11 @@ class Staging:
         connection: the name of the connection that the run reaches it by.
         target: the table that gets its rows, as statements have it.
         mode: `insert`, `upsert` or `replace`.
-        keys: what upserts go by.
-        columns: the columns that are written, each with what a staged value becomes, in words of the database.
+        keys: the key columns of upserts.
+        columns: the columns that are written, each with the SQL expression of its staged value.
         rows: how many rows it has once it is filled; -1 before.
         home: where the run decides, as JSON has addresses; None where it decides by itself, or has not prepared yet.
-        quote: what stands around names in statements of the database.
+        quote: the quote character around names in statements of the database.
     """
 
     schema: str
@@ -73,14 +73,14 @@ class Staging:
 
 
 class TableWriter(ColumnWriter, Protocol):
-    """Records of an output to what a table takes."""
+    """Converts the records of an output to batches for a table."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of what is written."""
+        """The columns of the written batches."""
 
     def batches(self, source: IO[bytes], *, moved: bool) -> Iterator[pa.RecordBatch]:
-        """The records in a stream, some at a time."""
+        """The records in a stream, as batches."""
 
 
 class Loader(Protocol):
@@ -117,7 +117,7 @@ class Loader(Protocol):
         """Put the rows of a part into a staging table, once however often this is tried; gives their number."""
 
     def note(self, found: Any, staging: Staging) -> None:
-        """Write down what is to become of a staging table."""
+        """Write the note of a staging table: how it is published, and its run's home."""
 
     def keep(self, found: Any, staging: Staging) -> None:
         """Have a staging table outlive the server."""
@@ -129,7 +129,7 @@ class Loader(Protocol):
         """Put the rows of a staging table into its table, and remove it."""
 
     def moved(self, found: Any) -> int | None:
-        """Count the rows in the table from the staging table that is published now; None: only the database knows."""
+        """Count the rows of the table that come from a staging table being published; None: only the database knows."""
 
     def drop(self, found: Any, staging: Staging) -> None:
         """Remove a staging table."""

@@ -54,8 +54,8 @@ NO_BUCKET = 0
 
 #: A fact: its record; the group that a failure rejects; the row of an aggregate that failed, or is retracted; its kind;
 #: the record, or the first of the row, by source, split and row; why it failed, in words; the group over all sources
-#: and its bucket; the node, by its position in the plan, and the place of what failed there, which orders what has the
-#: same record; and whether the groups are still to be searched for, because the key was not at hand.
+#: and its bucket; the node, by its position in the plan, and the position of the failure there, which orders failures
+#: of the same record; and whether the groups are still to be searched for, because the key was not at hand.
 FACTS = pa.schema([
     ("record", pa.int64()), ("group", pa.uint64()), ("aggregated", pa.int64()), ("kind", pa.int8()),
     ("source", pa.int32()), ("split", pa.int32()), ("row", pa.int64()), ("why", pa.string()), ("whole", pa.uint64()),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PAIRS = pa.schema([("group", pa.uint64()), ("record", pa.int64())])
 #: The columns needed to find the first failure of each group, and that failure's columns.
 _FIRST = ("group", "source", "split", "row", "kind", "node", "at", "why")
-#: Of what has the same record the first node in the plan comes first, and there what came first.
+#: Failures of the same record are ordered by the node's position in the plan, then by their position at the node.
 _PLACE = ("source", "split", "row", "node", "at")
 #: The columns of a failure whose key was not known where it failed; the key is found elsewhere.
 _SAID = ("node", "at", "why")

@@ -40,10 +40,9 @@ class TooLarge:
     """Groups that are too large.
 
     Args:
-        groups: their numbers, their first records at outputs, and what is said of them.
+        groups: their numbers, their first records at outputs, and the reasons.
         records: all their records, ascending.
-        earliest: the split and the row that the first of them begins with, in the order of records, and what is said of
-            it.
+        earliest: the split and row of the first record of the earliest group, and the reason.
     """
 
     groups: pa.Table
@@ -58,7 +57,7 @@ def too_large(came: Facts, failed: pa.Table, limit: int, folder: str) -> TooLarg
         came: the records and rows that came to outputs, of groups that may be too large.
         failed: pairs of groups over all sources and failed records.
         limit: how many they may have.
-        folder: for what is long.
+        folder: for spill files.
     """
     members = findings.pairs(came, ("group", "record"), failed, folder)
     groups = members.column("group").to_numpy()

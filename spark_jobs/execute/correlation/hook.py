@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     #: Takes dead letters, with the operator at which they failed.
     Record = Callable[[Operator, DlqEntries, Site], None]
 
-#: The stage of rows whose group is rejected, and what puts them after all other entries of a record: what is known of
-#: a whole group before what is known of a record as one of its group.
+#: The stage of rows whose group is rejected, and the offsets that order their entries after all others of a record:
+#: entries about the whole group come before entries about a record as a member of its group.
 _COMMIT, _OF_GROUP, _COLLATERAL = "correlation_commit", 1 << 29, 1 << 30
 
 
@@ -90,7 +90,7 @@ class CorrelatedTask(TaskHook):
     Args:
         spec: the job.
         plan: which groups rows belong to.
-        name: what the task's files are called by.
+        name: the prefix of the task's file names.
         record: takes dead letters.
     """
 

@@ -1,10 +1,10 @@
 """The iteration of a run with correlation keys: it decides the next pass and the state that it starts from.
 
-`Iteration.state.goal` says what the next pass is for. `Iteration.take` gives what that pass found to the handler of its
-goal, which says which goal comes next. The states and transitions are drawn in the docstring of the package.
+`Iteration.state.goal` is the goal of the next pass. `Iteration.take` gives the findings of that pass to the handler of
+its goal, which chooses the next goal. The states and transitions are drawn in the docstring of the package.
 
 Each pass can only exclude more records, so the iteration ends. Rows of aggregates that fail are found anew in each
-pass, and the last pass has to know in advance what it will find.
+pass, and the last pass has to know its findings in advance.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Iteration:
         return self.run.scratch.here
 
     def take(self, products: PassResults) -> None:
-        """Take in what a pass has found; `state` says which pass comes next.
+        """Process the findings of a pass; `state` then has the goal of the next one.
 
         Raises:
             RunFailed: passes find other things each time, though no more records are excluded. Or under `fail_fast` a
@@ -204,7 +204,7 @@ class Iteration:
             case _:
                 assert_never(goal)
 
-    # ---- the handlers: what a pass found, and which goal comes next
+    # ---- the handlers: each takes the findings of a pass and gives the next goal
     # ------------------------------------------------------------------------------------------------------------------
 
     def _take_failures(self, found: Facts, products: PassResults) -> Goal:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.execute.report import TaskReport
 
-#: A file has so many bits at least for each that is set, so that most of what is asked for is not there.
+#: A file has at least so many bits for each bit that is set, so that most lookups of absent records find no bit.
 _SPARSE = 64
 _FEWEST = 1 << 10
 #: With so many rejected groups, nearly every task has read a record of one.
@@ -73,7 +73,7 @@ def unaffected(
     """The numbers of the tasks that would do the same again.
 
     Args:
-        reports: those of all tasks.
+        reports: the reports of all tasks.
         excluded: the file of excluded records; None: there are none.
         oversized: the records of groups that are too large.
         rejected: the buckets of rejected groups.

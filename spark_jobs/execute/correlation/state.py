@@ -70,14 +70,14 @@ class PassState:
         goal: the goal of the pass.
         subject: of a search, the records, rows, groups or buckets that it is about.
         excluded: the records that count as never read, because they failed or were retracted.
-        retracted: those of them that were retracted, and are the first of no group; known to searches for first
-            records alone.
+        retracted: the excluded records that were retracted and are the first of no group; set only in searches for
+            first records.
         rejected: the rejected groups, by the policy that rejects them.
         failed_rows: the rows of aggregates that failed in the last pass and retract nothing.
         suppressed_rows: the rows of aggregates that count as never made, because they failed.
         oversized: the groups that have too many records, with the first of these.
         number: how many passes there were before.
-        rounds: how many of them changed what is known.
+        rounds: how many of these passes changed the state.
         is_intermediate: whether another pass follows in any case, so that outputs at which nothing fails need not be
             written.
     """

@@ -35,7 +35,7 @@ class SuppressedRows:
         rows: the rows, ascending.
         rejected: the groups that they reject.
         entries: their dead letters.
-        lines: what was logged of them.
+        lines: the log lines about them.
         are_outdated: whether all of them are to be made again, once the retracted records are found.
     """
 

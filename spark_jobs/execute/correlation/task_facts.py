@@ -33,11 +33,11 @@ class Found:
     """Rows that facts are to be noted about.
 
     Args:
-        node: where they were found.
-        places: where they were read.
-        kinds: what is found, row by row.
-        whys: what failed, in words; nulls in searches, or what groups are called.
-        at: the places of what failed among all that came to the node; None where that does not matter.
+        node: the node that found them.
+        places: the positions at which they were read.
+        kinds: the kind of fact, row by row.
+        whys: the reasons of failures, in words; in searches nulls, or the names of groups.
+        at: the positions of the failed rows among all rows of the node; None where that does not matter.
     """
 
     node: str
@@ -121,13 +121,13 @@ class TaskFacts:
     def add_records(
         self, found: Found, rows: np.ndarray, keys: Mapping[str, pa.Array], complete: Container[str]
     ) -> None:
-        """Note records that fail, and the groups that they reject: all of their source, whatever is left of its key.
+        """Note records that fail, and the groups that they reject: all groups of their source, by the rest of its key.
 
         Args:
             found: the records.
             rows: which of them fail.
-            keys: what is left of their keys.
-            complete: the sources whose records have their whole key still. The groups of others are to be searched for.
+            keys: the key fields that they still have.
+            complete: the sources whose records still have their whole key. Groups of other sources are searched for.
         """
         if not len(rows):
             return

@@ -55,7 +55,7 @@ def explain(error: Exception, local_dir: str) -> tuple[ExitCode, result.RunError
 
     Args:
         error: what ended it.
-        local_dir: where Spark keeps what it shuffles.
+        local_dir: Spark's folder for shuffle files.
     """
     return ExitCode.IO, _error(error, local_dir)
 

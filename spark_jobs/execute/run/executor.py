@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Run:
-    """A run on its way, for this module alone; what is known so far is what a failure can report."""
+    """A run in progress, for this module alone; a failure reports the fields that are set by then."""
 
     plan: plans.Plan
     options: RunOptions
@@ -282,7 +282,7 @@ def _publishing(run: _Run) -> ExitCode:
                 if table.commit is not None:
                     draft.join(table.commit)
             with interrupts.ignored():
-                unpublished.pop_all()  # from here on the publication knows what has to go
+                unpublished.pop_all()  # from here on the publication cleans up
                 draft.publish()
                 run.is_published = True
     return run.exit_code
@@ -303,7 +303,7 @@ def _is_done_before(run: _Run, asked: once.Once | None, there: Destinations) -> 
 
 
 def _looked(plan: plans.Plan) -> plans.Plan:
-    """The plan with what the tables of its outputs take."""
+    """The plan with the columns of the tables that its outputs write."""
     if not any(step.is_in_database for step in plan.outputs.values()):
         return plan
     from spark_jobs.execute.delivery import databases  # runs without a database need no Arrow for its tables
@@ -342,7 +342,7 @@ def _is_local(run: _Run, opening: _SessionOpening) -> bool:
 def _kept(
     run: _Run, wanted: targets.Targets, there: Destinations
 ) -> tuple[bookmark.Bookmark | None, dict[str, bookmarks.News]]:
-    """The bookmark where any source is incremental, and what is to be read of such sources."""
+    """The bookmark if any source is incremental, and the new inputs of such sources."""
     kept = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, there)
     asked = kept or bookmark.Bookmark(Path())
     return kept, asked.news(run.plan.sources, run.options.since, run.options.until)

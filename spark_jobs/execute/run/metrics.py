@@ -46,7 +46,7 @@ class Outcome:
     Args:
         result: the record for its scheduler.
         nodes: the record counts of each node.
-        document: what a metrics file of the run says, whether one is wanted or not; empty of a run that did nothing.
+        document: the contents of the run's metrics file, even if none is written; empty for a run that did nothing.
     """
 
     result: result.RunResult
@@ -99,7 +99,7 @@ class Facts:
 def conclude(run: Facts, folder: str | None, exit_code: ExitCode, error: result.RunError | None) -> Outcome:
     """Write the metrics file, if one is wanted, and give the run's outcome; a failed run has both too.
 
-    The file goes to the folder, or else to that of the environment or of the plan.
+    The file goes to the given folder, or else to the folder of the environment or of the plan.
     """
     finished = datetime.now(UTC)
     folder = _folder(folder, run.plan)
@@ -114,7 +114,7 @@ def refused(
 ) -> str | None:
     """Write the metrics file of a run that ended before it began, if one is wanted; gives its path.
 
-    It has the keys that every such file has, with nothing counted: what was to be done may not be known.
+    It has the keys of every metrics file, with no counts, because the plan may be unknown.
     """
     folder = _folder(options.metrics_spool_dir, plan)
     if not folder:
@@ -158,7 +158,7 @@ def expected(names: Identity, plan: plans.Plan, folder: str | None) -> str | Non
 def taken(names: Identity, plan: plans.Plan, options: RunOptions, before: Outcome) -> Outcome:
     """The outcome of an attempt that had nothing to do: the metrics file is the one of the attempt that did the work.
 
-    Where that died before it could write one, this attempt writes what the record says.
+    If that attempt died before it could write one, this attempt writes the document of its record.
     """
     record = before.result
     if record.metrics_path is None or _is_there(location.located(record.metrics_path), plan.stores):
@@ -365,7 +365,7 @@ def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mappi
     if any(edge.node == name for edge in upstream.streams(first)):
         taker.records_in += source.refused
     else:
-        taker.made += source.refused  # what a combine reads are its driver's records
+        taker.made += source.refused  # the records_in of a combine are its driver's records only
 
 
 def _node(counters: Counters) -> dict[str, int]:
@@ -413,7 +413,7 @@ def _write(path: Path, identity: Identity, text: str) -> None:
 
 
 def _place(folder: FilePath, stores: StoreSettings, identity: Identity) -> FilePath:
-    """The run's file: what the metrics call the run, unless that is a batch with a file, or names no visible file.
+    """The run's file, named after the batch; after the run if that file exists or its name would be hidden.
 
     Raises:
         StoreError: the folder is in a store that runs do not write to, or that does not answer.

@@ -39,9 +39,9 @@ class Once:
     """Identifies a requested run.
 
     Args:
-        who: names what is scheduled, again and again; it has one record.
-        what: names this time; attempts at the same have the same name.
-        of: the pipeline's text: another one is another run.
+        who: the name of the scheduled task, which has one record over all its runs.
+        what: the name of this scheduled run; all its attempts share it.
+        of: the pipeline's text; a changed text makes another run.
         path: the record.
     """
 

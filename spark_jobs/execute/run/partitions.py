@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_jobs.execute.inputs import Inputs
     from spark_jobs.nodes.terms.needs import Need, Rows
 
-#: For tests and tuning: what a partition of an exchange gets, in bytes of input. Results never depend on it.
+#: For tests and tuning: the bytes of input in a partition of an exchange. Results never depend on it.
 PARTITION_BYTES_VARIABLE = "CLINKER_PARTITION_BYTES"
 #: A task can have a payload for each partition at hand, of so many bytes: smaller ones would cost more than they carry.
 _PAYLOAD_BYTES = 16 << 10

@@ -28,9 +28,9 @@ class MaterializedInputs:
     """The input records that a pass has materialized, so that later passes need not read the inputs again.
 
     Args:
-        job: the number of the job that has.
-        reports: those of its tasks, as often as asked.
-        excluded: the file of records that were excluded then: they are not in what was written.
+        job: the number of the job that materialized them.
+        reports: the reports of its tasks; can be iterated again.
+        excluded: the file of records that were excluded then, and so are not materialized.
     """
 
     job: int
@@ -45,8 +45,8 @@ class ReusableJob:
     It would do the same again, unless more records of its sources are excluded.
 
     Args:
-        operators: its operators.
-        reports: those of its tasks, as often as asked.
+        ops: its operators by name.
+        reports: the reports of its tasks; can be iterated again.
         excluded: the file of records that were excluded then.
     """
 
@@ -60,8 +60,8 @@ class ReusableTasks:
     """The tasks of a pass that would do the same again in the next one.
 
     Args:
-        reports: of all tasks, as often as asked.
-        numbers: those of the tasks.
+        reports: the reports of all tasks; can be iterated again.
+        numbers: the numbers of the reusable tasks.
     """
 
     reports: Iterable[TaskReport]
@@ -100,7 +100,7 @@ class PassResults:
         shares: of what there is anywhere, some task has this part at least, or there are others that have it.
         correlation: with correlation keys, the metrics of the passes.
         fact_files: the tasks' files with facts about correlation groups.
-        counted: what nodes had counted when what they look up was materialized.
+        counted: the counters of nodes at the moment when their lookup data was materialized.
         unfolded: nodes whose short way does not hold: the pass is of no use.
         unnamed: sources with undeclared columns that were not known: the pass is of no use either.
         materialized_inputs: the records of all sources as they were read, if the pass materialized them.
@@ -153,9 +153,9 @@ class PassResults:
             self.unfolded.update(report.unfolded)
 
     def add_materialized_inputs(self, materialized_inputs: MaterializedInputs, state: PassState) -> None:
-        """Add what reading reported in an earlier pass, as if it had known by then which records are excluded now.
+        """Add the reports of reading in an earlier pass, corrected for the records that are excluded now.
 
-        What failed there was reported there, and holds (`spark_jobs/execute/correlation/iteration.py:Iteration`).
+        Failures were reported by that pass and still hold (`spark_jobs/execute/correlation/iteration.py:Iteration`).
         """
         self.add(
             materialized_inputs.job,
@@ -170,7 +170,7 @@ class PassResults:
     def written(self, need: Need) -> list[Part]:
         """The materialized parts of a need, in record order.
 
-        What a node has counted by now that looks records up is kept; one that sets values is counted where it does.
+        For needs of type `Rows` (lookups), the node's counters so far are kept in `counted`.
         """
         if isinstance(need, Rows):
             self.counted[need.node] = replace(self.tally.counters.get(need.node, Counters()))

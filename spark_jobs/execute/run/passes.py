@@ -118,7 +118,7 @@ class Pass:
     def _ran(
         self, spark: SparkSession, wanted: spec.JobSpec, products: PassResults, reusable: ReusableTasks | None
     ) -> Iterable[TaskReport]:
-        """Run a job; its tasks that have done already what they would do are left as they are."""
+        """Run a job, without the tasks whose results of the previous pass can be reused."""
         if reusable is None or not wanted.notes_groups:
             return self._reports(spark, wanted, products)
         loads = [load for load in wanted.loads if load.number not in reusable.numbers]

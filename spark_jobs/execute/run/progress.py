@@ -99,7 +99,7 @@ class Progress:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def text(self, room: int = sys.maxsize) -> str:
-        """The line that says what the run does now: the fullest one that fits.
+        """The line that describes the run's current work: the fullest one that fits.
 
         Args:
             room: how many characters it may have; the end of a line is cut only where the shortest one does not fit.

@@ -37,7 +37,7 @@ def location_of(
         plan: says where it is.
         run: the run's execution id.
         wanted: where the outputs go.
-        draft: what the run publishes.
+        draft: the draft of the files that the run publishes.
         is_local: tells whether the driver's own machine runs all tasks.
 
     Raises:

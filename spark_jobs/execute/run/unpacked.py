@@ -41,7 +41,7 @@ def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, room: Scratch, 
         split_bytes: the nominal size of splits.
 
     Raises:
-        RunFailed: a file is broken, or there is no room for what is in it.
+        RunFailed: a file is broken, or there is no room for its contents.
     """
     wanted = [
         (name, number, file_plan.file) for name in found.scans for number, file_plan in _large(found, name, split_bytes)
@@ -79,7 +79,7 @@ def _large(found: Inputs, source: str, split_bytes: int) -> list[tuple[int, File
 
 
 def _unpack(room: Scratch, file: InputFile) -> InputFile:
-    """Unpack a file; gives what it is now. A task that is tried again writes another one."""
+    """Unpack a file; gives the unpacked one. A task that is tried again writes another one."""
     path = room.file(f"{uuid.uuid4().hex}.unpacked")
     with changes.opened(file) as stream, scratch.create(path) as plain:
         while data := stream.read(_CHUNK_BYTES):

@@ -45,7 +45,7 @@ class TaskFolders:
     Args:
         scratch: where the files lie that stay inside the run.
         parts: where the parts of outputs go.
-        spilling: where a task writes what is too much for it.
+        spilling: the folder for the spill files of tasks.
         memory_share: bytes that each task may hold.
     """
 
@@ -129,7 +129,7 @@ class Work:
     named: Callable[[Collection[str]], Pass]
     preview: int | None = None
     products: PassResults = field(init=False)
-    #: Whether all jobs are done: what was counted until then is about some of the records.
+    #: Whether all jobs are done; until then the counts cover only some of the records.
     is_done: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:

@@ -391,7 +391,7 @@ class Format:
             have no meaning.
         is_in_folder: whether `path` names a folder that is a table, whose files the reader finds.
         is_in_catalog: whether the reader finds the files of a table that a catalogue knows by its name.
-        growth: how incremental sources of it grow: by files, rows or table versions; None if no source of it is incremental.
+        growth: how incremental sources of it grow: by files, rows or table versions; None if none can be incremental.
         is_framed: whether its files have more than the bytes of each record (see `Frame`).
         known_as: its name in other tools.
     """

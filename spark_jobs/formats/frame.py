@@ -29,8 +29,8 @@ class Joined:
 class Frame(Protocol):
     """The frame of a format whose files are more than records: headers, groups of records, counts.
 
-    A task frames its records as far as its part alone allows, and leaves a note about the rest. When the parts of a file
-    are joined, their notes suffice, so no part is read again. A frame travels pickled.
+    A task frames its records as far as its part alone allows, and leaves a note about the rest. When the parts of a
+    file are joined, their notes suffice, so no part is read again. A frame travels pickled.
     """
 
     #: The type of the value for each record that a writer gives to `enclose`.

@@ -40,8 +40,8 @@ class GroupKeys:
     ) -> Iterable[tuple[Mapping[str, pa.Array], np.ndarray]]:
         """The keys of rows by some fields, and which rows are of groups by these.
 
-        With `joined` also groups that a row was only joined to. Such rows do not count for the size of the group, but are
-        rejected with it if it is too large.
+        With `joined` also groups that a row was only joined to. Such rows do not count for the size of the group, but
+        are rejected with it if it is too large.
         """
         found: dict[tuple[str, ...], tuple[dict[str, pa.Array], np.ndarray]] = {}
         for key in self._plan.nodes[output].keys:

@@ -86,8 +86,8 @@ class Connection:
         return found
 
     @property
-    def told(self) -> str:
-        """The text by which a later process finds it (`found_again`): its name, and for files their place."""
+    def reference(self) -> str:
+        """A text from which another process makes the connection (`of_reference`): its name; for files also their path."""
         return f"{self.name}@{self.place}" if self.place.startswith(f"{_SQLITE}:") else self.name
 
     @property
@@ -186,16 +186,16 @@ def find(name: str, known: Mapping[str, str], base: Path) -> Connection:
     return found
 
 
-def found_again(told: str, known: Mapping[str, str]) -> Connection:
-    """The connection that another process has told of (`Connection.told`).
+def of_reference(reference: str, known: Mapping[str, str]) -> Connection:
+    """The connection that another process refers to (`Connection.reference`).
 
     Args:
-        told: what it has told.
+        reference: a name, or a name and the URI of a file.
         known: the URIs of `clinker.toml`.
 
     Raises:
         FormatError: see `find`.
     """
-    name, _, place = told.partition("@")
-    # A file is meant wherever this process has its base folder.
+    name, _, place = reference.partition("@")
+    # The URI has an absolute path, so the base folder of this process does not matter.
     return Connection(name, place) if place.startswith(f"{_SQLITE}:///") else find(name, known, Path())

@@ -63,7 +63,7 @@ class Tables:
     @property
     def address(self) -> Address:
         """See `Participant`."""
-        return Address(KIND, self.connection.told, self.run)
+        return Address(KIND, self.connection.reference, self.run)
 
     @property
     def label(self) -> str:
@@ -207,7 +207,7 @@ def left(address: Address, home: Address, reach: Reach) -> LeftTables:
         OSError: the connection is not known here.
     """
     try:
-        return LeftTables(connections.found_again(address.place, reach.connections), address.run, home)
+        return LeftTables(connections.of_reference(address.place, reach.connections), address.run, home)
     except FormatError as problem:
         raise _failed(problem) from None
 

@@ -67,7 +67,7 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class Commit(tables.Noted):
+class Commit(tables.NotedCommit):
     """A commit to a Delta table, as its note has it.
 
     Args:

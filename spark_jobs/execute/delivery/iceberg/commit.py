@@ -52,7 +52,7 @@ _COMMIT = "clinker.commit"
 
 
 @dataclass(frozen=True)
-class Commit(tables.Noted):
+class Commit(tables.NotedCommit):
     """A commit to an Iceberg table, as its note has it.
 
     Args:

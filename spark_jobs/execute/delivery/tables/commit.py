@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Noted:
+class NotedCommit:
     """A commit as its note has it: a dataclass of JSON values, and of values and lists that `made` restores.
 
     Args:
@@ -88,7 +88,7 @@ class TableCommit(ABC):
 
     @property
     @abstractmethod
-    def noted(self) -> Noted:
+    def noted(self) -> NotedCommit:
         """The commit, as its note has it."""
 
     @property

@@ -360,12 +360,12 @@ def _hand_on(source: Counters, first: plans.PlannedNode, name: str, found: Mappi
         return
     source.dead -= source.refused
     source.records_out += source.refused
-    taker = found[first.name]
-    taker.dead += source.refused
+    downstream = found[first.name]
+    downstream.dead += source.refused
     if any(edge.node == name for edge in upstream.streams(first)):
-        taker.records_in += source.refused
+        downstream.records_in += source.refused
     else:
-        taker.made += source.refused  # the records_in of a combine are its driver's records only
+        downstream.made += source.refused  # the records_in of a combine are its driver's records only
 
 
 def _node(counters: Counters) -> dict[str, int]:

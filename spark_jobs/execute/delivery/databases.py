@@ -180,14 +180,14 @@ class Tables:
 
 @dataclass(frozen=True)
 class LeftTables:
-    """See `Left`."""
+    """See `DeadParticipant`."""
 
     connection: Connection
     run: str
     home: Address
 
     def complete(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         loader = _loader(self.connection)
         with _as_os_errors(), loader.opened(self.connection) as found:
             loader.alone(found, self.run, self.connection.name)
@@ -196,7 +196,7 @@ class LeftTables:
                     loader.publish(found, each)
 
     def remove(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         _remove(self.connection, self.run, self.connection.name, partial(_is_of, self.home))
 
 

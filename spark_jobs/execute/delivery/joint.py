@@ -19,9 +19,9 @@ from spark_jobs.stores.refusals import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_jobs.execute.delivery.participant import Address, Home, Left, Participant, Reach
+    from spark_jobs.execute.delivery.participant import Address, Home, DeadParticipant, Participant, Reach
 
-#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> Left`, and if a
+#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> DeadParticipant`, and if a
 #: home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
 KINDS = {
     "staged": "spark_jobs.execute.delivery.databases",
@@ -191,8 +191,8 @@ def resolve(home: Address, reach: Reach) -> Answer:
     return answer
 
 
-def _left(address: Address, home: Address, reach: Reach) -> Left:
-    left: Left = _module(address).left(address, home, reach)
+def _left(address: Address, home: Address, reach: Reach) -> DeadParticipant:
+    left: DeadParticipant = _module(address).left(address, home, reach)
     return left
 
 

@@ -199,7 +199,7 @@ class Home(Protocol):
         """Keep the note that nothing was decided, because a participant could not give up its prepared work."""
 
 
-class Left(Protocol):
+class DeadParticipant(Protocol):
     """The remains of a participant from a dead run. Calls may be repeated after a crash in the middle of them."""
 
     def complete(self) -> None:

@@ -12,10 +12,10 @@ from spark_jobs.execute.delivery.local.draft_folder import PREFIX
 from spark_jobs.execute.delivery.participant import Address, Answer
 
 if TYPE_CHECKING:
-    from spark_jobs.execute.delivery.participant import Left, Reach
+    from spark_jobs.execute.delivery.participant import DeadParticipant, Reach
 
 
-def left(address: Address, home: Address, reach: Reach) -> Left:
+def left(address: Address, home: Address, reach: Reach) -> DeadParticipant:
     """See `joint.py:KINDS`. Local files are always the home, so nobody else completes them.
 
     Raises:

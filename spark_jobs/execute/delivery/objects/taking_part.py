@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeftObjects:
-    """See `Left`.
+    """See `DeadParticipant`.
 
     Args:
         place: the run's home in the store.
@@ -29,11 +29,11 @@ class LeftObjects:
     reach: Reach
 
     def complete(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         self._resolve(is_decided=True)
 
     def remove(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         self._resolve(is_decided=False)
 
     def _resolve(self, *, is_decided: bool) -> None:

@@ -169,7 +169,7 @@ class TableCommit(ABC):
 
 @dataclass(frozen=True)
 class LeftCommit:
-    """See `Left`.
+    """See `DeadParticipant`.
 
     Args:
         place: the folder of the table.
@@ -182,7 +182,7 @@ class LeftCommit:
     read: Callable[[bytes], tuple[Address, TableCommit]]
 
     def complete(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         commit = self._commit()
         if commit is not None:
             try:
@@ -194,7 +194,7 @@ class LeftCommit:
         self._forget(commit)
 
     def remove(self) -> None:
-        """See `Left`."""
+        """See `DeadParticipant`."""
         commit = self._commit()
         if commit is not None and not commit.is_completed():
             self.place.remove(commit.paths)

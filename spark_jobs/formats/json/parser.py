@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.json.exact.one_by_one import Item
     from spark_jobs.formats.json.fast.quick import Part
     from spark_jobs.formats.json.options import JsonRead
-    from spark_jobs.formats.json.texts.portions import Lines, Places
+    from spark_jobs.formats.json.texts.portions import Portion, Places
 
     Begin = Callable[[], ByteStream]
 
@@ -122,7 +122,7 @@ class JsonParser:
         self,
         begin: Begin,
         stats: RangeStats,
-        of_lines: Callable[[Lines], _T | None],
+        of_lines: Callable[[Portion], _T | None],
         of_items: Callable[[list[Item]], _T],
     ) -> Iterator[_T]:
         """Convert all objects, many at once where each is on a line of its own, or looks as if it were.
@@ -179,7 +179,7 @@ class JsonParser:
         text.go_to_array(size)
         return text
 
-    def _piece(self, text: array.ArrayText) -> Lines | None:
+    def _piece(self, text: array.ArrayText) -> Portion | None:
         with self._as_format_errors():
             return text.piece()
 
@@ -194,7 +194,7 @@ class JsonParser:
     def _words(self, problem: ValueError) -> str:
         return words_of(problem, self._start, self._options.encoding)
 
-    def _of_objects(self, stats: RangeStats, lines: Lines) -> Iterable[Block] | None:
+    def _of_objects(self, stats: RangeStats, lines: Portion) -> Iterable[Block] | None:
         """The blocks of a portion of lines, most of them read at once, the odd ones each on its own.
 
         None where all of them must be objects and one is not.
@@ -212,7 +212,7 @@ class JsonParser:
         is_no_element = self._layout is not JsonLayout.NDJSON and not all(isinstance(item, dict) for item in items)
         return None if is_no_element else self._in_blocks(stats, items)
 
-    def _of_portion(self, stats: RangeStats, lines: Lines) -> Block | None:
+    def _of_portion(self, stats: RangeStats, lines: Portion) -> Block | None:
         """The one block of a portion of lines; None where all of them must be objects and one is not.
 
         Raises:
@@ -314,7 +314,7 @@ class JsonParser:
             return names.known
         are_objects = self._layout is not JsonLayout.NDJSON
 
-        def add(lines: Lines) -> bool | None:
+        def add(lines: Portion) -> bool | None:
             return names.add(lines, all_of_them=are_objects) or None
 
         def look_at(items: list[Item]) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.formats.format import ArrayPath
     from spark_jobs.formats.json.exact.one_by_one import Item
-    from spark_jobs.formats.json.texts.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Portion
 
 #: Lines that are looked at first, so that most names are known.
 _SAMPLE = 16
@@ -77,13 +77,13 @@ class Names:
         """Whether there are names that were not seen before."""
         return len(self.known) > self._before
 
-    def add(self, lines: Lines, *, all_of_them: bool = False) -> bool:
+    def add(self, lines: Portion, *, all_of_them: bool = False) -> bool:
         """Look at the next lines; false, and nothing is noted, where all of them must be objects and one is not."""
         most = max(math.isqrt(_MOST_PRODUCT * lines.count // max(lines.size, 1)), 1)
         # If lines are no elements, the first one is no object: names noted before it are right.
         return all(self._add(part, all_of_them=all_of_them) for part in lines.parts(most))
 
-    def _add(self, lines: Lines, *, all_of_them: bool) -> bool:
+    def _add(self, lines: Portion, *, all_of_them: bool) -> bool:
         if lines.size <= self._tuning.json_names_bytes or lines.size * lines.count > 2 * _MOST_PRODUCT:
             return self._add_items(one_by_one.of_lines(lines.singly, "utf-8"), all_of_them=all_of_them)
         if self._is_first:
@@ -147,7 +147,7 @@ class Names:
 
 def _items(data: bytes) -> Iterable[Item]:
     """Parse a few lines to records, or to the failures of lines that are none."""
-    return one_by_one.of_lines(portions.Lines(data).singly, "utf-8")
+    return one_by_one.of_lines(portions.Portion(data).singly, "utf-8")
 
 
 class _Members:
@@ -163,7 +163,7 @@ class _Members:
         #: Whether a leaf was found that is not known yet.
         self.has_news = False
 
-    def begin(self, lines: Lines) -> set[int]:
+    def begin(self, lines: Portion) -> set[int]:
         """Begin a portion, in which members may change their types once; gives the rows that must not be read."""
         self.has_news = self._has_changed = False
         return arrow.traps(lines)

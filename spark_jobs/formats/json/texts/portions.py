@@ -26,7 +26,7 @@ MOST_LINES = 1 << 16
 _VALUE_BYTES, _SHARE = 40, 3
 
 
-class Lines:
+class Portion:
     """The lines of a portion, without blank ones.
 
     Args:
@@ -65,7 +65,7 @@ class Lines:
     def _ends(self) -> Places:
         return line_ends(self.objects)
 
-    def parts(self, most: int) -> Iterator[Lines]:
+    def parts(self, most: int) -> Iterator[Portion]:
         """The lines in parts of at most so many."""
         return iter([self]) if self.count <= most else _of_lines(self._data, most)
 
@@ -119,7 +119,7 @@ def portions(
     size: int = DEFAULT.json_portion_bytes,
     most_bytes: int = sys.maxsize,
     most_lines: int = MOST_LINES,
-) -> Iterator[Lines]:
+) -> Iterator[Portion]:
     """The lines of a stream, so many bytes and lines at once at most; notes in `stats` how much was read.
 
     Raises:
@@ -166,7 +166,7 @@ def _refuse_heavy(data: bytes, long: int, most_bytes: int) -> None:
             raise TooHeavy
 
 
-def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:
+def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Portion]:
     """Give a portion of whole lines, or several where they are short and many: odd lines are held one by one."""
     most = min(most_lines, MOST_LINES)
     if len(data) > most and count_of(data, b"\n") > most:
@@ -174,4 +174,4 @@ def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Lines]:
         parts = [data[start:end] for start, end in itertools.pairwise([0, *ends])]
     else:
         parts = [data]
-    yield from (Lines(part) for part in parts if part and not part.isspace())
+    yield from (Portion(part) for part in parts if part and not part.isspace())

@@ -34,7 +34,7 @@ def count(spark: SparkSession, bits: Sequence[Bits], room: Scratch, tuning: Tuni
     ranges = _ranges(shared, tuning)
     if len(ranges) == 1:
         return found + _joined(room, ranges[0])
-    return found + sum(spread.spread(spark, partial(_joined, room), ranges, reraised=(OSError,)))
+    return found + sum(spread.parallel_map(spark, partial(_joined, room), ranges, reraised=(OSError,)))
 
 
 def _apart(bits: Sequence[Bits]) -> tuple[list[Bits], list[Bits]]:

@@ -97,7 +97,7 @@ def merged_reports(spark: SparkSession, run: RunSpec, found: Sequence[PassEntrie
     size = max(1, -(-(last - first + 1) // (run.tuning.dlq_tasks if many else 1)))
     ranges = [(start, start + size - 1) for start in range(first, last + 1, size)]
     merging = partial(_counted if run.filed is None else _written, run, reports)
-    done = spread.spread(spark, merging, ranges) if many else [merging(splits) for splits in ranges]
+    done = spread.parallel_map(spark, merging, ranges) if many else [merging(splits) for splits in ranges]
     if run.filed is None:
         done += [
             replace(entry, count=0, per_source={}, per_category={}, per_stage={}, reasons=[], per_rule=[])

@@ -70,7 +70,7 @@ def convert(
     if sum(part_range.size for each in wanted for part_range in each.ranges) <= tuning.driver_output_bytes:
         made = [_write(part_store, writer, each) for each in wanted]
     else:
-        made = spread.spread(spark, partial(_write, part_store, writer), wanted, reraised=(OSError,))
+        made = spread.parallel_map(spark, partial(_write, part_store, writer), wanted, reraised=(OSError,))
     files = iter(made)
     return [[next(files)] if group else [] for group in groups]
 

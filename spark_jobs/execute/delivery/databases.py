@@ -349,7 +349,7 @@ def load(
             fill = partial(_fill, connection, staging, writer, part_store)
             items = [*enumerate(ranges)]
             if loader.IS_FILLED_BY_TASKS:
-                counts = spread.spread(spark, fill, items, reraised=(FormatError, OSError))
+                counts = spread.parallel_map(spark, fill, items, reraised=(FormatError, OSError))
             else:
                 counts = [fill(item) for item in items]
             staging = replace(staging, rows=sum(counts))

@@ -75,7 +75,7 @@ def packed(
     if sum(_size(member) for batch in batches for member in batch.members) <= tuning.driver_output_bytes:
         written = [_write(part_store, each) for each in batches]
     else:
-        written = spread.spread(spark, partial(_write, part_store), batches, reraised=(OSError,))
+        written = spread.parallel_map(spark, partial(_write, part_store), batches, reraised=(OSError,))
     ranges = itertools.chain.from_iterable(written)
     return [Content(tuple(itertools.islice(ranges, len(members)))) for members in files]
 

@@ -93,7 +93,7 @@ def write(
     if not many:
         written = [writing(each) for each in ranges]
     else:
-        written = spread.spread(spark, writing, ranges)
+        written = spread.parallel_map(spark, writing, ranges)
     return [[parts[i] for parts in written if parts[i].size] for i in range(len(files))]
 
 

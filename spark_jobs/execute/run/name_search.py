@@ -62,7 +62,7 @@ class NameSearch:
 
     def _beginnings(self, files: Sequence[InputFile]) -> list[bytes | StoreError]:
         packs = _packs(files, input_files.beginning_bytes, self._tuning.head_batch_bytes, self._tuning.head_pack)
-        found = spread.spread(self._session(), input_files.beginnings, packs)
+        found = spread.parallel_map(self._session(), input_files.beginnings, packs)
         return [answer for of_pack in found for answer in of_pack]
 
     def sample(self, reader: Reader, parts: Sequence[Part]) -> list[Part] | None:
@@ -86,7 +86,7 @@ class NameSearch:
             return names.search_here(reader, parts, self._threads)
         # A file that cannot be read ends the run with these words; trying it again would not help.
         packs = _packs(parts, _part_bytes, self._tuning.name_pack_bytes)
-        found = spread.spread(self._session(), partial(names.names_of, reader), packs, reraised=(FormatError,))
+        found = spread.parallel_map(self._session(), partial(names.names_of, reader), packs, reraised=(FormatError,))
         return [leaves for of_pack in found for leaves in of_pack]
 
 

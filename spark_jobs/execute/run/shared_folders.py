@@ -58,7 +58,7 @@ def refuse_unseen(
     wanted = [*_wanted(found, parts, scratch)]
     if not wanted:
         return
-    for missing in spread.spread(spark, partial(_missing, tuple(wanted)), range(_tasks(spark))):
+    for missing in spread.parallel_map(spark, partial(_missing, tuple(wanted)), range(_tasks(spark))):
         for each, unseen in missing:
             if (text := unseen.explained()) is not None:
                 raise verdict.broken(plan, UNSHARED, f"{text}: {_ADVICE}", each.node)

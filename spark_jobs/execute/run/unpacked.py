@@ -49,7 +49,7 @@ def unpack(spark: SparkSession, plan: plans.Plan, found: Inputs, room: Scratch, 
     if not wanted:
         return found
     try:
-        made = spread.spread(
+        made = spread.parallel_map(
             spark, partial(_unpack, room), [file for _, _, file in wanted], reraised=(FormatError, OSError)
         )
     except FormatError as error:

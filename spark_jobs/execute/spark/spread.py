@@ -36,7 +36,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def spread(
+def parallel_map(
     spark: SparkSession,
     function: Callable[[_Item], _Answer],
     items: Sequence[_Item],

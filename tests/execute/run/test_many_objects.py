@@ -53,7 +53,7 @@ def test_outputs_are_the_same_where_tasks_fetch_beginnings(
     expected = pipelines.outputs(tmp_path)
     assert expected["o.csv"].count(b"\n") == COUNT + 1
     packs: list[int] = []
-    real = spread.spread
+    real = spread.parallel_map
 
     def counted(spark: Any, function: Any, items: Any, **others: Any) -> Any:
         if function is files.beginnings:

@@ -31,19 +31,19 @@ def none(monkeypatch: pytest.MonkeyPatch) -> SparkSession:
 
 
 def test_answers_come_in_the_order_of_the_items(none: SparkSession) -> None:
-    assert spread.spread(none, partial(shared, 6), [3, 1, 2]) == [(3, 2.0), (1, 6.0), (2, 3.0)]
+    assert spread.parallel_map(none, partial(shared, 6), [3, 1, 2]) == [(3, 2.0), (1, 6.0), (2, 3.0)]
 
 
 def test_no_items_need_no_tasks() -> None:
-    assert spread.spread(object(), opened, []) == []  # type: ignore[arg-type]
+    assert spread.parallel_map(object(), opened, []) == []  # type: ignore[arg-type]
 
 
 def test_what_is_told_is_raised_with_its_file_and_of_the_first_item(none: SparkSession) -> None:
     with pytest.raises(FileNotFoundError) as raised:
-        spread.spread(none, opened, ["/nowhere/b", "/nowhere/a"], reraised=(OSError,))
+        spread.parallel_map(none, opened, ["/nowhere/b", "/nowhere/a"], reraised=(OSError,))
     assert raised.value.filename == "/nowhere/b"
 
 
 def test_what_is_not_told_is_left_to_the_task(none: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
-        spread.spread(none, partial(shared, 6), [2, 0], reraised=(OSError,))
+        spread.parallel_map(none, partial(shared, 6), [2, 0], reraised=(OSError,))

@@ -154,7 +154,9 @@ class ObjectDraft:
         batches = [*_batches(sendings)]
         send = partial(_send, self.part_store, self.store)
         answers = (
-            spread.spread(spark, send, batches, reraised=(OSError,)) if spark else [send(each) for each in batches]
+            spread.parallel_map(spark, send, batches, reraised=(OSError,))
+            if spark
+            else [send(each) for each in batches]
         )
         tags = iter([tag for answer in answers for tag in answer])
         found: dict[Location, tuple[Upload, list[str]]] = {target: (upload, []) for target, upload in uploads.items()}

@@ -213,7 +213,7 @@ def _each(spark: SparkSession, work: Callable[[Any], Any], items: Sequence[Any],
     return (
         [work(item) for item in items]
         if is_small
-        else spread.spread(spark, work, items, reraised=(*_RERAISED, Ambiguous))
+        else spread.parallel_map(spark, work, items, reraised=(*_RERAISED, Ambiguous))
     )
 
 

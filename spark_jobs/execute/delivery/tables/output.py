@@ -321,7 +321,7 @@ def files(spark: SparkSession, records: Records, layout: Layout, root: str) -> t
     if sum(part_range.size for part_range in records.ranges) <= records.tuning.driver_output_bytes:
         made = [work(part_range) for part_range in records.ranges]
     else:
-        made = spread.spread(spark, work, [*records.ranges], reraised=(OSError, format.Unfit))
+        made = spread.parallel_map(spark, work, [*records.ranges], reraised=(OSError, format.Unfit))
     return tuple(each for some in made for each in some)
 
 

@@ -19,10 +19,10 @@ from spark_jobs.stores.refusals import StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_jobs.execute.delivery.participant import Address, Home, DeadParticipant, Participant, Reach
+    from spark_jobs.execute.delivery.participant import Address, DeadParticipant, Home, Participant, Reach
 
-#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> DeadParticipant`, and if a
-#: home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
+#: The module for each kind of address. It has `left(address: Address, home: Address, reach: Reach) -> DeadParticipant`,
+#: and if a home can be there, `resolve(home: Address, reach: Reach) -> Answer`. The order is the one of `Rank`.
 KINDS = {
     "staged": "spark_jobs.execute.delivery.databases",
     "delta-table": "spark_jobs.execute.delivery.delta.commit",

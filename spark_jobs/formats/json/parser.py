@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.json.exact.one_by_one import Item
     from spark_jobs.formats.json.fast.quick import Part
     from spark_jobs.formats.json.options import JsonRead
-    from spark_jobs.formats.json.texts.portions import Portion, Places
+    from spark_jobs.formats.json.texts.portions import Places, Portion
 
     Begin = Callable[[], ByteStream]
 

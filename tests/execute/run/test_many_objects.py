@@ -60,7 +60,7 @@ def test_outputs_are_the_same_where_tasks_fetch_beginnings(
             packs.extend(map(len, items))
         return real(spark, function, items, **others)
 
-    monkeypatch.setattr(spread, "spread", counted)
+    monkeypatch.setattr(spread, "parallel_map", counted)
     assert run(tmp_path, BY_TASKS).error is None
     assert pipelines.outputs(tmp_path) == expected
     assert packs == [3, 3, 2, 3, 3, 2, 3, 3, 1]

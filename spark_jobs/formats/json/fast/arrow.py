@@ -21,7 +21,7 @@ from spark_jobs.formats.json.texts.portions import count_of
 from spark_jobs.tuning import DEFAULT
 
 if TYPE_CHECKING:
-    from spark_jobs.formats.json.texts.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Portion
     from spark_jobs.tuning import Tuning
 
 _NOT_A_NUMBER = re.compile(rb"[:\[,\s-](?:NaN|Inf(?:inity)?)\s*[,\]}]")
@@ -61,7 +61,7 @@ class NoInt(Exception):
         self.number = number
 
 
-def traps(lines: Lines) -> set[int]:
+def traps(lines: Portion) -> set[int]:
     """Which of the likely objects Arrow's reader must not see, by their rows; some others too."""
     text = lines.objects
     found: set[int] = set()

@@ -18,7 +18,7 @@ from spark_jobs.formats.json.texts import decoding, portions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
+    from spark_jobs.formats.json.texts.portions import Mask, Places, Portion
 
 #: Attempts to read parts of a portion: each costs as much as some records in the exact way.
 _MOST_ATTEMPTS = 32
@@ -44,7 +44,7 @@ class Taken:
 class QuickReader(Protocol):
     """Reads many objects at once, if there is no odd one among them."""
 
-    def begin(self, lines: Lines) -> set[int]:
+    def begin(self, lines: Portion) -> set[int]:
         """Begin a portion; gives the rows of objects that must not be read."""
 
     def read(self, text: bytes, count: int) -> tuple[Any, Mask | None]:
@@ -76,7 +76,7 @@ class Bisection:
         self._allowed = _MOST_ATTEMPTS
         self._has_learnt = False
 
-    def read(self, lines: Lines) -> Taken:
+    def read(self, lines: Portion) -> Taken:
         """Read the lines of a portion as far as that is quick; the result lists the rows that were not read."""
         taken = Taken()
         if not len(lines.places):
@@ -104,7 +104,7 @@ class Bisection:
         self._allowed = max(self._allowed // 2, _FEWEST_ATTEMPTS) if is_in_vain else _MOST_ATTEMPTS
         return taken
 
-    def _learn(self, lines: Lines, rows: Places, *, is_first: bool = False) -> bool:
+    def _learn(self, lines: Portion, rows: Places, *, is_first: bool = False) -> bool:
         """Take the kinds of values from some lines; tells whether that changed anything."""
         records = []
         for line in lines.part(rows).splitlines() if len(rows) else ():
@@ -115,7 +115,7 @@ class Bisection:
         self._has_learnt = True
         return self._quick.learn([record for record in records if isinstance(record, dict)], is_first=is_first)
 
-    def _smaller(self, lines: Lines, rows: Places, text: bytes, refused: arrow.Refused) -> list[Places]:
+    def _smaller(self, lines: Portion, rows: Places, text: bytes, refused: arrow.Refused) -> list[Places]:
         """Give the parts to try instead of refused lines, last first; all of them if they are read another way now."""
         at = refused.row
         if at is None or at >= len(rows):

@@ -93,7 +93,7 @@ class NameDiscovery:
         else:
             found = arrow.read(text, count, schema, tuning=self._tuning, written=written)
         try:
-            self._names.add(portions.Lines(text))
+            self._names.add(portions.Portion(text))
         except undeclared.TooMany:
             self._is_over = True
         return found

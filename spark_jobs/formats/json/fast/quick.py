@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_jobs.cxl.types import Type
     from spark_jobs.formats.format import ArrayPath, Reading, SourceColumn
     from spark_jobs.formats.json.fast.name_discovery import NameDiscovery
-    from spark_jobs.formats.json.texts.portions import Lines, Mask, Places
+    from spark_jobs.formats.json.texts.portions import Mask, Places, Portion
     from spark_jobs.tuning import Tuning
 
 #: Stands for the type of columns whose values are cut out of the text, of any kind as they are.
@@ -147,13 +147,13 @@ class QuickRecords:
         self._retyped: set[str] = set()
         self._may_respread = True
 
-    def is_worth(self, lines: Lines) -> bool:
+    def is_worth(self, lines: Portion) -> bool:
         """Whether there is enough in a portion: each column costs something, and of many most may be empty."""
         if len(self._leaves) < _MANY_COLUMNS:
             return True
         return count_of(lines.objects, b":") >= _LEAST_MEMBERS * len(self._leaves)
 
-    def begin(self, lines: Lines) -> set[int]:
+    def begin(self, lines: Portion) -> set[int]:
         """Begin a portion, in which each column may change its Arrow type once.
 
         Gives the rows of objects that must not be read: traps, and those that may have a dotted name as one key, which

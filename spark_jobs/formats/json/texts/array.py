@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_jobs.formats.byte_stream import ByteStream, RangeStats
-    from spark_jobs.formats.json.texts.portions import Lines
+    from spark_jobs.formats.json.texts.portions import Portion
 
 _SPACE = " \t\n\r"
 
@@ -152,7 +152,7 @@ class ArrayText:
                 break
         return found
 
-    def piece(self) -> Lines | None:
+    def piece(self) -> Portion | None:
         """Take the next lines if they look like whole elements: if each line is an object, each is an element."""
         if self._piece_end is not None:
             # The last one was refused: by counting brackets at first, and then the elements are taken one by one.
@@ -169,7 +169,7 @@ class ArrayText:
         if found is None:
             return None
         text, count, end = found
-        lines = portions.Lines(text)
+        lines = portions.Portion(text)
         if lines.count != count:
             return None
         self._piece_end = self._position + 1 + (end if data.isascii() else len(data[:end].decode()))

@@ -31,7 +31,7 @@ def validate(
         path: the pipeline file, also as a URI.
         base_dir: what its paths are relative to, where there are no `options`.
         options: everything that its meaning depends on beside its text.
-        to_run: whether what is valid and does not run yet counts as well (E400).
+        to_run: whether parts that are valid but cannot run yet count as problems too (E400).
     """
     from spark_jobs.plan import pending, planner
     from spark_jobs.plan.options import PlanOptions

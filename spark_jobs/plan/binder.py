@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A checked program with the text it came from, for messages about what it reads."""
+    """A checked program with its text, for messages about the fields that it reads."""
 
     program: Any
     text: Text
@@ -66,7 +66,7 @@ class Bindings:
     read: set[str] = field(default_factory=set)
     channel: Channel | None = None
     expansion: Expansion = field(default_factory=Expansion)
-    #: Composition ports whose columns have been compared with what they are bound to, and whether they fit.
+    #: Composition ports whose columns have been compared with their bound nodes, and whether they fit.
     checked_ports: dict[str, bool] = field(default_factory=dict)
     #: Whether the workspace has the word `decimal` mean the exact type.
     has_exact_decimals: bool = False
@@ -112,7 +112,7 @@ class NodeScope:
         return self.bindings.include_provenance
 
     def span(self, *path: str | int) -> Span:
-        """The place of a value, or of what is nearest to it."""
+        """The place of a value, or of the nearest key."""
         return reader.value_span(self.node.tree, path)
 
     def key_span(self, *path: str | int) -> Span:
@@ -366,7 +366,7 @@ def _feeds(node: NodeSource, bindings: Bindings) -> tuple[Feed, ...] | None:
 
 
 def _port_fits(key: str, upstream: str, flow: Flow, bindings: Bindings) -> bool:
-    """Whether a row has the columns that a composition's port declares; what is missing is noted once."""
+    """Whether a row has the columns that a composition's port declares; a missing column is reported once."""
     if key in bindings.checked_ports:
         return bindings.checked_ports[key]
     need = bindings.expansion.needs[key]

@@ -1,4 +1,4 @@
-"""Correlation at each node: the keys that its records carry, whether groups mix them, and what is downstream of those.
+"""Correlation at each node: the keys that its records carry, whether groups mix keys, and which nodes are downstream.
 
 All of it follows from the columns that binding gave the nodes, and from what steps say about themselves. Runs and
 `explain` read it here. The rules are in `docs/semantics/correlation.md`.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Grouping(StrEnum):
-    """The relation between the groups of an aggregate and those of the correlation key."""
+    """The relation between the groups of an aggregate and the groups of the correlation key."""
 
     #: `group_by` has every key field: a row is of one correlation group, and is rejected with it.
     STRICT = "strict"
@@ -39,8 +39,8 @@ class NodeKeys:
         name: the node.
         fields: the key fields of sources that its records carry, in the order of their columns.
         aggregates: the retractable aggregates whose rows its records are, or are made of.
-        sources: the sources whose records it has, those of build sides left out.
-        records_of: those of them whose records it has as they are, not in rows of aggregates alone.
+        sources: the sources whose records it has, without sources of build sides.
+        records_of: the sources whose records themselves it has, not only rows of aggregates made of them.
         rows_of: the aggregates whose rows its records are, all or some of them; its own where it is one.
         grouping: where it makes one record of many.
         left_out: the keys that its inputs have and its records do not.
@@ -95,7 +95,7 @@ class Correlation:
     Args:
         sources: the key of each source that has one.
         nodes: every node, in topological order.
-        regions: those of the retractable aggregates.
+        regions: the regions of the retractable aggregates.
         policies: when each output rejects a group: `any`, `all` or `primary`.
         limit: the most records that a group may have; 0 for any number.
     """
@@ -145,7 +145,7 @@ def of(plan: Plan) -> Correlation:
 def _keys(planned: PlannedNode, known: Mapping[str, NodeKeys]) -> NodeKeys:
     inputs = [known[edge.node] for edge in planned.inputs]
     streams = [known[edge.node] for edge in upstream.streams(planned)]
-    # Outputs have no ports: what they are given is what they write.
+    # Outputs have no ports: they write their input.
     carried = _of_row(planned) if planned.outputs else _all(each.columns for each in inputs)
     given = _all(each.columns for each in inputs)
     grouping = _grouping(planned, streams, carried)

@@ -106,7 +106,7 @@ def _is_known(reference: Reference, node: NodeSource, graph: Graph, found: Diagn
 
 
 def _sort(graph: Graph, found: Diagnostics) -> None:
-    """Orders the nodes (Kahn's algorithm, first declared first) and reports what is left over as cycles."""
+    """Orders the nodes (Kahn's algorithm, first declared first) and reports the remaining nodes as cycles."""
     number = {name: index for index, name in enumerate(graph.nodes)}
     waiting = {name: {reference.node for reference in graph.inputs[name]} for name in graph.nodes}
     readers: dict[str, list[str]] = {name: [] for name in graph.nodes}

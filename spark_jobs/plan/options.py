@@ -26,8 +26,8 @@ class PlanOptions:
             folder.
         channel: a channel file, its URI, or the name of a channel in the workspace's channel folder.
         environment: the active environment (`--env`, `CLINKER_ENV`) for `when:` conditions of channels.
-        variables: what `${NAME}` finds; None is the process environment.
-        given: values of the pipeline's variables (`$vars`), which win over those of channels.
+        variables: the variables that `${NAME}` finds; None is the process environment.
+        given: values of the pipeline's variables (`$vars`), which win over the values of channels.
     """
 
     base_dir: FilePath | None = None
@@ -58,7 +58,7 @@ class RunOptions(PlanOptions):
         execution_id: this run's identity; None: a new UUIDv7.
         once: who asks for the run, and for which of all that it asks for; the run publishes a record under these names
             (`execute/run/once.py`).
-        is_retry: an attempt with the names of `once` came before: what it has published is not done again.
+        is_retry: an attempt with the names of `once` came before: a run that it has published is not repeated.
         work_dir: where the run leaves its result record, and keeps its local files if it is a local folder; None: it
             leaves no record, and keeps its files beside the outputs.
         explain: `text`, `json` or `dot`: print the plan instead of running.
@@ -66,8 +66,8 @@ class RunOptions(PlanOptions):
         preview: with `dry_run`, the number of records per source that go through the pipeline.
         dry_run_output: where the preview goes; None is standard output.
         force: existing outputs may be replaced.
-        since: what is read of incremental sources, whatever was read before: `VALUE`, or `SOURCE=VALUE`.
-        until: what is not read of them any more, in the same way.
+        since: where incremental sources begin, whatever was read before: `VALUE`, or `SOURCE=VALUE`.
+        until: where they end, in the same form.
         quiet: no progress and no summary.
         log_level: `error`, `warn`, `info`, `debug` or `trace`.
         log_format: `text` or `json`.

@@ -54,10 +54,10 @@ def security_problem(
 
     Args:
         path: the path as it is written.
-        base_dir: what it must not lead out of.
+        base_dir: the folder that it must not leave.
         allow_absolute: whether absolute paths are fine.
-        folder: what a relative path starts at; None is the base folder. It may lie elsewhere where an absolute path
-            was allowed to lead there, and is then what the path must not lead out of.
+        folder: the folder that a relative path starts at; None is the base folder. If it lies outside the base folder
+            (an allowed absolute path led there), the path must not leave this folder instead.
         kind: how it is used.
     """
     shown = path if len(path) <= 200 else path[:200] + "…"
@@ -93,7 +93,7 @@ def security_problem(
 def _uri_problem(uri: str, base_dir: FilePath, *, allowed: bool) -> tuple[str, str] | None:
     """Why a URI is refused: it leads nowhere, or out of the base folder without consent.
 
-    What no run reads or writes is told as that (E400), and no consent would help.
+    A kind of store that no run reads or writes is reported as such (E400), because no consent would help.
     """
     shown = location.without_credentials(uri if len(uri) <= 200 else uri[:200] + "…")
     if found := location.problem(uri):

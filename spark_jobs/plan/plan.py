@@ -177,7 +177,7 @@ class Plan:
 
     @property
     def is_incremental(self) -> bool:
-        """Whether runs read what is new of some source."""
+        """Whether any source is incremental, so that runs read only its new records."""
         return any(step.incremental is not None for step in self.sources.values())
 
     @property

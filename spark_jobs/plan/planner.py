@@ -121,7 +121,7 @@ def _prepare(
     is_exact = space.decimal is workspace.DecimalMeaning.EXACT
     with model.exact_decimals(is_exact):
         if is_exact:
-            # The nodes were read before the workspace was known; what is wrong with them has been told.
+            # The nodes were read before the workspace was known; their problems have been reported.
             read.nodes = written.read_nodes(read.tree, Diagnostics())
         bindings = _prepared(read, path, base_dir, options, space, found)
     bindings.has_exact_decimals = is_exact

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import FilePath
 
 _FOLDER = "valid"
-#: Raised when what is kept changes its form.
+#: Raised when the form of remembered verdicts changes.
 _FORM = 1
 _MOST_BYTES = 16 << 20
 #: Entries that were not used for this long are removed, at most once in so many seconds.
@@ -43,8 +43,8 @@ class Verdict:
     """The result of planning a pipeline.
 
     Args:
-        problems: what is wrong, warnings included; nothing of a pipeline that was remembered.
-        datasets: what it reads and writes; None where it has errors.
+        problems: its problems, warnings included; empty for a pipeline that was remembered.
+        datasets: the datasets that it reads and writes; None if it has errors.
     """
 
     problems: Sequence[Diagnostic]
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def verdict(path: FilePath, options: PlanOptions, *, remembers: bool = True) -> Verdict:
-    """Whether a pipeline is valid; what is valid and does not run yet counts as wrong (E400).
+    """Whether a pipeline is valid; a valid pipeline that cannot run yet counts as wrong (E400).
 
     Args:
         path: the pipeline file.
@@ -86,7 +86,7 @@ def _planned(path: FilePath, options: PlanOptions) -> Verdict:
 
 
 def _folder() -> Path | None:
-    """The folder of what is remembered; None where nothing can be."""
+    """The folder of remembered verdicts; None if none can be kept."""
     cache = ownership.cache_folder(make=True)
     if cache is None:
         return None
@@ -99,7 +99,7 @@ def _folder() -> Path | None:
 
 
 def _key(path: FilePath, options: PlanOptions) -> str:
-    """The name of what is kept for a pipeline and its options, whatever their files and variables say."""
+    """The file name of the verdict for a pipeline and its options; contents of files and variables do not count."""
     asked = {
         "form": _FORM,
         "engine": [__version__, __file__],
@@ -191,7 +191,7 @@ def _opened(path: Path) -> Any:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what has not been asked for in a long time."""
+    """Remove verdicts that have not been used for a long time."""
     swept, now = folder / ".swept", time.time()
     with contextlib.suppress(FileNotFoundError):
         if now - swept.stat().st_mtime < _SWEPT_S:

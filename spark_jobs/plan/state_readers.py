@@ -1,6 +1,6 @@
 """Connects the readers of variables with the state nodes that set them. Readers run in a later job.
 
-A reader sees the values that state nodes upstream of it, and those of the init phase, have set after their last record.
+A reader sees the values after the last record of state nodes upstream of it and of state nodes of the init phase.
 If several set a variable, the last in the order of the graph counts.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def wire_state(nodes: tuple[PlannedNode, ...], bindings: Bindings) -> tuple[PlannedNode, ...]:
-    """The nodes with steps that know what they wait for, and whether they are of the init phase."""
+    """The nodes with steps that know which state nodes they wait for, and whether they are in the init phase."""
     init = scoping.init_nodes(bindings)
     awaited = _awaited(bindings, init)
     # A source that only a window of that phase reads has no other readers (E150c).

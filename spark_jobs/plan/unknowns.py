@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_jobs.stores.location import FilePath
 
 _MARKER = "unknown_until_rendered_"
-#: A folder that nobody has: what is looked for there is not found.
+#: A folder that does not exist, so nothing is found there.
 _NOWHERE = Path(f"/{_MARKER}folder")
 #: Keys of a node whose text decides nothing about rows, and what stands anywhere and decides nothing.
 _FREE_KEYS = frozenset({"path", "paths", "glob", "transport"})
@@ -105,7 +105,7 @@ def problems(path: FilePath, options: PlanOptions, unknown: Unknown) -> list[Dia
 
     Args:
         path: the pipeline file.
-        options: what is known; what they say of unknown things does not count.
+        options: the known values; values of unknown variables do not count.
         unknown: which values are not known.
     """
     found = Diagnostics()
@@ -152,7 +152,7 @@ class _Trial(MappingType[str, str]):
 
 @dataclass
 class _Item:
-    """A node as it is written, and what is unknown about it.
+    """A node as it is written, and its unknown parts.
 
     Args:
         span: its place.
@@ -238,7 +238,7 @@ class _Check:
         return [problem for problem in self._certain(found) if not _names_one_of(problem, unbound)]
 
     def _is_bindable(self, name: str, bindings: binder.Bindings) -> bool:
-        """Whether nothing unknown decides what a node is."""
+        """Whether the type and the settings of a node depend on nothing unknown."""
         node = bindings.graph.nodes[name]
         if node.config is None or len(bindings.graph.inputs[name]) < len(node.inputs):
             return False
@@ -380,7 +380,7 @@ def _is_undeclared(text: str, bindings: binder.Bindings) -> bool:
 
 
 def _without_markers(block: Mapping, key: str, stays: _Keys) -> bool:
-    """Remove what has a marker below a key, but for the keys that stay; whether there was any."""
+    """Remove entries with a marker below a key, but for the keys that stay; gives whether there were any."""
     value = block.get(key)
     match value:
         case Scalar() if _MARKER in value.text and key not in stays:

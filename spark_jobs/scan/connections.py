@@ -87,7 +87,7 @@ class Connection:
 
     @property
     def reference(self) -> str:
-        """The text from which another process makes the connection (`of_reference`): its name, and the URI of a file."""
+        """The text from which another process makes the connection (`of_reference`): the name, and a file's URI."""
         return f"{self.name}@{self.place}" if self.place.startswith(f"{_SQLITE}:") else self.name
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """A node that reads a variable, by path, what it sees, and where."""
+    """A read of a variable in a node: its path, its type, and its place in the file."""
 
     node: str
     path: str

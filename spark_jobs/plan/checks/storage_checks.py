@@ -69,7 +69,7 @@ class _Checks:
                 self._add(codes.E331, "spill.dir", message, "point it at a folder on a local disk")
 
     def staging_folder(self, staging: Settings, discover: Callable[[], Mapping[str, Discovered]]) -> None:
-        """The folder, what it is on, and that it is not where the sources or spilled data are."""
+        """Check the staging folder, its file system, and that sources and spilled data are elsewhere."""
         folder = staging.folder
         if not folder:
             message = (
@@ -116,7 +116,7 @@ class _Checks:
                     return
 
     def room(self, estimate: spill_estimates.Estimate) -> None:
-        """Warnings where the spill volume or the cap may not hold what is estimated."""
+        """Warn if the spill volume or the cap may not hold the estimated bytes."""
         total, root = estimate.total, self._storage.spill_root
         advice = "reduce the spill footprint (raise memory.limit, partition the input)"
         free = volumes.free_bytes(root)

@@ -364,7 +364,7 @@ class Expander:
             self.bindings[f"{_PORT}{'/'.join(path)}:{port}"] = target
 
     def _wired(self, node: NodeSource) -> NodeSource:
-        """The node with placeholders of ports replaced by what they are bound to."""
+        """The node with placeholders of ports replaced by the nodes that they are bound to."""
         inputs = []
         for reference in node.inputs:
             target: tuple[str, str] | None = (reference.node, reference.port)

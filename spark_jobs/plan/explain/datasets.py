@@ -83,7 +83,7 @@ def uri_of(path: str, base_dir: FilePath) -> str:
 
 
 def written(found: Datasets, record: RunResult) -> list[tuple[Dataset, dict[str, Any], list[str]]]:
-    """The outputs that a run published, each with what the record says of it, and its files."""
+    """The outputs that a run published, each with its fields of the result record, and its files."""
     known = {each.node: each for each in found.outputs}
     files = iter(record.output_files)
     published = []

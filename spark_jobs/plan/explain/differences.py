@@ -39,7 +39,7 @@ _DEFINING = (ast.EmitEach, ast.EmitMeta, ast.EmitSystem, ast.Use, ast.Fn)
 _DECIDING = ("where", "conditions", "routes", "validations", "group_by", "sort_order", "split")
 #: Mappings whose order matters: the first condition that holds takes a record, and the first input drives a combine.
 _ORDERED = ("conditions", "routes", "input", "inputs")
-#: Settings of the pipeline that change what is read or written anywhere.
+#: Settings of the pipeline that may change the records of any node.
 _EVERYWHERE = ("pipeline.date_formats", "pipeline.date_locale", "pipeline.rules_path", "error_handling.correlation")
 _WORD = re.compile(r"\w+")
 _VARIABLE = re.compile(r"\$\w+\.(\w+)")
@@ -52,7 +52,7 @@ class Version:
     Args:
         plan: its plan.
         tree: its file.
-        nodes: its nodes as they are written, with the bodies of compositions, and with what a channel changes.
+        nodes: its nodes as written, with the bodies of compositions and the changes of a channel.
     """
 
     plan: Plan
@@ -241,7 +241,7 @@ class _Effects:
         self._nodes = nodes
         self._written = written
         self._values: dict[tuple[str, str], bool] = {}
-        #: Whether the nodes have other records; what is asked of a node is known of those upstream of it.
+        #: Whether the nodes have other records; a node is looked up after the nodes upstream of it.
         self._records: dict[str, bool] = {}
         for planned in new.nodes:
             self._records[planned.name] = self._has_other_records(planned)
@@ -387,7 +387,7 @@ def _without_program(tree: Mapping) -> Mapping:
 
 
 def _settings(old: Node, new: Node) -> Iterator[Setting]:
-    """The keys with different values, those of the old version first."""
+    """The keys with different values, the keys of the old version first."""
     before, after = (dict(_leaves(tree, ())) for tree in (old, new))
     for key in dict.fromkeys((*before, *after)):
         a, b = before.get(key), after.get(key)

@@ -36,7 +36,7 @@ class Derivation:
 
 
 def columns(plan: Plan, node: str) -> list[str]:
-    """The columns of a node: what it gives, or what an output writes."""
+    """The columns of a node's records; of an output, the columns that it writes."""
     if node in plan.outputs:
         return [column.name for column in plan.outputs[node].columns]
     rows = list(plan.by_name[node].outputs.values())
@@ -78,7 +78,7 @@ def _made(plan: Plan, planned: PlannedNode, column: str, known: dict[tuple[str, 
 
 
 def _givers(plan: Plan, planned: PlannedNode, number: int, name: str) -> Iterator[tuple[str, str]]:
-    """The nodes that give what a node reads as a column of an input, or as `$…`, with what it is called there."""
+    """The nodes that provide a column of an input, or a `$…` value, and its name there."""
     awaited = {value(each.path): each for each in planned.step.reads_variables} if planned.step is not None else {}
     if name in awaited:
         yield from ((setter, value(awaited[name].declared)) for setter in awaited[name].setters)

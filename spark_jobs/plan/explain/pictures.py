@@ -66,7 +66,7 @@ th, td { border-bottom: 1px solid #8886; padding: .25rem 1rem .25rem 0; text-ali
 
 
 def dot(plan: Plan, parallel: Mapping[str, str]) -> str:
-    """The plan for Graphviz; `parallel` is what the work of each node is divided by."""
+    """The plan for Graphviz; `parallel` says how the work of each node is divided."""
     numbers = _numbers(plan)
     lines = ["digraph {"]
     for planned in plan.nodes:

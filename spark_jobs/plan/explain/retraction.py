@@ -1,6 +1,6 @@
 """Retraction as `explain` shows it: aggregates that leave out a correlation key field.
 
-The costs shown are those of runs here, which repeat a pass and take nothing back out of accumulators.
+The costs shown apply to this engine, which repeats a pass and takes nothing back out of accumulators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Disk use in `explain`: how much a run may spill, what the cap leaves, and which files it would stage.
+"""Disk use in `explain`: how much a run may spill, how much the cap allows, and which files it would stage.
 
 Nothing is copied and nothing spilled; staged copies are looked up as a run would do it.
 """

@@ -46,8 +46,8 @@ class Target:
 class PhysicalOperator:
     """An operator of a fragment.
 
-    `exchange` is what it sends to, `provides` what it materializes for a later job, and `reads` what it reads as a root
-    because an earlier job wrote it down.
+    `exchange` is the exchange that it sends to, `provides` the data that it materializes for a later job, and `reads`
+    the data of an earlier job that it reads as a root.
     """
 
     id: str
@@ -79,7 +79,8 @@ Operators = dict[str, PhysicalOperator]
 class Exchange:
     """A shuffle of payloads. The operator `consumer` reads it in `stage`, in `partitions` partitions.
 
-    `moved` and `by` say what goes through it and by what it is brought together, in words of `explain`.
+    `moved` and `by` name the records that go through it and the keys that they are partitioned by, in words of
+    `explain`.
     """
 
     id: int
@@ -153,7 +154,7 @@ class _Builder:
         }
         self.materialized_sources = {name for name in materialized if plan.consumers[name]}
         self.numbers = self._numbers()
-        #: The first job that can go on with what a node gives.
+        #: The first job that can process a node's records.
         self.depths: dict[str, int] = {}
         #: The job that writes an input down, or the values of a state node.
         self.ready_in: dict[Need, int] = {}
@@ -172,7 +173,7 @@ class _Builder:
         self.ends = self._job_of_ends()
 
     def _place(self, planned: plans.PlannedNode, floor: int) -> None:
-        """Find the job of a node and of what it needs; what it reads from was placed before."""
+        """Find the job of a node and of its needs; its inputs were placed before."""
         setters = upstream.awaited(planned)
         self.ready_in |= {Values(setter): self.depths[setter] for setter in setters}
         # Whatever is made of its inputs may read the values, keys of its build sides included.
@@ -213,10 +214,10 @@ class _Builder:
         return found
 
     def _is_materialized(self, planned: plans.PlannedNode) -> bool:
-        """Whether what a node gives is materialized where it is first made, for nodes downstream of it that run later.
+        """Whether a node's records are materialized by the job that makes them, for downstream nodes in later jobs.
 
-        Those are readers of what a state node sets, readers of nodes of the init phase, and everything downstream of a
-        large file that one task reads.
+        Such nodes are readers of a state node's variables, readers of nodes of the init phase, and everything
+        downstream of a large file that one task reads.
         """
         readers = [consumer for consumer, _ in self.plan.consumers[planned.name]]
         goes_on = any(isinstance(need, Rows) and need.go_on for need in upstream.step(planned).needs)
@@ -247,7 +248,7 @@ class _Builder:
         return tuple(found)
 
     def _members(self, number: int) -> set[str]:
-        """The nodes that run in a job: what its ends need and what it provides, up to materialized nodes."""
+        """The nodes that run in a job: its ends and provided nodes, and their inputs up to materialized nodes."""
         wanted = [name for name, job in self.ends.items() if job == number]
         wanted += [need.node for need, job in self.ready_in.items() if isinstance(need, Values) and job == number]
         wanted += [edge.node for each in self.plan.nodes for edge in self._writes(each, number)]
@@ -410,7 +411,7 @@ class _Builder:
             ops[producer.id] = replace(producer, targets=(*producer.targets, Target(edge.port, target, index)))
 
     def _materialize(self, planned: plans.PlannedNode, ops: dict[str, PhysicalOperator]) -> None:
-        """Add the operator that materializes what a node gives, for later jobs to begin with it."""
+        """Add the operator that materializes a node's records, so that later jobs begin with them."""
         last = ops[self.exits[planned.name]]
         target = str(upstream.output_rows(planned.name))
         writer = PhysicalOperator(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.plan.plan import Plan, PlannedNode
 
-    #: The programs of a node, each with what it reads.
+    #: The programs of a node, each with the names that it reads.
     Programs = list[tuple[typed.Program, frozenset[str]]]
     #: Columns and variables of each node that credentials have gone into, beside those that are called so.
     Found = Mapping[str, frozenset[str]]
@@ -102,7 +102,7 @@ def _made(
 ) -> frozenset[str]:
     """The columns, fields and variables that a node computes from credentials.
 
-    `reading` are those of its programs that read some; `is_read`: they do, or the node itself does.
+    `reading` are its programs that read some; `is_read` says whether these programs or the node itself read any.
     """
     if planned.step is None or not (is_read or coming or isinstance(planned.step, OutputStep)):
         return frozenset()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def without(job: Job, unwanted: Collection[str]) -> Job:
     """The job without what some nodes do at the ends of its fragments: no records come to them.
 
-    What is sent from there, or materialized, stays: who gets it waits for messages of all tasks.
+    Exchanges and materialized data from there stay, because their readers wait for messages of all tasks.
     """
     if not unwanted:
         return job

@@ -29,7 +29,7 @@ _KEPT = {False: "build side", True: "input"}
 
 
 class _General:
-    """Sizes of which nothing is known: everything has two partitions, and what is materialized fits into each task."""
+    """Unknown sizes: every exchange has two partitions, and materialized data fits into each task."""
 
     def partitions(self, node: str, columns: int | None = None, growth: int = 1) -> int:
         """Two."""

@@ -102,7 +102,7 @@ def _set_for(planned: PlannedNode, index: int, sets: tuple[RequiredColumns, ...]
 
 
 def _system(programs: list[Compiled], part: str) -> set[str]:
-    """The `$…` values that a node's programs read, by path; for an aggregate, those of one phase."""
+    """The `$…` values that a node's programs read, by path; for an aggregate, the programs of one phase."""
     found: set[str] = set()
     for compiled in programs:
         found |= getattr(compiled.program, part, compiled.program).system

@@ -30,8 +30,8 @@ def is_worth_spreading(size: int, others: Sequence[int], unit: int) -> bool:
 
     Args:
         size: the bytes of it.
-        others: those of everything that is read of the source. With many pieces of that size there are tasks enough,
-            and moving records would be for nothing.
+        others: the bytes of everything that is read of the source. With many pieces of that size there are enough
+            tasks, and moving records would gain nothing.
         unit: the bytes that are usual for a task.
     """
     return size >= 2 * unit and size * _ENOUGH_FILES >= sum(others)

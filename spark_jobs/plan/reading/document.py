@@ -94,7 +94,7 @@ def open_tree(
         path: where the file is.
         name: how messages call it.
         variables: the values of variables.
-        found: gets what is wrong with it.
+        found: collects its problems.
         base_dir: the base folder.
         marks: the keys by which a file of its kind is known.
     """

@@ -78,7 +78,7 @@ def names(text: str) -> list[str]:
 def replaced(
     pattern: re.Pattern[str], text: str, value: Callable[[re.Match[str]], str], room: Room
 ) -> tuple[str, tuple[Edit, ...]]:
-    """A text with a value for each match of a pattern, and what has changed; raises `Full` without room for it."""
+    """A text with a value for each match of a pattern, and the edits made; raises `Full` without room for it."""
     edits: list[Edit] = []
 
     def noted(match: re.Match[str]) -> str:
@@ -97,7 +97,7 @@ def interpolate(text: str, variables: Mapping[str, str], room: Room, *, takes_se
         text: the text as it is written.
         variables: their values by name.
         room: how much may be filled in; without enough of it `Full` is raised.
-        takes_secrets: whether the text is a credential: nothing else may show what a secret variable holds.
+        takes_secrets: whether the text is a credential: no other text may contain a secret variable's value.
     """
     problems: list[Problem] = []
     secrets: list[str] = []

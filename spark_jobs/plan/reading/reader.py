@@ -32,7 +32,7 @@ _KINDS = {
 
 
 _COLUMNS = "write each column as `{ name: id, type: int }`, or all of them as `schema: { id: int, day: date }`"
-#: How to write what people write in another form, by the key and what is expected there, or found.
+#: The right form of values that people often write in another form, by the key and the expected or found type.
 _FORMS = {
     ("path", "a list"): "write `paths:` for several files, or `glob:` for a pattern",
     ("schema", "a mapping"): _COLUMNS,
@@ -78,7 +78,7 @@ def locate(node: Node, path: Path) -> tuple[Node, Span, int]:
 
 
 def value_span(node: Node, path: Path) -> Span:
-    """The place of the value at a path; for collections and for what is not written, the key that is nearest."""
+    """The place of the value at a path; for collections and absent values, the nearest key."""
     found, key, depth = locate(node, path)
     return found.span if isinstance(found, Scalar) and depth == len(path) else head(key)
 
@@ -100,10 +100,10 @@ def read(
     """A model of the values of a tree, or None when they do not fit, which `found` then says in full.
 
     Args:
-        model: what the values should be.
+        model: the model that the values must fit.
         node: the tree.
-        found: where problems go.
-        key: what the tree stands under, for messages about itself.
+        found: collects problems.
+        key: the key of the tree, for messages about the tree itself.
         place: where messages about missing keys point when the tree is not written on one line.
         below: keys that are unknown here, but known below another one, with that one.
     """

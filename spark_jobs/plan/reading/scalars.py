@@ -84,7 +84,7 @@ def segments(text: str, start: int, style: str | None, value: str) -> tuple[tupl
 
 
 def _lines(text: str, start: int, value: str) -> tuple[tuple[int, int], ...]:
-    """Matches the lines of a block or plain scalar against its value: folding only changes what is between them."""
+    """Matches the lines of a block or plain scalar against its value: folding changes only the text between lines."""
     found: list[tuple[int, int]] = []
     at = 0
     # Line ends after the last character have no content to be found.

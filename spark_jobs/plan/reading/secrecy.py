@@ -97,7 +97,7 @@ def _credentials(address: str) -> Iterator[tuple[int, int]]:
 
 
 def hide_unread(file: SourceFile, start: int, end: int) -> None:
-    """Hide what was not understood, up to the end of the line of `end`, in a file that may have credentials."""
+    """Hide unparsed text, up to the end of the line of `end`, in a file that may have credentials."""
     if _TRANSPORT in file.text:
         line_end = file.text.find("\n", end)
         file.hide(start, line_end if line_end >= 0 else len(file.text))

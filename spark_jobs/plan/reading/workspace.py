@@ -160,7 +160,7 @@ class Storage:
     """The locations of spilled and staged data. Paths are absolute. `spill_dir` None is the system's temporary folder.
 
     Args:
-        scratch: `storage.scratch`, a path or a URI; None: beside what a run publishes.
+        scratch: `storage.scratch`, a path or a URI; None: beside the files that a run publishes.
         spill_dir: `storage.spill.dir`.
         spill_cap_bytes: how much may be spilled; None for any amount.
         compress: `auto`, `on` or `off`.
@@ -193,7 +193,7 @@ class Storage:
 class Workspace:
     """A workspace: its storage settings, the folders of channels, and what `decimal` means in schemas.
 
-    `decimal` is None where that is not said: it is a word for `float` still, which is told.
+    `decimal` is None if it is not set: the word then still means `float`, with a warning.
     """
 
     storage: Storage = Storage()

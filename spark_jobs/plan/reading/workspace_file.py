@@ -16,8 +16,8 @@ NAME = "clinker.toml"
 def find(base_dir: FilePath) -> FilePath | None:
     """The file of the workspace that an absolute base folder belongs to, in that folder or nearest above it.
 
-    In a store it is looked for up to the top of the bucket, as far as the credentials reach: what they do not reach
-    above the base folder counts as not there.
+    In a store it is looked for up to the top of the bucket, as far as the credentials allow: a forbidden object above
+    the base folder counts as absent.
 
     Raises:
         StoreError: a store does not say.

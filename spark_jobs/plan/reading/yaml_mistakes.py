@@ -1,4 +1,4 @@
-"""Explains YAML syntax errors to the author: the parser's messages name what it expected, not what is wrong.
+"""Explains YAML syntax errors to the author: the parser's messages name the expected token, not the mistake.
 
 Each rule looks at the place where the parser gave up, and at the lines around it.
 """
@@ -28,7 +28,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class _Place:
-    """The line in which the parser gave up, and the one in which it began what it was reading."""
+    """The line in which the parser gave up, and the line in which the value that it was reading begins."""
 
     text: str
     offset: int

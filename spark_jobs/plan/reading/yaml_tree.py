@@ -116,7 +116,7 @@ class _Open:
 
 
 class _Stop(Exception):
-    """Reading cannot go on; what is wrong has been reported."""
+    """Reading cannot go on; the problem has been reported."""
 
 
 class _Builder:

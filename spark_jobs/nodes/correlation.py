@@ -77,7 +77,7 @@ class NodeCorrelation:
 
     Args:
         keys: the keys by which its rows are of groups.
-        types: what the columns of keys and of dead letters hold in the rows that come and go.
+        types: the types of the columns of keys and of dead letters in its input and output rows.
         mixes: whether its rows are made of records of several groups: a retractable aggregate.
         is_deferred: whether it is downstream of such a node: what fails here counts after all that is not.
         whole: the sources whose records come with their whole key.

@@ -1,4 +1,4 @@
-"""The base class of steps. A step is what a bound node becomes.
+"""The base class of steps. Binding a node makes a step.
 
 A node type is a package. `config.py` is what users write (a pydantic model) and how schemas flow through it (`bind`);
 `step.py` is the frozen result of binding, the only thing that travels to executors; `run.py` is how a step treats

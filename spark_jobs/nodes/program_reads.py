@@ -1,4 +1,4 @@
-"""Walking typed CXL trees: what a program or expression is made of."""
+"""Walks typed CXL trees: the columns, values and calls in a program or expression."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class ShuffleWriter(operator.Operator):
         return table
 
     def depart(self, batch: batches.Batch, keys: dict[str, pa.Array]) -> None:
-        """Records leave with comparable keys, what is known of their origin, and their places."""
+        """Send records with comparable keys, their origin, and their positions."""
         waiting = self._waiting.get(batch.merge_path)
         if waiting is None:
             waiting = self._waiting[batch.merge_path] = _Waiting(self.stream.rank(batch))
@@ -163,7 +163,7 @@ class ShuffleReader(operator.Operator):
     counts: Counter[int] = field(default_factory=Counter)
 
     def receive_message(self, message: bytes) -> None:
-        """Receive what a task has broadcast about its places (see `ShuffleWriter.broadcast_counts`)."""
+        """Receive a task's broadcast counts of its positions (see `ShuffleWriter.broadcast_counts`)."""
         self.counts.update(dict(json.loads(message)))
 
     def send_in_order(self, table: pa.Table) -> None:

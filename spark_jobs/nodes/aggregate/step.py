@@ -78,7 +78,7 @@ class AggregateStep(node.Step):
 
     @property
     def _shuffle_keys(self) -> tuple[str, ...]:
-        """The names of what the records of a group have in common.
+        """The names of the columns that the records of a group share.
 
         For sessions that is the key alone: its records have to meet.
         """

@@ -37,7 +37,7 @@ class CombineStrategy(StrEnum):
 
 @dataclass(frozen=True)
 class Propagation:
-    """The correlation keys that results carry: those of the driver, all, or the named fields."""
+    """The correlation keys that results carry: the driver's keys, all keys, or the named fields."""
 
     mode: str = "driver"
     fields: tuple[str, ...] = ()

@@ -115,7 +115,7 @@ def _text_places(values: pa.Array, column: pa.Array, side: str) -> tuple[np.ndar
     """The places of texts: they are sorted together with the scale's, each once."""
     is_value = column.is_valid().to_numpy(zero_copy_only=False)
     texts = pc.unique(column.drop_null())
-    order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: what is equal follows
+    order = pc.sort_indices(pa.concat_arrays([values, texts])).to_numpy()  # stable: equal values keep their order
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.cumsum(order < len(values))
     found = places[len(values) :]
@@ -203,7 +203,7 @@ class Located:
     Args:
         starts: the first position of each row's run.
         counts: how many there are, as far as keys and the leading ranges tell.
-        bounds: for each range the rank that those of the candidates are compared with.
+        bounds: for each range the rank with which the ranks of candidates are compared.
         others: candidates by their keys alone, in the order of such groups.
     """
 

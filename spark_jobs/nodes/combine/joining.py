@@ -257,7 +257,7 @@ class Joining(operator.Operator):
             self._emit(batch, piece, 0, drivers=0 if number else 1)
 
     def _fails(self, batch: batches.Batch, pairs: Pairs) -> bool:
-        """Whether the body fails for some pair; what it logs is not written here."""
+        """Whether the body fails for some pair; its log lines are not written here."""
         assert self.body is not None
         assert self.step.body is not None
         joined, self.context.running = self._joined(batch, pairs, self.step.body), None

@@ -31,7 +31,7 @@ class Predicate:
         order: the inputs, driver first, each after one that it is compared with.
         equalities: the equalities between two inputs.
         compared: how many ranges there are between two inputs.
-        ranges: those of them that find candidates.
+        ranges: the ranges that find candidates.
         residual: all but the equalities.
         rest: all but the equalities and those ranges; where one of these may fail, all but the equalities.
         links: the pairs of inputs that a comparison connects.

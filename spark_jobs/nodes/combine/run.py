@@ -126,7 +126,7 @@ class Combine(Joining):
         return share - share // _PROBED
 
     def cut(self, qualifier: str, table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-        """A build side in chunks that leave room for what they find; each with the number of its first record."""
+        """A build side in chunks that leave room for their matches; each with the number of its first record."""
         room = self.context.memory_pool.share // _CHUNK
         start, size = 0, table.num_rows
         while start < table.num_rows:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.combine.step import CombineStep
 
 
-#: Records of a partition are spread when it gets so many times its share of what is sent at once.
+#: Skew: records of a partition are spread over tasks if it gets so many times its share of the records sent at once.
 _CROWDED = 1.5
 #: The number of the partition that a skewed record belongs to.
 _PARTITION = columns.MATCHED.of("partition")
@@ -49,7 +49,7 @@ class Spread(shuffle.ShuffleWriter, Combine):
         return build.key_names(self.step, self.step.builds[0])
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute the keys; what has no usable key goes to the dead letters."""
+        """Compute the keys; records without a usable key become dead letters."""
         kept, columns = self.keyed(self.step.builds[0], self.take(batch))
         self.depart(kept, dict(zip(self.key_columns, columns, strict=True)))
 

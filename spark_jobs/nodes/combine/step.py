@@ -51,7 +51,7 @@ class Equality:
 
 @dataclass(frozen=True)
 class Range:
-    """A comparison that bounds what a build side has by a value of an earlier input.
+    """A comparison that bounds a value of the build side by a value of an earlier input.
 
     Args:
         driver: the earlier input's side, a program with one emit, over qualified columns.

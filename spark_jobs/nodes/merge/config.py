@@ -133,7 +133,7 @@ def _both(left: types.Type, right: types.Type) -> types.Type:
 
 
 def _conversions(given: Schema, row: Schema) -> tuple[tuple[str, types.Type, types.Type], ...]:
-    """The columns of the merged row that have another type in an input; what the input lacks is null there."""
+    """The columns of the merged row that have another type in an input; columns that the input lacks are null."""
     found = ((column, given.get(column.name)) for column in row)
     kinds = ((column, known.type if known else types.NULL) for column, known in found)
     return tuple((column.name, static, column.type) for column, static in kinds if static != column.type)

@@ -1,4 +1,4 @@
-"""Batches: records on their way, with what is known of where they come from."""
+"""Batches: records in flight, with their origin."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def with_origin(batch: Batch, data: pa.RecordBatch, branches: Sequence[str]) -> 
     Args:
         batch: the records.
         data: the columns.
-        branches: those of the plan's routes (see `Context`).
+        branches: the branches of the plan's routes (see `Context`).
     """
     origin = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
     known = dict(zip(ORIGIN_NAMES, origin, strict=True))

@@ -59,8 +59,8 @@ class Family:
     """Engine columns of one purpose: one alone, or one for each key where the name ends with a point.
 
     Args:
-        name: the column's, or what those of all keys begin with.
-        holds: what is in it.
+        name: the column's name, or the prefix of the columns of all keys.
+        holds: a description of its values.
         maker: the part of the engine that creates it.
         fates: its fate at each kind of node.
         arrow: its type as Arrow names it; None where it has values of any type.

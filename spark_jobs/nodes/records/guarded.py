@@ -20,7 +20,7 @@ _CAUSE = re.compile(r"(?:row \d+: )?(?:field '(.*?)': )?", re.DOTALL)
 
 @dataclass(frozen=True)
 class Guard:
-    """The values that must not be shown at a node, besides those of fields with names of credentials.
+    """The values that must not be shown at a node, besides values of fields with names of credentials.
 
     Args:
         fields: columns and computed fields that credentials have gone into.

@@ -1,1 +1,1 @@
-"""source: where records come from. config.py is what users write, step.py what is run, run.py how."""
+"""source: where records come from. config.py has the keys, step.py the bound step, run.py the operator."""

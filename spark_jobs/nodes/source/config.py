@@ -1,4 +1,4 @@
-"""Sources checked and bound: what is wrong with one by itself, and the row that comes out of it."""
+"""Sources checked and bound: the problems of a source by itself, and the row that it produces."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _schema_problems(config: SourceConfig, declared: Declared, name: str) -> Ite
             yield codes.E007, message, ("schema", index, "name"), "keep one of the two"
         columns[column.name] = column.type
     if declared.layout is None and config.format_schema is not None:
-        return  # The layout is broken, which has been reported: what it declares is not known.
+        return  # The layout is broken, which has been reported: its fields are not known.
     yield from _column_problems(config, declared)
     columns = {column.name: column.type for column in declared.columns}
     for index, field in enumerate(config.correlation_key or ()):
@@ -229,7 +229,7 @@ def _watermark_problems(column: str, columns: dict[str, types.Type], name: str) 
         yield codes.E155, message, path, None
 
 
-#: The keys of `incremental:` by what a source grows by.
+#: The keys of `incremental:` for each way in which a source grows.
 _GROWING = {Growth.FILES: ("changed",), Growth.COLUMN: ("column", "delay"), Growth.VERSION: ()}
 
 _BY = {

@@ -67,7 +67,7 @@ class FilesConfig(Config):
 
 
 class IncrementalConfig(Config):
-    """`incremental:`, for sources of which each run reads what is new."""
+    """`incremental:`, for sources of which each run reads only the new records."""
 
     changed: choice(Changed) = Changed.READ  # type: ignore[valid-type]
     column: Name | None = None
@@ -108,7 +108,7 @@ class ExtractConfig(Config):
 
 
 class SectionConfig(Config):
-    """An envelope section: where it is and what it has."""
+    """An envelope section: its place and its fields."""
 
     extract: ExtractConfig
     fields_: dict[str, ColumnType] = Field(default_factory=dict, alias="fields")

@@ -1,4 +1,4 @@
-"""`transport:` of a source checked and frozen: what is wrong with it by itself."""
+"""`transport:` of a source checked and frozen: its problems by itself."""
 
 from __future__ import annotations
 

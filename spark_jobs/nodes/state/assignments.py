@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The columns that distinguish files.
 FILE = ("source", "file")
-#: The column of what was evaluated.
+#: The column of evaluated values.
 VALUE = "value"
 #: So many tables are made one.
 _MOST_TABLES = 64

@@ -97,11 +97,11 @@ class _Finder:
         return self._counted(condition, value) or self._summed(condition, value) or self._carried(condition, value)
 
     def is_own(self, value: typed.Expression) -> bool:
-        """Whether a value is what the variable has."""
+        """Whether a value is the variable's own value."""
         return isinstance(value, typed.System) and value.path == self.assignment.path
 
     def reads_own(self, value: typed.Expression) -> bool:
-        """Whether a value depends on what the variable has."""
+        """Whether a value depends on the variable's own value."""
         return self.assignment.path in program_reads.system(value)
 
     def _carried(self, condition: typed.Expression, value: typed.Expression) -> Fold | None:

@@ -53,8 +53,8 @@ class StateStep(node.Step):
     """A state node, bound.
 
     Args:
-        scope: that of its variables.
-        assignments: what it sets.
+        scope: the scope of its variables.
+        assignments: its assignments, in order.
         is_init: whether it runs before everything else.
         is_unfolded: whether a pass has shown that folds cannot compute its values.
     """
@@ -107,7 +107,7 @@ class StateStep(node.Step):
         return sizes.partitions(self.name) if self.is_running and self.scope == SOURCE else 1
 
     def phases(self, partitions: int) -> tuple[shape.Phase, ...]:
-        """Records pass, and tasks send what they have set to one task; or all records are shuffled into their order."""
+        """Records pass, and tasks send their values to one task; or all records are shuffled into their order."""
         if self.scope == RECORD:
             return (shape.LocalPhase(self),)
         kind, provides = shape.ExchangeKind.HASH, Values(self.name)

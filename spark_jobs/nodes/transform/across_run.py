@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Across(operator.Operator):
-    """Lays what the functions give for a record's group over the record."""
+    """Adds the results of the functions for a record's group to the record."""
 
     step: AcrossStep
 

@@ -52,7 +52,7 @@ class Gather(shuffle.ShuffleWriter):
         directives.log(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute comparable keys; what has none goes to the dead letters."""
+        """Compute comparable keys; records without one become dead letters."""
         batch, columns = self.hashed(self.take(batch), self.step.keys)
         rest = batch.data.drop_columns([name for name, _ in self.step.keys])
         self.depart(replace(batch, data=rest), columns)

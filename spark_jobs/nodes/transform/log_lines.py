@@ -44,7 +44,7 @@ class Moment(StrEnum):
 
 
 class LogRule(Config):
-    """A rule of the log rules file: it supplies what the directives that name it leave out."""
+    """A rule of the log rules file: it supplies the keys that directives with its name leave out."""
 
     level: choice(Level) | None = None  # type: ignore[valid-type]
     when: choice(Moment) | None = None  # type: ignore[valid-type]

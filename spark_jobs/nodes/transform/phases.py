@@ -221,7 +221,7 @@ def steps(step: TransformStep) -> list[node.Step]:
 
 
 def _part(whole: typed.Program, statements: Iterable[typed.Statement]) -> typed.Program:
-    """A program of some statements that reads what the whole reads, and what earlier parts kept."""
+    """A program of some statements that reads the fields of the whole program and the results of earlier parts."""
     chosen = tuple(statements)
     kept = {s.value.name for s in chosen if isinstance(s, typed.Let | typed.Emit) and isinstance(s.value, typed.Column)}
     emits: dict[str, types.Type] = {s.name: s.value.type for s in chosen if isinstance(s, typed.Emit)}

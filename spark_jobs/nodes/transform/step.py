@@ -82,10 +82,10 @@ class TransformStep(node.Step):
     window: Window | None = None
 
     def reads(self, wanted: RequiredColumns) -> RequiredColumns:
-        """The columns that the step reads, without those of its window.
+        """The columns that the step reads, without the columns of its window.
 
         Args:
-            wanted: what others read of what it gives.
+            wanted: the columns of its records that downstream nodes read.
         """
         emits = frozenset(name for name, _ in self.program.emits)
         overwritten = frozenset() if any(isinstance(s, typed.Each) for s in self.program.statements) else emits

@@ -50,10 +50,10 @@ class Blocks:
         return cls(tuple(sources), tuple(sorted(read)))
 
     def slices(self, batch: Batch, share: int, node: str) -> Iterator[Batch]:
-        """Slices of a batch, so small that a task can hold what is repeated for each.
+        """Slices of a batch, so small that a task can hold the repeated values of each.
 
         Raises:
-            ResourcesExhausted: it cannot hold what is repeated of one record (E310).
+            ResourcesExhausted: it cannot hold the repeated values of one record (E310).
         """
         read = [batch.data.column(name) for name in self.read if name in batch.data.schema.names]
         if not self.sources or not read:

@@ -50,7 +50,7 @@ class Gather(shuffle.ShuffleWriter):
         directives.log(self, directives.on_error(self, self.step, batch, failures, are_made=False))
 
     def process(self, batch: batches.Batch, port: int) -> None:
-        """Compute comparable keys; what has none goes to the dead letters."""
+        """Compute comparable keys; records without one become dead letters."""
         unlike = [(name, static) for name, static in self.step.keys if not keys.is_value(static)]
         self.depart(*self.hashed(self.take(batch), unlike))
 

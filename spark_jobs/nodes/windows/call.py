@@ -30,10 +30,10 @@ class Call:
         function: its name.
         column: the column of its values.
         failure: the column of its failures.
-        type: that of its values.
-        argument: what it is given of a row of the frame, a program with one emit; None for a column, or nothing.
-        field: the column that it is given.
-        argument_type: the type of what it is given.
+        type: the type of its values.
+        argument: its argument for a row of the frame, a program with one emit; None for a column, or nothing.
+        field: the column that is its argument.
+        argument_type: the type of its argument.
         offset: how many rows away `lag` and `lead` look; a program with one emit where each record says it.
         own: what of the record itself the argument reads: columns, each with a program that has one emit.
         text: the call as it is written.
@@ -57,7 +57,7 @@ class Call:
 
     @property
     def reads_results(self) -> bool:
-        """Whether what it is given is computed of what other calls gave."""
+        """Whether its argument is computed from results of other calls."""
         return self.argument is not None and any(name in RANGED for name in self.argument.columns)
 
     @property

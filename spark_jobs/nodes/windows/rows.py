@@ -234,7 +234,7 @@ class Rows:
     # ---- on disk ---------------------------------------------------------------------------------------------------
 
     def _keyed(self, table: pa.Table) -> pa.Table:
-        """The rows with what they are ordered by."""
+        """The rows with the columns of their sort key."""
         rows = batches.gather(table)
         return pa.table(batches.overlay(rows, self.order.comparable(rows)))
 
@@ -270,7 +270,7 @@ class Rows:
                 yield piece.slice(start, min(size, piece.rows.num_rows - start))
 
     def _complete(self, waiting: Sequence[Sorted]) -> int:
-        """The number of waiting rows that can go on: those of whole partitions, and those followed by enough rows."""
+        """The number of waiting rows that are complete: rows of whole partitions, and rows followed by enough others."""
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0

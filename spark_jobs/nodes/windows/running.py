@@ -65,7 +65,7 @@ def runs(sizes: np.ndarray, share: int) -> Iterator[tuple[int, int]]:
 
 
 def check(call: Call, size: float, share: int, node: str) -> None:
-    """Whether what has to be there at once fits. Raises `ResourcesExhausted`."""
+    """Check that the rows needed at once fit into memory. Raises `ResourcesExhausted`."""
     if size > (most := memory.record_bytes(share)):
         raise spill.ResourcesExhausted(
             "E310",
@@ -109,10 +109,10 @@ class Running:
         self._following = max((call.following for call in calls), default=0)
 
     def all_columns(self, batch: SortedBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch with what the calls gave, as many at a time as there is room for.
+        """The rows of a batch with the results of the calls, as many at a time as there is room for.
 
         Raises:
-            ResourcesExhausted: there is no room for what has to be there at once (E310).
+            ResourcesExhausted: there is no room for the rows needed at once (E310).
         """
         widths = self._widths(batch)
         if not self._giving and sum(float(each.sum()) for _, each in widths) <= memory.record_bytes(self._share):
@@ -174,7 +174,7 @@ class Running:
         return found
 
     def columns(self, batch: SortedBatch) -> pa.RecordBatch:
-        """The rows of a batch with what the calls gave."""
+        """The rows of a batch with the results of the calls."""
         rows = batch.rows
         for call, function in self._functions:
             found = self._results(call, function, batch, rows)

@@ -124,8 +124,8 @@ class ReceivedWatermarks:
         The greatest time where the set has all sources. Asked for ranks in their order.
 
         Args:
-            rank: that of the records' places.
-            numbers: those of the records' sets.
+            rank: the rank of the records' positions.
+            numbers: the numbers of the records' sets.
         """
         before, (_, sets) = self.before(rank), self._by_rank[rank]
         distinct, places = np.unique(numbers, return_inverse=True)

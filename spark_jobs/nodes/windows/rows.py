@@ -270,7 +270,7 @@ class Rows:
                 yield piece.slice(start, min(size, piece.rows.num_rows - start))
 
     def _complete(self, waiting: Sequence[Sorted]) -> int:
-        """The number of waiting rows that are complete: rows of whole partitions, and rows followed by enough others."""
+        """The number of complete waiting rows: rows of whole partitions, and rows followed by enough others."""
         count = sum(each.rows.num_rows for each in waiting)
         begun = np.flatnonzero(waiting[-1].starts)
         last = count - waiting[-1].rows.num_rows + int(begun[-1]) if len(begun) else 0

@@ -66,7 +66,7 @@ def news(
     if span.is_empty:
         return (), mark
     if span.first is None:
-        return log.files(replace(options, version=span.end - 1), place, declared), mark
+        return log.files(replace(options, version=span.end - 1), place, declared, wanted.source), mark
     return _added(root, place, declared, wanted, range(span.first, span.end)), mark
 
 
@@ -102,7 +102,7 @@ def _added(root: str, place: Place, declared: Collection[str], wanted: News, num
     # Files that were written together since, as by OPTIMIZE, are those of the versions that had them.
     for number in (numbers[-1], *reversed(numbers[:-1])):
         if any(at <= number for at in added.values()) and (number == numbers[-1] or number in added.values()):
-            files = log.files(DeltaRead(version=number), place, declared)
+            files = log.files(DeltaRead(version=number), place, declared, wanted.source)
             here = {file.path.removeprefix(f"{file.table.snapshot.root}/"): file for file in files}
             for name in [name for name, at in added.items() if at <= number and name in here]:
                 chosen.append(here[name])

@@ -56,13 +56,14 @@ _DRAWN = re.compile("\x1b\\[[0-9;]*m|\u21b3")
 _MORE_MICROSECONDS = 999
 
 
-def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[InputFile, ...]:
+def files(options: DeltaRead, place: Place, declared: Collection[str], incremental: str = "") -> tuple[InputFile, ...]:
     """The files of a version of a table, in the order in which they were added.
 
     Args:
         options: which version.
         place: where the table is.
         declared: the columns of which something has to be known.
+        incremental: the name of the source where it reads what versions have added.
 
     Raises:
         FormatError: there is no table or no such version, or it cannot be read (E912), its store refuses (E910), or it
@@ -75,7 +76,7 @@ def files(options: DeltaRead, place: Place, declared: Collection[str]) -> tuple[
     exported: Any = table.schema().to_arrow()
     schema = pa.schema(exported)
     known = table.metadata()
-    snapshot = Snapshot(root, table.version(), schema, tuple(known.partition_columns))
+    snapshot = Snapshot(root, table.version(), schema, tuple(known.partition_columns), incremental)
     with _translated_errors(place.path):
         actions: Any = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
         deleted = _deleted(table)
@@ -408,6 +409,7 @@ def _refuse_missing(found: Sequence[InputFile], place: Place) -> None:
 
 def vacuumed(file: InputFile) -> FormatError:
     """Make the error for a file that the log lists and that is missing."""
-    version = file.table.snapshot.version
-    text = f"version {version} of the table has this file, and it is gone: the table was vacuumed; read a newer version"
+    snapshot = file.table.snapshot
+    remedy = snapshot.remedy("read a newer version", str(snapshot.version + 1))
+    text = f"version {snapshot.version} of the table has this file, and it is gone: the table was vacuumed; {remedy}"
     return FormatError(text, file.name, FAILED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_jobs.formats.iceberg import added, snapshots
@@ -37,6 +37,10 @@ class IcebergReader(TableReader):
             FormatError: see `added.news`; or a local file is gone (E912).
         """
         files, mark = added.news(self.options, place, self.declared, wanted)
+        if files:
+            # All files have one snapshot, which is pickled once.
+            asked = replace(files[0].table.snapshot, incremental=wanted.source)
+            files = tuple(replace(file, table=replace(file.table, snapshot=asked)) for file in files)
         return self._there(files), mark
 
     def _there(self, files: tuple[InputFile, ...]) -> tuple[InputFile, ...]:

@@ -470,6 +470,7 @@ def _leads_inside(path: str, root: str) -> bool:
 
 def expired(file: InputFile) -> FormatError:
     """Make the error for a file that the table lists and that is missing."""
-    version = file.table.snapshot.version
-    text = f"snapshot {version} of the table has this file, and it is gone: the snapshot has expired; read a newer one"
+    snapshot = file.table.snapshot
+    remedy = snapshot.remedy("read a newer one", "TIME")
+    text = f"snapshot {snapshot.version} of the table has this file, and it is gone: the snapshot has expired; {remedy}"
     return FormatError(text, file.name, FAILED)

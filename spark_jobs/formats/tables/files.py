@@ -31,12 +31,28 @@ class Snapshot:
         version: its number.
         schema: the columns, with the names or numbers that they have in the files among their metadata.
         partition_by: the columns whose values the table knows for each file.
+        incremental: the name of the source that reads what versions have added; empty where a version is chosen.
     """
 
     root: str
     version: int
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
+    incremental: str = ""
+
+    def remedy(self, chosen: str, following: str) -> str:
+        """The advice for a reader that misses a file of this version.
+
+        Args:
+            chosen: the advice where the source chooses its version.
+            following: a bound of the command line after this version.
+        """
+        if not self.incremental:
+            return chosen
+        return (
+            f"read everything again after `clinker bookmark reset PIPELINE --source {self.incremental}`, or go on "
+            f"after this version by the reset and `clinker run --since {self.incremental}={following}`"
+        )
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,10 @@ class Delta(Growing):
     def newest(self) -> int:
         return DeltaTable(self.path).version()
 
+    @property
+    def data_files(self) -> list[str]:
+        return DeltaTable(self.path).file_uris()
+
     def delete(self) -> None:
         DeltaTable(self.path).delete("id = 2")
 
@@ -102,6 +106,11 @@ class Iceberg(Growing):
     @property
     def newest(self) -> int:
         return int(self.table.current_snapshot().snapshot_id)
+
+    @property
+    def data_files(self) -> list[str]:
+        found: list[str] = self.table.inspect.data_files()["file_path"].to_pylist()
+        return found
 
     def delete(self) -> None:
         self.table.delete("id = 2")
@@ -359,3 +368,30 @@ def test_a_table_in_a_store_grows(delta: Delta, s3: Bucket) -> None:
         write_deltalake(uri, pa.table({"id": [at]}), mode="append", storage_options=options)
         assert delta.run(what=where, allow_absolute_paths=True) == [at]
     assert delta.mark["through"] == 1
+
+
+def test_a_file_that_is_gone_has_remedies_of_incremental_sources(growing: Any) -> None:
+    growing.append(1)
+    growing.run()
+    growing.append(2)
+    for path in growing.data_files:
+        Path(path.removeprefix("file://")).unlink()
+    growing.run(code=4)
+    assert growing.error.code == "E912"
+    following = growing.newest + 1 if growing.kind == "delta" else "TIME"
+    assert "`clinker bookmark reset PIPELINE --source rows`" in growing.error.message
+    assert f"`clinker run --since rows={following}`" in growing.error.message
+    assert "newer" not in growing.error.message
+
+
+def test_an_object_that_is_gone_has_the_same_remedies(delta: Delta, s3: Bucket) -> None:
+    from spark_jobs.formats.delta import storage
+    from spark_jobs.stores.settings import StoreSettings
+
+    where, uri = f"path: {s3.uri('lake/t')}", s3.uri("lake/t")
+    options = storage.options(uri, StoreSettings().resolved())
+    write_deltalake(uri, pa.table({"id": [1]}), mode="append", storage_options=options)
+    s3.delete(next(key for key in s3.keys() if key.endswith(".parquet")))  # noqa: SIM118
+    delta.run(what=where, allow_absolute_paths=True, code=4)
+    assert delta.error.code == "E912"
+    assert "`clinker run --since rows=1`" in delta.error.message

@@ -129,6 +129,12 @@ class DatabaseWrite(Options):
         keys = f" by {', '.join(self.key)}" if self.key else ""
         return f"table {self.table} of connection '{self.connection}' ({self.mode}{keys})"
 
+    @property
+    def run_time_shuffle(self) -> str:
+        """The shuffles that a run adds when it knows the table, as plans show them."""
+        others = " but the `key`" if self.key else ""
+        return f"a run shuffles records once for each unique index of the table{others}, and then into their order"
+
     def type_problem(self, static: Type) -> str | None:
         """Say why a type has no counterpart among the columns of a table; None where it has one."""
         return counterparts.problem(static)

@@ -29,6 +29,8 @@ def _trace(step: OutputStep, column: str) -> ColumnDerivation:
 def _lines(step: OutputStep, context: PlanContext) -> Iterator[str]:
     if not step.has_path:
         yield f"  '{step.name}' → {step.options.shown}"
+        if step.is_in_database:
+            yield f"      {step.options.run_time_shuffle}"
         yield from _sorted(step)
         return
     split = f' (split, naming="{step.split.naming}")' if step.split else ""

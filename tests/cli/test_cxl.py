@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -75,21 +76,55 @@ def test_fields_have_the_types_of_their_spelling(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("0" * 25 + "999999999999999999999999", "Float"),
+        ("0" * 25 + "999999999999999999999999", "Decimal"),
         ("0" * 5000 + "7", "Int"),
-        ("9" * 5000, "Float"),
+        ("9" * 5000, "String"),
         ("-9223372036854775808", "Int"),
-        ("9223372036854775808", "Float"),
+        ("9223372036854775808", "Decimal"),
+        ("+0.10000000000000001", "Decimal"),
+        ("0.10", "Float"),
+        ("1e400", "String"),
     ],
     ids=lambda text: text[-20:],
 )
-def test_a_field_beyond_64_bits_is_a_float(text: str, expected: str, capsys: Captured) -> None:
+def test_a_field_that_no_int_or_float_keeps_has_all_its_digits(text: str, expected: str, capsys: Captured) -> None:
     assert evaluated(capsys, "-e", "emit a = x.type_of()", "--field", f"x={text}") == {"a": expected}
 
 
-def test_a_number_beyond_all_floats_is_infinite(capsys: Captured) -> None:
-    record = '{"x": 1' + "0" * 400 + "}"
-    assert evaluated(capsys, "-e", "emit a = x.type_of()", "--record", record) == {"a": "Float"}
+@pytest.mark.parametrize(
+    "text", ["12345678901234567890", "0.10000000000000001", "1.50", "-7", '"1e400"', '[0.10000000000000001, {"k": 1}]']
+)
+def test_a_number_of_a_record_keeps_its_digits(text: str, capsys: Captured) -> None:
+    assert command.main(["eval", "-e", "emit a = x", "--record", f'{{"x": {text}}}']) == 0
+    found = json.loads(capsys.readouterr().out, parse_float=Decimal)
+    assert found == {"a": json.loads(text, parse_float=Decimal)}
+
+
+@pytest.mark.parametrize("number", ["1e400", "1e-400", "1" + "0" * 400, "1" * 5000])
+def test_a_number_that_no_decimal_keeps_is_its_text(number: str, capsys: Captured) -> None:
+    assert evaluated(capsys, "-e", "emit a = x", "--record", f'{{"x": {number}}}') == {"a": number}
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "expected"),
+    [
+        ("string", "0.10", "0.10"),
+        ("int", "9007199254740993.0", 9007199254740993),
+        ("int", "3.0000000000000001", None),
+        ("float", "0.10000000000000001", 0.1),
+        ("numeric", "12345678901234567890", 1.2345678901234567e19),
+        ("bool", "12345678901234567890", None),
+    ],
+)
+def test_a_declared_column_takes_a_long_number_as_a_source_does(
+    kind: str, number: str, expected: Any, capsys: Captured
+) -> None:
+    argv = ["-e", "emit a = x", "--schema", f'{{"x": "{kind}"}}', "--record", f'{{"x": {number}}}']
+    if expected is None:
+        assert command.main(["eval", *argv]) == 1
+        assert f"cannot convert '{number}'" in capsys.readouterr().err
+    else:
+        assert evaluated(capsys, *argv) == {"a": expected}
 
 
 def test_a_schema_gives_types_and_converts(capsys: Captured) -> None:

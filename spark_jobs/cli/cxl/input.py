@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import decimals, failure, schema, types
+from spark_jobs.cxl import decimals, failure, schema, types, written_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,8 +31,6 @@ _WORDS = {
 _DECIMAL = re.compile(r"decimal|(?:decimal|numeric)\(\s*([0-9]{1,2})\s*(?:,\s*([0-9]{1,2})\s*)?\)", re.ASCII)
 _NULLABLE = re.compile(r"nullable\(\s*(\w+|(?:decimal|numeric)\([0-9,\s]*\))\s*\)")
 _INT = re.compile(r"([+-]?)0*([0-9]+)", re.ASCII)
-#: Texts with more digits are no Int, and may be longer than Python converts.
-_INT_DIGITS = 19
 _FLOAT = re.compile(r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 
 
@@ -94,21 +93,15 @@ def _decimal(found: re.Match[str]) -> types.Type | None:
     return types.decimal_of(precision, scale) if is_held else None
 
 
-class _Written(float):
-    """A JSON number with the digits that are written."""
+class _Number(str):
+    """A JSON number, as it is written."""
 
-    text: str
-
-
-def _written(text: str) -> _Written:
-    number = _Written(text)
-    number.text = text
-    return number
+    __slots__ = ()
 
 
-def _json(text: str, what: str, number: Callable[[str], float] = float) -> Any:
+def _json(text: str, what: str, number: Callable[[str], Any] | None = None) -> Any:
     try:
-        return json.loads(text, parse_float=number)
+        return json.loads(text, parse_float=number, parse_int=number)
     except ValueError as error:
         raise InputError(f"invalid JSON {what}: {error}") from None
     except RecursionError:
@@ -116,44 +109,46 @@ def _json(text: str, what: str, number: Callable[[str], float] = float) -> Any:
 
 
 def record(text: str, row: schema.Schema | None = None) -> dict[str, Any]:
-    """The record of a `--record` argument; numbers for Decimal columns are texts, with the digits that are written.
+    """The record of a `--record` argument; its numbers keep their digits, as those of a source do.
+
+    Numbers for Decimal and String columns are texts, exactly as they are written.
 
     Args:
         text: a JSON object.
         row: the declared columns, if there are any.
     """
-    given = _json(text, "record", _written)
+    given = _json(text, "record", _Number)
     if not isinstance(given, dict):
         raise InputError("--record must be a JSON object")
-    exact = {column.name for column in row or () if column.type.kind is types.Kind.DECIMAL}
-    return {name: _digits(value) if name in exact else _number_limits(value) for name, value in given.items()}
+    exact = _written_columns(row)
+    return {
+        name: str(value) if name in exact and isinstance(value, _Number) else _plain(value)
+        for name, value in given.items()
+    }
 
 
-def _digits(value: Any) -> Any:
-    if isinstance(value, _Written):
-        return value.text
-    return str(value) if value.__class__ is int else _number_limits(value)
+def _written_columns(row: schema.Schema | None) -> set[str]:
+    """The columns whose values depend on how a number is written."""
+    return {column.name for column in row or () if column.type.kind in (types.Kind.DECIMAL, types.Kind.STRING)}
 
 
-def _number_limits(value: Any) -> Any:
-    """JSON numbers beyond 64 bits are Floats."""
-    if isinstance(value, _Written):
-        return float(value)
-    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        return float(str(value))  # which is infinity where `float(value)` raises
+def _plain(value: Any) -> Any:
+    """A value with numbers of the kinds that keep their digits, at any depth."""
+    if isinstance(value, _Number):
+        return written_numbers.number_of(value)
     if isinstance(value, list):
-        return [_number_limits(item) for item in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _number_limits(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return value
 
 
 def fields(given: Sequence[str], row: schema.Schema | None = None) -> dict[str, Any]:
     """The record of `--field name=value` arguments; the values' types follow from their spelling.
 
-    Values for Decimal columns stay texts, see `record`.
+    Values for Decimal and String columns stay texts, see `record`.
     """
-    exact = {column.name for column in row or () if column.type.kind is types.Kind.DECIMAL}
+    exact = _written_columns(row)
     found = {}
     for item in given:
         name, equals, text = item.partition("=")
@@ -164,12 +159,10 @@ def fields(given: Sequence[str], row: schema.Schema | None = None) -> dict[str, 
 
 
 def _inferred(text: str) -> Any:
-    if (found := _INT.fullmatch(text)) and len(found[2]) <= _INT_DIGITS:
-        number = int(found[1] + found[2])
-        if -(2**63) <= number < 2**63:
-            return number
-    if _FLOAT.fullmatch(text):
-        return float(text)
+    if found := _INT.fullmatch(text):
+        return written_numbers.number_of(found[1].strip("+") + found[2])
+    if found := _FLOAT.fullmatch(text):
+        return written_numbers.number_of(text.lstrip("+")) if found[2] else float(text)
     return {"true": True, "false": False, "null": None}.get(text, text)
 
 
@@ -204,8 +197,8 @@ def _convert(column: schema.Column, value: Any) -> Any:
     match kind:
         case types.Kind.STRING:
             result: Any = value if isinstance(value, str) else cxl_values.text_of(value)
-        case types.Kind.INT if isinstance(value, float):
-            result = int(value) if value.is_integer() else None
+        case types.Kind.INT if isinstance(value, (float, Decimal)):
+            result = conversion.int_of(value) if value == conversion.int_of(value) else None
         case types.Kind.INT:
             result = conversion.int_of(value)
         case types.Kind.FLOAT:
@@ -220,14 +213,9 @@ def _convert(column: schema.Column, value: Any) -> Any:
         case types.Kind.DATETIME:
             result = conversion.datetime_of(value) if isinstance(value, str) else None
         case types.Kind.NUMERIC:
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            result = (
-                value
-                if number
-                else conversion.int_of(value)
-                if conversion.int_of(value) is not None
-                else conversion.float_of(value)
-            )
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            whole = None if isinstance(value, Decimal) else conversion.int_of(value)
+            result = value if is_number else conversion.float_of(value) if whole is None else whole
         case types.Kind.ARRAY:
             result = value if isinstance(value, list) else None
         case _:

@@ -18,6 +18,7 @@ from tests.attack import (
     kills,
     ordered_pipelines,
     pipelines,
+    place_kills,
     programs,
     rounds,
     time_windows,
@@ -64,6 +65,12 @@ def test_drivers_that_are_killed_leave_the_files_of_one_run(capsys: pytest.Captu
 @pytest.mark.slow
 def test_drivers_that_are_killed_in_and_between_passes_leave_the_files_of_one_run() -> None:
     assert kills.main(["--correlated", "--count", "12", "--rows", "450"]) == 0
+
+
+@pytest.mark.slow
+def test_runs_into_all_places_that_are_killed_leave_all_old_or_all_new(capsys: pytest.CaptureFixture[str]) -> None:
+    assert place_kills.main(["--count", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("; 0 findings")
 
 
 @pytest.mark.parametrize("has_links", [True, False])

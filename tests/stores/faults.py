@@ -105,7 +105,7 @@ def between(store: str) -> Iterator[Proxy]:
                 self.command,
                 path,
                 body,
-                {k: v for k, v in self.headers.items() if k.lower() not in proxy.hidden}
+                {k: v for k, v in self.headers.items() if k.lower() not in {*proxy.hidden, "host"}}
                 | {"Host": self.headers["Host"]},
             )
             answer = connection.getresponse()

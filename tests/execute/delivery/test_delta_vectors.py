@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -218,3 +219,36 @@ def test_a_table_in_a_store_is_merged_into(lake: Lake, lake_bucket: AnyBucket, m
     result = lake.write(row(1, v="newer"), **chosen)
     assert "somebody else was faster" in result.error.message
     assert seen(there()) == OLD
+
+
+def test_a_death_before_a_version_has_its_name_leaves_nothing(tmp_path: Path) -> None:
+    place = delta_commit.Place(str(tmp_path), "t", StoreSettings())
+    (tmp_path / "_delta_log").mkdir()
+    child = os.fork()
+    if not child:
+        os.link = lambda *_, **__: os._exit(9)
+        place.add_version(1, b"{}", "token")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not [*(tmp_path / "_delta_log").iterdir()]
+
+
+@pytest.mark.parametrize("has_unnamed", [True, False])
+def test_a_version_is_written_once_whatever_the_file_system_has(
+    has_unnamed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def without(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(95, "operation not supported")
+        return real(path, flags, *more, **named)
+
+    if not has_unnamed:
+        monkeypatch.setattr(os, "open", without)
+    place = delta_commit.Place(str(tmp_path), "t", StoreSettings())
+    (tmp_path / "_delta_log").mkdir()
+    assert place.add_version(1, b"first", "a")
+    assert not place.add_version(1, b"second", "b")
+    (found,) = (tmp_path / "_delta_log").iterdir()
+    assert (found.name, found.read_bytes()) == (f"{1:020}.json", b"first")

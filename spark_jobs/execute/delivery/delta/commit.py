@@ -146,6 +146,17 @@ class Place(TableFolder):
                     raise
                 return False
             return True
+        try:
+            _link_unnamed(self._folder_of_notes, name, data)
+        except FileExistsError:
+            return False
+        except OSError:
+            return self._add_by_draft(name, data, token)
+        durable.sync_folder(self._folder_of_notes)
+        return True
+
+    def _add_by_draft(self, name: str, data: bytes, token: str) -> bool:
+        """Write a file under another name first, where the file system has none without a name."""
         draft = self._folder_of_notes / f".clinker-{token}.version"
         try:
             durable.write_file(draft, data)
@@ -156,6 +167,27 @@ class Place(TableFolder):
             draft.unlink(missing_ok=True)
         durable.sync_folder(self._folder_of_notes)
         return True
+
+
+def _link_unnamed(folder: Path, name: str, data: bytes) -> None:
+    """Write a file that gets its name once it is whole: a death leaves nothing.
+
+    Raises:
+        FileExistsError: there is one with this name.
+        OSError: the file system has no files without names, or the file cannot be written.
+    """
+    if not hasattr(os, "O_TMPFILE"):
+        raise OSError(None, "this system has no files without names", str(folder))
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with os.fdopen(os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=held), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            # With a folder given, the link of the system to the open file is followed.
+            os.link(f"/proc/self/fd/{file.fileno()}", name, src_dir_fd=held, dst_dir_fd=held)
+    finally:
+        os.close(held)
 
 
 @dataclass

@@ -38,6 +38,7 @@ FREE = {
     "result",
     "bundle",
     "ownership",
+    "engine_files",
     "spool",
     "credentials",
     "reasons",

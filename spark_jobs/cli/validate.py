@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.cli import pipeline, report
 from spark_jobs.contract import ExitCode
 from spark_jobs.diagnostics import render
+from spark_jobs.disk import small_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +40,22 @@ def main(paths: Sequence[FilePath], options: PlanOptions, *, diagnostics: str, l
 
 
 def _problems(path: FilePath, options: PlanOptions, *, look_for_inputs: bool) -> list[Diagnostic]:
+    from spark_jobs.plan import remembered
+
+    if remembered.is_without_problems(path, options, look_for_inputs=look_for_inputs):
+        return []
     from spark_jobs.plan import pending, planner
     from spark_jobs.plan.physical import inputs
 
-    plan, found = planner.plan(path, options)
+    with small_files.recorded() as files:
+        plan, found = planner.plan(path, options)
     problems = found.sorted()
-    if plan is not None:
-        problems += pending.uris(plan)
-    if plan is not None and look_for_inputs:
-        discover = pipeline.discovery(plan, options)
+    if plan is None:
+        return problems
+    problems += pending.uris(plan)
+    discover = pipeline.discovery(plan, options)
+    if look_for_inputs:
         problems += inputs.missing(plan, discover()) + pipeline.storage(plan, discover)
+    if not problems:
+        remembered.remember_check(path, options, plan, files, discover() if look_for_inputs else None)
     return problems

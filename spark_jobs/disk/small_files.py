@@ -5,6 +5,7 @@ They may be objects of a store, too.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from contextlib import contextmanager
@@ -29,12 +30,14 @@ class Recorded:
     They are known by their absolute paths, or their places in a store.
 
     Args:
-        read: those that were read.
+        read: those that were read, with digests of their bytes.
         absent: those that were looked for and are not there: each would have been taken instead of another one.
+        real: the real paths of those whose links were resolved, by the paths that were asked for.
     """
 
-    read: dict[FilePath, None] = field(default_factory=dict)
+    read: dict[FilePath, str] = field(default_factory=dict)
     absent: dict[FilePath, None] = field(default_factory=dict)
+    real: dict[str, str] = field(default_factory=dict)
 
     @property
     def has_objects(self) -> bool:
@@ -84,6 +87,19 @@ def is_there(path: str | os.PathLike[str] | Location) -> bool:
     return found
 
 
+def digest_of(content: bytes) -> str:
+    """Give a digest of the bytes of a file."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def real_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path of a file or folder, with all links resolved."""
+    found = os.path.realpath(path)
+    if (files := _RECORDED.get()) is not None:
+        files.real[os.path.join(os.getcwd(), path)] = found
+    return found
+
+
 def read(path: FilePath, most_bytes: int) -> bytes:
     """All bytes of a file or object.
 
@@ -101,7 +117,10 @@ def read(path: FilePath, most_bytes: int) -> bytes:
     else:
         found = _file(path, most_bytes)
     if (files := _RECORDED.get()) is not None:
-        files.read[path if isinstance(path, Location) else Path(os.path.abspath(path))] = None
+        place = path if isinstance(path, Location) else Path(os.path.abspath(path))
+        digest = digest_of(found)
+        # A file that changes while it is read twice has no digest: nothing that is remembered fits it.
+        files.read[place] = digest if files.read.get(place, digest) == digest else ""
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from spark_jobs.disk import small_files
 from spark_jobs.stores import location
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def climbs(path: str) -> bool:
 
 
 def _escape(path: str, shown: str, start: Path, roots: tuple[Path, ...]) -> tuple[str, str] | None:
-    real = os.path.realpath(os.path.join(start, path))
+    real = small_files.real_path(os.path.join(start, path))
     if any(is_inside(real, root) for root in roots):
         return None
     return f'path escapes base directory via symlink: "{shown}" -> "{real}"', "move the file below the base folder"
@@ -139,7 +140,7 @@ def is_inside(path: str | FilePath, folder: FilePath) -> bool:
     """Whether a path is a folder or below it, with all links resolved; in a store, whether its key begins so."""
     if isinstance(path, location.Location) or isinstance(folder, location.Location) or is_remote(path := str(path)):
         return is_inside_store(str(path), folder)
-    real, root = os.path.realpath(path), os.path.realpath(folder)
+    real, root = small_files.real_path(path), small_files.real_path(folder)
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 

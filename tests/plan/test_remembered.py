@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spark_jobs.cli import clinker
 from spark_jobs.plan import planner, remembered
 from spark_jobs.plan.options import PlanOptions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PIPELINE = """
 pipeline: {name: orders}
@@ -146,3 +148,113 @@ def test_what_nobody_asks_for_goes(folder: Path) -> None:
     verdict(folder, environment="prod")
     assert not (valid / "old.json").exists()
     assert len([*valid.glob("*.json")]) == 2
+
+
+# ---- `clinker validate`
+
+
+@pytest.fixture
+def inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a pipeline without any problem, whose input file is there."""
+    monkeypatch.delenv("IN", raising=False)
+    monkeypatch.chdir(folder)
+    (folder / "in.csv").write_text("qty\n1\n")
+    return folder
+
+
+def validate(*more: str) -> int:
+    return clinker.main(["validate", "p.yaml", *more])
+
+
+def test_a_pipeline_without_problems_is_checked_once(
+    inputs: Path, planned: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = [validate(), validate()]
+    out, err = capsys.readouterr()
+    assert (codes, out, err, len(planned)) == ([0, 0], "p.yaml: valid\n" * 2, "", 1)
+
+
+CHECKED_AGAIN: dict[str, Any] = {
+    **CHANGES,
+    "an input file that is gone": lambda here: (here / "in.csv").unlink(),
+    "an input file that is a folder": lambda here: ((here / "in.csv").unlink(), (here / "in.csv").mkdir()),
+    "an input file of another size": lambda here: (here / "in.csv").write_text("qty\n1\n2\n"),
+    "a link that leads out of the base folder": lambda here: (here / "all.csv").symlink_to(here.parent / "else.csv"),
+    "two links to one file": lambda here: (here / "all.csv").symlink_to(here / "in.csv"),
+}
+
+
+@pytest.mark.parametrize("change", CHECKED_AGAIN)
+def test_what_changes_is_checked_again(
+    change: str, inputs: Path, planned: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    validate()
+    CHECKED_AGAIN[change](inputs)
+    capsys.readouterr()
+    found = validate(), *capsys.readouterr()
+    assert len(planned) == 2
+    shutil.rmtree(inputs.parent / "cache")
+    assert found == (validate(), *capsys.readouterr()), "as if nothing had been remembered"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("IN", "other.csv"), ("CLINKER_ENV", "prod"), ("CLINKER_ALLOW_ABSOLUTE_PATHS", "1")]
+)
+def test_variables_are_asked_for_again(
+    variable: str, value: str, inputs: Path, planned: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert validate() == 0
+    monkeypatch.setenv(variable, value)
+    assert validate() == (1 if variable == "IN" else 0)
+    assert len(planned) == 2
+
+
+def test_whether_inputs_are_looked_for_is_another_question(inputs: Path, planned: list[Path]) -> None:
+    (inputs / "in.csv").unlink()
+    assert [validate("--no-inputs"), validate(), validate("--no-inputs")] == [0, 1, 0]
+    assert len(planned) == 2
+
+
+def test_warnings_are_shown_each_time(inputs: Path, planned: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    (inputs / "p.yaml").write_text(f"{PIPELINE}error_handling: {{correlation_key: [qty]}}\n")
+    first = validate(), *capsys.readouterr()
+    assert "W005" in first[2]
+    assert (validate(), *capsys.readouterr()) == first
+    assert len(planned) == 2
+
+
+def test_an_age_of_files_is_counted_anew_each_time(inputs: Path, planned: list[Path]) -> None:
+    (inputs / "p.yaml").write_text(PIPELINE.replace("type: csv,", "type: csv, modified_after: 7d,", 1))
+    assert [validate("--no-inputs"), validate("--no-inputs")] == [0, 0]
+    assert len(planned) == 2
+
+
+def test_a_file_that_changes_while_it_is_planned_is_not_remembered(
+    inputs: Path, planned: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = planner.plan
+
+    def changing(path: Path, options: PlanOptions) -> Any:
+        found = plan(path, options)
+        (inputs / "p.yaml").write_text(PIPELINE.replace("twice(qty)", "twice(nothing)"))
+        return found
+
+    monkeypatch.setattr(planner, "plan", changing)
+    assert [validate(), validate()] == [0, 1]
+
+
+def test_what_is_remembered_needs_no_planner(inputs: Path) -> None:
+    """The time of a short command is the time of its imports."""
+    program = (
+        "import sys\nfrom spark_jobs.cli import clinker\n"
+        "assert clinker.main(['validate', 'p.yaml']) == 0\n"
+        "print(*(name for name in ('pydantic', 'lark', 'yaml', 'numpy', 'pandas', 'pyarrow', 'pyspark',"
+        " 'spark_jobs.plan.planner', 'spark_jobs.nodes') if name in sys.modules))"
+    )
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "PYTHONPATH": str(Path(planner.__file__).parents[2])}
+    loaded = [
+        subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()[1]
+        for _ in range(2)
+    ]
+    assert loaded == ["pydantic lark yaml spark_jobs.plan.planner spark_jobs.nodes", ""]

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs import engine_files
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -30,7 +32,6 @@ _PASSING = frozenset({
 #: The address of a local socket has 107 bytes at most.
 _LONGEST_ADDRESS = 107
 _STATE, _SOCKET, _LOCK, LOG = "state.json", "socket", "lock", "log"
-_PACKAGE = Path(__file__).parent.parent.parent
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -87,7 +88,7 @@ def folder() -> Path | None:
 def _key(environment: Mapping[str, str]) -> str:
     bound = {
         "python": [sys.version, sys.prefix, sys.flags.optimize],
-        "engine": [str(_PACKAGE), *_files()],
+        "engine": [str(engine_files.FOLDER), *engine_files.state()],
         "environment": sorted((key, value) for key, value in environment.items() if key not in _PASSING),
         "packages": os.stat(sysconfig.get_path("purelib")).st_mtime_ns,
         "credentials": [_seen(path) for path in _credentials(environment)],
@@ -135,18 +136,6 @@ def _capabilities() -> str:
     with contextlib.suppress(OSError), open("/proc/self/status") as file:
         return "".join(line for line in file if line.startswith("Cap"))
     return ""
-
-
-def _files() -> list[int]:
-    """The number of the engine's files, and the newest modification time: a driver of older files serves nobody."""
-    newest = count = 0
-    for path, folders, names in os.walk(_PACKAGE):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        for name in names:
-            with contextlib.suppress(OSError):
-                newest = max(newest, os.stat(os.path.join(path, name)).st_mtime_ns)
-            count += 1
-    return [count, newest]
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs.diagnostics import codes
+from spark_jobs.disk import small_files
 from spark_jobs.nodes.output.step import SIDECAR
 from spark_jobs.plan import paths
 from spark_jobs.plan import plan as plans
@@ -106,7 +107,7 @@ def _dlq_files(errors: ErrorHandling, base_dir: FilePath) -> Iterator[_Claim]:
 def _real(template: str, base_dir: FilePath) -> str:
     path = paths.resolve(template, base_dir)
     if not paths.is_remote(path):
-        return os.path.realpath(path)
+        return small_files.real_path(path)
     is_known = location.scheme_of(path) in location.READABLE and location.problem(path) is None
     return str(location.parse(path)).rstrip("/") if is_known else path
 

@@ -244,7 +244,7 @@ def _targets(channel: Channel, target: str) -> Iterator[FilePath]:
 
 
 def _real(path: FilePath) -> str:
-    return str(path) if isinstance(path, location.Location) else os.path.realpath(path)
+    return str(path) if isinstance(path, location.Location) else small_files.real_path(path)
 
 
 def check_used(channel: Channel, found: Diagnostics) -> None:

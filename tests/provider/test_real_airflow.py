@@ -122,6 +122,8 @@ GIVEN = {
     "KEY": "{{ var.value.api_key }}", "HDR": "{{ var.value.plain }}",
     "FROM_CONN": "{{ conn.db.password }}", "DATABASE_URL": "{{ conn.db.get_uri() }}",
 }
+# A variable with a plain name is a secret where the pipeline sends it as a credential, and nowhere else.
+SENT = {name: value for name, value in GIVEN.items() if name != "HDR"}
 
 
 @dag(dag_id="leaks", schedule=None, start_date=datetime(2026, 1, 1), catchup=False)
@@ -138,7 +140,7 @@ def leaks():
     letters = ClinkerDeadLettersSensor(task_id="letters", path="FOLDER/dead.csv", deferrable=True, poke_interval=1)
     refused = [
         ClinkerSparkOperator(
-            task_id=name, pipeline=f"FOLDER/{name}.yaml", conn_id="leaks", env_vars=GIVEN, exit_codes={4: "skip"},
+            task_id=name, pipeline=f"FOLDER/{name}.yaml", conn_id="leaks", env_vars=SENT, exit_codes={4: "skip"},
             validate="execute", metrics_spool_dir="FOLDER/spool", work_dir="FOLDER/work",
         )
         for name in ("refused_rest", "refused_database")

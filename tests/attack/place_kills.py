@@ -281,16 +281,12 @@ class Rounds:
             code = 99
             try:
                 os.setpgid(0, 0)
-                log = os.open(self.folder / "run.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-                os.dup2(log, 1)
-                os.dup2(log, 2)
-                sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+                sys.stdout = sys.stderr = (self.folder / "run.log").open("w")
                 code = work()
             except BaseException:  # noqa: BLE001 - told in the log
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
-                sys.stderr.flush()
                 os._exit(code)
         return child
 

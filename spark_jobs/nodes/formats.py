@@ -37,11 +37,15 @@ if TYPE_CHECKING:
 #: The words under `type:` of sources and outputs.
 FormatName = StrEnum("FormatName", {name: name for name in registry.formats()})  # type: ignore[misc]  # known when it runs
 _USUAL_ENCODINGS = ("utf-8", "utf-16", "latin-1", "windows-1252")
+#: The models that a command has needed so far.
+_MODELS: dict[type[declared.Options], type[Config]] = {}
 _WORDS: dict[Any, Any] = {str: Text, bool: Flag, declared.Name: Name}
 
 
 def model_of(options: type[declared.Options]) -> type[Config]:
     """The model that checks what users write under `options:`, made of the dataclass that readers and writers take."""
+    if options not in _MODELS:
+        _MODELS[options] = _model(options)
     return _MODELS[options]
 
 
@@ -70,13 +74,6 @@ def _kind(hint: Any) -> Any:
     if typing.get_origin(hint) is tuple:
         return list[_kind(typing.get_args(hint)[0])]  # type: ignore[misc]
     return choice(hint, words.among, **dict(words.spellings))
-
-
-_MODELS = {
-    options: _model(options)
-    for format in registry.formats().values()
-    for options in (format.read_options, format.write_options)
-}
 
 
 def parts(

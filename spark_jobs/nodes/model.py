@@ -35,7 +35,10 @@ E = TypeVar("E", bound=StrEnum)
 class Config(BaseModel):
     """A mapping of the pipeline file: frozen, and unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True)
+    # Most models of a command are never used; a validator is built when it first is.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, arbitrary_types_allowed=True, defer_build=True
+    )
 
 
 class NodeConfig(Config):

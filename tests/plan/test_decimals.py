@@ -90,10 +90,11 @@ def test_a_type_with_a_size_is_told_what_to_write(kind: str, tmp_path: Path) -> 
         assert "write `decimal(12,2)`" in found.message
 
 
-def test_variables_are_no_decimals(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("default", "found"), [("1", []), ("2.50", []), ("'x'", ["E015"]), ("123456789.5", ["E015"])])
+def test_variables_may_be_decimals(default: str, found: list[str], tmp_path: Path) -> None:
     text = PIPELINE.replace("SCHEMA", "{a: int}")
-    text = text.replace("{name: p}", "{name: p, vars: {v: {type: 'decimal(10,2)', default: 1}}}")
-    assert [one.code.id for one in problems(tmp_path, text)] == ["E007"]
+    text = text.replace("{name: p}", f"{{name: p, vars: {{v: {{type: 'decimal(10,2)', default: {default}}}}}}}")
+    assert [one.code.id for one in problems(tmp_path, text)] == found
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,12 @@ class Place:
         )  # fmt: skip
 
     def left(self) -> list[str]:
-        return sorted(str(path.relative_to(self.temporary)) for path in self.temporary.rglob("*"))
+        """All paths, also while a process that ends is removing some."""
+        return sorted(
+            str(Path(folder, name).relative_to(self.temporary))
+            for folder, folders, files in os.walk(self.temporary)
+            for name in (*folders, *files)
+        )
 
     def ends(self, status: int, *words: str) -> None:
         process = self.start(*words)

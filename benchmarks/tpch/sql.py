@@ -67,7 +67,9 @@ def _spark_sql(session: Any, query: str, output: str) -> None:
     for name, schema in _tables(query).items():
         path = f"{os.environ['BENCH_TPCH']}/{name}.csv"
         session.read.options(header="true").schema(schema).csv(path).createOrReplaceTempView(name)
-    session.sql(query).write.mode("overwrite").options(header="true").csv(f"{output}/result")
+    # Spark trims what it writes unless it is told not to.
+    kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+    session.sql(query).write.mode("overwrite").options(header="true", **kept).csv(f"{output}/result")
 
 
 def duckdb(query: str, output: str) -> None:

@@ -139,7 +139,7 @@ class Workbook:
         self._sheet = sheet
         self._most_rows = most_rows
         self._step_rows = max(min(_STEP_ROWS, _STEP_CELLS // max(len(columns), 1)), 1)
-        self._letters = [_letters(number) for number in range(1, len(columns) + 1)]
+        self._letters = [ranges.letters_of(number) for number in range(1, len(columns) + 1)]
         self._header = b""
         if include_header:
             names = pa.array([name for name, _ in columns], pa.string())
@@ -323,15 +323,6 @@ def _shown(static: Type, column: pa.Array) -> list[Any]:
 def _size(text: str) -> int:
     """The number of characters as UTF-16 counts them."""
     return len(text.encode("utf-16-le")) // 2
-
-
-def _letters(number: int) -> str:
-    """The letters of a column, which are counted from 1 on."""
-    found = ""
-    while number:
-        number, rest = divmod(number - 1, 26)
-        found = chr(ord("A") + rest) + found
-    return found
 
 
 def open_writer(

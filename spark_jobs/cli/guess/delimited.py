@@ -29,8 +29,6 @@ _SHOWN_ROWS = 5
 _FEWEST_ALIGNED = 4
 #: The parts of numbers before and after a comma: groups of three digits, or a fraction of two.
 _WHOLE_PART, _REST = re.compile(r"[+-]?[0-9]{1,3}"), re.compile(r"[0-9]{2}|[0-9]{3}(?:\.[0-9]+)?")
-#: What `trim` takes away.
-_BLANKS = " \t"
 #: The replacement of an unescaped quote while the text is inspected.
 _TEXT_QUOTE = "\U0010fffc"
 
@@ -69,19 +67,25 @@ def find(text: str, sample: Sample, encoding: Charset) -> Found | None:
     if given is not None:
         rest = text.split("\n", 1)[-1]
         signs, score = dialect.Signs(given, dialect.guess(rest)[0].quote or '"'), 1.0
+    found = _find(text, sample, encoding, signs, score)
+    if found is not None and not signs.trims and _has_padded_numbers(found.rows):
+        return _find(text, sample, encoding, replace(signs, trims=True), score) or found
+    return found
+
+
+def _find(text: str, sample: Sample, encoding: Charset, signs: Signs, score: float) -> Found | None:
+    """The table of a delimited text whose signs are known."""
     try:
-        found = table.find(text, signs, is_end=sample.is_whole)
+        one = table.find(text, signs, is_end=sample.is_whole)
     except dialect.TooLong:
-        found = None
-    found, repaired, strays = _repaired(text, found, signs, is_end=sample.is_whole)
-    if found is None:
+        one = None
+    one, repaired, strays = _repaired(text, one, signs, is_end=sample.is_whole)
+    if one is None:
         return None
-    rows = list(found.body)
+    rows = list(one.body)
     for _, data in sample.pieces:
-        rows += _of_piece(charset.decoded(data, encoding.name), found, signs)
-    if not signs.trims and _has_padded_numbers(rows):
-        found, rows = _trimmed(found), [_trimmed_row(row) for row in rows]
-    return Found(found, rows, score, repaired, strays)
+        rows += _of_piece(charset.decoded(data, encoding.name), one, signs)
+    return Found(one, rows, score, repaired, strays)
 
 
 def is_aligned(found: Found) -> bool:
@@ -133,17 +137,6 @@ def _with_quotes(one: Table, quote: str) -> Table:
         body=[replace(row, cells=requoted(row.cells)) for row in one.body],
         titles=list(requoted(tuple(one.titles))),
     )
-
-
-def _trimmed(one: Table) -> Table:
-    """A table as a source with `trim` reads it."""
-    names = None if one.names is None else tuple(name.strip(_BLANKS) for name in one.names)
-    signs = replace(one.signs, trims=True)
-    return replace(one, signs=signs, names=names, body=[_trimmed_row(row) for row in one.body])
-
-
-def _trimmed_row(row: Row) -> Row:
-    return replace(row, cells=tuple(cell.strip(_BLANKS) for cell in row.cells))
 
 
 def _of_piece(text: str, found: Table, signs: Signs) -> list[Row]:

@@ -23,6 +23,9 @@ _SEPARATORS = ("~", "\x1e", "\x1d", ";", "|", "^", "\x02")
 _SAMPLE_CHARACTERS = 64 << 10
 #: Stand for a delimiter of several characters, and for another separator, while Python's reader parses.
 _ONE = "\x1f"
+#: Stand for a blank and a tab at the end of a quoted field meanwhile.
+_MARKS = str.maketrans({" ": "\ufdd0", "\t": "\ufdd1"})
+_BLANKS = str.maketrans({"\ufdd0": " ", "\ufdd1": "\t"})
 _VALUE = re.compile(
     r"[+-]?[0-9][0-9.,' ]*(?:[eE][+-]?[0-9]+)?\s?%?"
     r"|[$€£¥]\s?[+-]?[0-9][0-9.,' ]*|[+-]?[0-9][0-9.,' ]*\s?[$€£¥]"
@@ -86,6 +89,8 @@ def rows(text: str, signs: Signs) -> Iterator[Row]:
         text, delimiter = text.replace(delimiter, _ONE), _ONE
     if signs.separator:
         text = text.replace(signs.separator, "\n")
+    if signs.trims and signs.quote:
+        text = _with_marked_blanks(text, delimiter, signs.quote)
     lines = io.StringIO(text, newline="" if not signs.separator else "\n")
     reader = csv.reader(
         lines,
@@ -99,11 +104,32 @@ def rows(text: str, signs: Signs) -> Iterator[Row]:
     try:
         for cells in reader:
             if cells:
-                trimmed = [cell.strip(" \t") for cell in cells] if signs.trims else cells
+                trimmed = [cell.strip(" \t").translate(_BLANKS) for cell in cells] if signs.trims else cells
                 yield Row(tuple(trimmed), before, reader.line_num)
             before = reader.line_num
     except csv.Error as error:
         raise TooLong from error
+
+
+def _with_marked_blanks(text: str, delimiter: str, quote: str) -> str:
+    """A text with marks in place of the blanks at both ends of quoted fields, which `trim` keeps.
+
+    Python's reader does not say which fields had quotes.
+    """
+    inside = rf"(?:[^{re.escape(quote)}]|{re.escape(quote * 2)})*"
+    field = re.compile(
+        rf"((?:^|[\r\n]|{re.escape(delimiter)})[ \t]*{re.escape(quote)})({inside})(?={re.escape(quote)})"
+    )
+
+    def marked(found: re.Match[str]) -> str:
+        content = found[2]
+        start = len(content) - len(content.lstrip(" \t"))
+        end = len(content.rstrip(" \t"))
+        if start >= end:
+            return found[1] + content.translate(_MARKS)
+        return found[1] + content[:start].translate(_MARKS) + content[start:end] + content[end:].translate(_MARKS)
+
+    return field.sub(marked, text)
 
 
 def guess(text: str) -> tuple[Signs, float]:

@@ -215,8 +215,18 @@ def _first_of_table(found: Sequence[Row], width: int, signs: Signs) -> int:
             and (len(row.cells) <= width + 1 or not _is_narrower(found, number, width))
             and (number + 1 == len(found) or _is_followed(found, number, width))
         ):
-            return number
+            return _first_of_narrow_table(found, least, number)
     return least
+
+
+def _first_of_narrow_table(found: Sequence[Row], least: int, first: int) -> int:
+    """The first record of a table with fewer filled columns, if it has more records than the table after it.
+
+    A sheet may have several tables below one another; the width of all of them is the widest table's.
+    """
+    tabular = [number for number, row in enumerate(found) if number >= least and row.filled > 2]
+    before = [number for number in tabular if number < first]
+    return before[0] if 2 * len(before) > len(tabular) else first
 
 
 def _belongs(row: Row, width: int) -> bool:
@@ -312,7 +322,7 @@ def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
 def _header_rows(inside: Sequence[Row]) -> int:
     """The number of records that name the columns."""
     body = [row for row in inside[1 : _BODY_RECORDS + 1] if row.cells != inside[0].cells]
-    if not _is_header(inside[0], body):
+    if not _is_header(inside[0], _first_block(body)):
         return 0
     count = 1
     while count < min(_MOST_HEADER_ROWS, len(inside) - 1):
@@ -323,6 +333,12 @@ def _header_rows(inside: Sequence[Row]) -> int:
             break
         count += 1
     return count
+
+
+def _first_block(body: Sequence[Row]) -> Sequence[Row]:
+    """The records before the first empty one, which may end a table; all of them where these are very few."""
+    end = next((number for number, row in enumerate(body) if not row.filled), len(body))
+    return body[:end] if end > 2 else body
 
 
 def _is_header(row: Row, body: Sequence[Row]) -> bool:

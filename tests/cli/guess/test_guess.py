@@ -146,6 +146,24 @@ def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
 # ---- tables ----------------------------------------------------------------------------------------
 
 
+def test_of_several_tables_below_one_another_the_first_keeps_its_records(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    met = "".join(f"Minister {name},Oct-14,Group {name},On {name},,,,\n,,World {name},,,,,\n" for name in "ABCDEF")
+    text = (
+        "Meetings,,,,,,,\nMinister,Date,Name of organisation,Purpose of meeting,,,,\n" + met + ",,,,,,,\n,,,,,,,\n"
+        "Travel,,,,,,,\nMinister,Date,Destination,Purpose,Mode,Cost of plane,Officials,Total\n"
+        "Minister A,Oct-14,Cairo,Conference,Scheduled,,No,3271.41\nMinister B,Nov-14,Berlin,Talks,Train,,No,82.84\n"
+    )
+    (tmp_path / "a.csv").write_text(text)
+    assert clinker.main(["guess", "--text", str(tmp_path / "a.csv")]) == 0
+    (node,) = yaml.safe_load(capsys.readouterr().out)
+    assert node["config"]["options"]["skip_rows"] == 1
+    assert [column["name"] for column in node["config"]["schema"]][:5] == [
+        "Minister", "Date", "Name of organisation", "Purpose of meeting", "col_4",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "options", "names"),
     [
@@ -170,6 +188,9 @@ def test_all_columns_can_be_texts(tmp_path: Path, capsys: Captured) -> None:
         ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
         ("name\nAda\nBob Smith\n", {}, ["name"]),
         ("geo,2021 ,2022 \nDE,5.5 ,6.5 \nFR,4.5 ,5.0 \n", {"trim": True}, ["geo", "2021", "2022"]),
+        # Blanks within quotes belong to names, for guess as for the source.
+        ('id, name ,"\t of it "\n1, ab ,"x"\n2, cd ," ""y"" "\n3, e,z\n', {"trim": True}, ["id", "name", "\t of it "]),
+        ('geo ,"2021 ","net, of all"\nDE,5.5 ,1\nFR,4.5 ,2\n', {"trim": True}, ["geo", "2021 ", "net, of all"]),
         (
             "EXTF;700;21;x;13;;RE;1;2;3\na;b;c\n1;x;2\n2;y;3\n3;z;4\n",
             {"delimiter": ";", "skip_rows": 1},

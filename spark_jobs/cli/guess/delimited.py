@@ -322,7 +322,7 @@ def _of_header(one: Table, names: tuple[str, ...]) -> dict[str, Any]:
         options["has_header"] = False
     elif one.is_header_skipped:
         options["has_header"] = False
-        skipped += 1
+        skipped += not one.is_header_comment
     else:
         if one.header_rows > 1:
             options["header_rows"] = one.header_rows
@@ -386,6 +386,8 @@ def _remarks(found: Found, names: tuple[str, ...], sample: Sample) -> list[str]:
         said.append(f"names were made for columns whose header is empty, or stands twice: {', '.join(named)}")
     if one.has_row_names:
         said.append("the header has one name too few: the first column is called `row`")
+    elif one.is_header_comment:
+        said.append("the names of the columns stand in a comment: they are in `schema`")
     elif one.is_header_skipped:
         said.append(
             "the header does not fit the columns as it is: the names stand in `schema`, and its line is skipped"

@@ -71,7 +71,8 @@ class Table:
         after: how many of these follow it.
         repeats_header: whether records are the header again.
         is_header_skipped: whether the header is a line to skip, because it does not fit the columns as it is.
-        has_row_names: whether that is because the first column has no name in it.
+        is_header_comment: whether the header is the last comment before the records, which is skipped in any case.
+        has_row_names: whether the header is skipped because the first column has no name in it.
         is_header_likely: whether columns have values of a kind that their names have not; with texts alone, the
             header may be a record.
     """
@@ -88,6 +89,7 @@ class Table:
     after: int = 0
     repeats_header: bool = False
     is_header_skipped: bool = False
+    is_header_comment: bool = False
     has_row_names: bool = False
     is_header_likely: bool = True
 
@@ -131,7 +133,9 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         return None
     starts = list(io.StringIO(text, newline="")) if text and not signs.separator else []
     comment = _comment(found, starts) if text else ""
+    comments: list[Row] = []
     if comment:
+        comments = [row for row in found if _begins(row, comment, starts)]
         found = [row for row in found if not _begins(row, comment, starts)]
         if not found:
             return None
@@ -158,6 +162,9 @@ def of_rows(found: list[Row], signs: Signs, text: str = "", *, is_end: bool = Tr
         is_header_likely=header_rows != 1 or _is_other_than(header[0], inside[1:_BODY_RECORDS]),
     )
     _take_header_width(table)
+    above = [row for row in comments if row.after == inside[0].first]
+    if table.names is None and above and starts:
+        _take_header_comment(table, starts[above[0].first].lstrip(comment[0]).strip())
     if table.names is not None and header_rows == 1:
         table.repeats_header = any(row.cells == header[0].cells for row in table.body)
     return table
@@ -330,9 +337,16 @@ def _header_rows(inside: Sequence[Row]) -> int:
         below = inside[count + 1 : count + 1 + _BODY_RECORDS]
         is_same = row.cells == inside[0].cells and inside[count - 1].cells == row.cells
         if not is_same and not _continues(row, inside[0], below):
-            break
+            if not _has_headings(row) or not below or not _continues(below[0], row, below[1:]):
+                break
+            count += 1
         count += 1
     return count
+
+
+def _has_headings(row: Row) -> bool:
+    """Whether a record may be a row of headings over several columns: some cells are empty, and none is a value."""
+    return 0 < row.filled < len(row.cells) and not any(_VALUE.fullmatch(cell.strip()) for cell in row.cells if cell)
 
 
 def _first_block(body: Sequence[Row]) -> Sequence[Row]:
@@ -444,10 +458,19 @@ def _with_odd_header(
     return None
 
 
+def _take_header_comment(table: Table, line: str) -> None:
+    """Take the names in a comment right before the records, if there is one for each column."""
+    names = _odd_names(line, table.width, table.signs) if table.width > 1 else None
+    if names is not None and _is_header(Row(names, 0, 1), table.body):
+        table.names, table.is_header_skipped, table.is_header_comment = names, True, True
+
+
 def _odd_names(line: str, width: int, signs: Signs) -> tuple[str, ...] | None:
     """The names in a line that is no record of the usual form: as many as there are columns, none of them empty."""
     for delimiter in dict.fromkeys((signs.delimiter, ",", ";", "\t", "|", " ")):
         cells = [cell.strip() for cell in _loosely(line, delimiter, signs.quote)]
+        while len(cells) > width and not cells[-1]:
+            cells.pop()
         if len(cells) == width + 1 and cells.count("") == 1:
             cells.remove("")
         if len(cells) == width and all(cells) and len(set(cells)) == width:

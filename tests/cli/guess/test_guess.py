@@ -188,6 +188,30 @@ def test_of_several_tables_below_one_another_the_first_keeps_its_records(
         ("a,b\nr1,1,2\nr2,3,4\n", {"has_header": False, "skip_rows": 1}, ["row", "a", "b"]),
         ("name\nAda\nBob Smith\n", {}, ["name"]),
         ("geo,2021 ,2022 \nDE,5.5 ,6.5 \nFR,4.5 ,5.0 \n", {"trim": True}, ["geo", "2021", "2022"]),
+        # The names stand in the last comment before the records.
+        (
+            "# made by a logger\n# time temp load\n1 2.5 3\n2 3.5 4\n3 4.5 5\n4 5.5 6\n",
+            {"delimiter": " ", "comment": "#", "has_header": False},
+            ["time", "temp", "load"],
+        ),
+        (
+            "#TYPE,DATA ALL\n#SAMPLE,PLA\n##Temp./C,Time,E'(1 Hz)\n" + "20.5,0.1,3.4\n21.5,0.2,3.5\n" * 3,
+            {"comment": "#", "has_header": False},
+            ["Temp./C", "Time", "E'(1 Hz)"],
+        ),
+        # The header ends in delimiters that the records do not have.
+        (
+            "RUN,a,b,,,\n1,0.5,1.5\n2,0.6,1.6\n3,0.7,1.7\n4,0.8,1.8\n",
+            {"has_header": False, "skip_rows": 1},
+            ["RUN", "a", "b"],
+        ),
+        # Headings over several columns, in two rows.
+        (
+            "Name,Staff,,,,Total\n,AO,,EO,,\n,Heads,FTE,Heads,FTE,Heads\n"
+            + "".join(f"Dept {number},{number},{number}.5,{number},{number}.6,9{number}\n" for number in range(1, 8)),
+            {"header_rows": 3, "duplicate_columns": "number"},
+            ["Name", "Staff_AO_Heads", "FTE", "EO_Heads", "FTE_2", "Total_Heads"],
+        ),
         # Blanks within quotes belong to names, for guess as for the source.
         ('id, name ,"\t of it "\n1, ab ,"x"\n2, cd ," ""y"" "\n3, e,z\n', {"trim": True}, ["id", "name", "\t of it "]),
         ('geo ,"2021 ","net, of all"\nDE,5.5 ,1\nFR,4.5 ,2\n', {"trim": True}, ["geo", "2021 ", "net, of all"]),

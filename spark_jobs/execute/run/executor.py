@@ -215,94 +215,129 @@ def execute(
     if error is not None:
         error = replace(error, message=run.masked(error.message))
     with interrupts.ignored():
-        for step in plan.sources.values():
-            if not step.file_format.has_files:
-                step.reader.release()
-        if run.source_staging is not None:
-            for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
-                logs.LOG.warning("%s", problem)
-        if run.before is not None:
-            return run.before
-        return metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
+        _release_sources(run, exit_code)
+        return run.before or metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
+
+
+def _release_sources(run: _Run, exit_code: ExitCode) -> None:
+    """Close the connections of sources, and keep or remove their staged copies."""
+    for step in run.plan.sources.values():
+        if not step.file_format.has_files:
+            step.reader.release()
+    if run.source_staging is not None:
+        for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
+            logs.LOG.warning("%s", problem)
 
 
 def _publishing(run: _Run) -> ExitCode:
-    """Do everything that a run does within its draft."""
-    there = destinations(run.plan, run.options)
-    wanted = targets.resolve(run.plan, run.identity, run.options, there)
-    asked = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
-    if _is_done_before(run, asked, there):
+    """Run the jobs, and publish the files and tables of all outputs by one verdict."""
+    destination = destinations(run.plan, run.options)
+    wanted = targets.resolve(run.plan, run.identity, run.options, destination)
+    once_file = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
+    if _is_done_before(run, once_file, destination):
         return run.ended_before
     targets.check(wanted, run.options)
     tables = _tables(run.plan, wanted)
-    kept, news = _kept(run, wanted, there)
-    run.plan = _looked(run.plan)
+    last_bookmark, news = _last_bookmark(run, wanted, destination)
+    run.plan = _with_table_columns(run.plan)
     opening = _begin(run, news)
     assert run.inputs is not None
-    wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
+    # With the inputs known, outputs with a file for each input file have their names.
+    wanted = targets.resolve(run.plan, run.identity, run.options, destination, run.inputs)
     targets.check(wanted, run.options)
     targets.refuse_own_files(run.plan, run.inputs, wanted)
-    folders = [*wanted.folders, *([asked.path.parent] if asked else [])]
-    draft = there.open(run.identity.execution_id, wanted.home, folders)
-    with ExitStack() as held:
-        held.callback(_closed, run, draft)
-        unpublished = held.enter_context(ExitStack())
-        unpublished.callback(_give_up, tables.values())
+    folders = [*wanted.folders, *([once_file.path.parent] if once_file else [])]
+    draft = destination.open(run.identity.execution_id, wanted.home, folders)
+    with ExitStack() as cleanup:
+        cleanup.callback(_closed, run, draft)
+        uncommitted = cleanup.enter_context(ExitStack())
+        uncommitted.callback(_give_up, tables.values())
         is_local = partial(_is_local, run, opening)
-        room = held.enter_context(
+        scratch = cleanup.enter_context(
             scratch_location.location_of(run.plan, run.identity.execution_id, wanted, draft, is_local)
         )
-        _fetch(run, draft.home, room)
-        spark, done = _work(run, opening, wanted, draft, room)
-        products = done.products
+        _fetch(run, draft.home, scratch)
+        spark, done = _work(run, opening, wanted, draft, scratch)
         with run.clock.phase("publish"), draft.alone():
-            if _is_done_before(
-                run, asked, there
-            ):  # an attempt that nobody had seen any more was alive, or is completed
+            # An attempt that seemed dead may have published meanwhile.
+            if _is_done_before(run, once_file, destination):
                 return run.ended_before
-            # Another run may have published meanwhile: names that were free need not be so any more.
-            wanted = targets.resolve(run.plan, run.identity, run.options, there, run.inputs)
-            targets.refuse_existing(wanted, run.options)
-            material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
-            run.output_files = outputs.assemble(material, spark, wanted, draft, tables)
-            _join_tables(run, spark, material, draft, held)
-            writer = _dlq_writer(run.plan, done)
-            run.clock.current = "letters" if products.tally.dead else "publish"
-            run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
-            run.clock.current = "publish"
-            for warning in inputs.still_there(run.plan, run.inputs):
-                logs.LOG.warning("%s", warning)
-            if asked is not None:
-                asked.note(draft, run.promised)
-            if kept is not None and run.marks:
-                kept.refuse_moved(there)
-                kept.note(draft, run.marks, run.identity)
-            draft.finish(spark)
-            for table in tables.values():
-                if table.commit is not None:
-                    draft.join(table.commit)
+            publication = _Publication(run, destination, draft, tables, once_file, last_bookmark)
+            publication.prepare(spark, done, cleanup)
             with interrupts.ignored():
-                unpublished.pop_all()  # from here on the publication cleans up
+                uncommitted.pop_all()  # from here on the publication cleans up
                 draft.publish()
                 run.is_published = True
     return run.exit_code
 
 
-def _is_done_before(run: _Run, asked: once.Once | None, there: Destinations) -> bool:
-    """Whether an earlier attempt has published what this one is asked for; how that ended is the run's end then."""
-    before = asked.found(there, run.identity.execution_id) if asked and run.options.is_retry else None
-    if asked is None or before is None:
+@dataclass(frozen=True)
+class _Publication:
+    """The part of a run between its jobs and the moment at which everything becomes visible.
+
+    Args:
+        run: the run.
+        destination: the places that publish its files.
+        draft: its files as long as nobody sees them.
+        tables: the tables that its outputs write, by output.
+        once_file: the file that notes the result of a run for its later attempts; None if nobody asked for it.
+        last_bookmark: the bookmark as the run has read it; None if no source is incremental.
+    """
+
+    run: _Run
+    destination: Destinations
+    draft: Publication[FilePath]
+    tables: Mapping[str, Target]
+    once_file: once.Once | None
+    last_bookmark: bookmark.Bookmark | None
+
+    def prepare(self, spark: SparkSession, done: work.Work, cleanup: ExitStack) -> None:
+        """Do everything that can fail: assemble files and dead letters, load tables, check inputs and names again."""
+        run, draft, products = self.run, self.draft, done.products
+        assert run.inputs is not None
+        # Another run may have published: names that were free at the beginning may be taken.
+        wanted = targets.resolve(run.plan, run.identity, run.options, self.destination, run.inputs)
+        targets.refuse_existing(wanted, run.options)
+        material = outputs.Material(run.plan, run.identity, done.wanted.run, products)
+        run.output_files = outputs.assemble(material, spark, wanted, draft, self.tables)
+        _load_tables(run, spark, material, draft, cleanup)
+        run.clock.current = "letters" if products.tally.dead else "publish"
+        writer = _dlq_writer(run.plan, done)
+        run.dlq_files = files.deliver(spark, writer, products.dlq, wanted.dlq_paths, draft, run.options.tuning)
+        run.clock.current = "publish"
+        for warning in inputs.still_there(run.plan, run.inputs):
+            logs.LOG.warning("%s", warning)
+        self._note()
+        draft.finish(spark)
+        for table in self.tables.values():
+            if table.commit is not None:
+                draft.join(table.commit)
+
+    def _note(self) -> None:
+        """Add the result for later attempts and the new bookmark to the files that are published."""
+        run, last = self.run, self.last_bookmark
+        if self.once_file is not None:
+            self.once_file.note(self.draft, run.promised)
+        if last is not None and run.marks:
+            last.refuse_moved(self.destination)
+            last.note(self.draft, run.marks, run.identity)
+
+
+def _is_done_before(run: _Run, once_file: once.Once | None, destination: Destinations) -> bool:
+    """Whether an earlier attempt has published the outputs of this one; the run then takes over its outcome."""
+    before = once_file.found(destination, run.identity.execution_id) if once_file and run.options.is_retry else None
+    if once_file is None or before is None:
         return False
     logs.LOG.warning(
         "nothing is done: the attempt %s has published all files, and they are unchanged; %s says so",
         before.result.taken_from,
-        asked.path,
+        once_file.path,
     )
     run.before = metrics.taken(run.identity, run.plan, run.options, before)
     return True
 
 
-def _looked(plan: plans.Plan) -> plans.Plan:
+def _with_table_columns(plan: plans.Plan) -> plans.Plan:
     """The plan with the columns of the tables that its outputs write."""
     if not any(step.is_in_database for step in plan.outputs.values()):
         return plan
@@ -311,20 +346,20 @@ def _looked(plan: plans.Plan) -> plans.Plan:
     return databases.looked(plan)
 
 
-def _join_tables(
-    run: _Run, spark: SparkSession, material: outputs.Material, draft: Publication[FilePath], held: ExitStack
+def _load_tables(
+    run: _Run, spark: SparkSession, material: outputs.Material, draft: Publication[FilePath], cleanup: ExitStack
 ) -> None:
-    """Have the records of tables published with the files."""
+    """Load records into the tables of databases, whose transactions are committed when the files are published."""
     if not any(step.is_in_database for step in run.plan.outputs.values()):
         return
     from spark_jobs.execute.delivery import databases
 
     for each in databases.load(spark, material, draft.part_store, run.clock.show):
-        held.callback(_let_go, run, each)
+        cleanup.callback(_close_tables, run, each)
         draft.join(each)
 
 
-def _let_go(run: _Run, tables: Tables) -> None:
+def _close_tables(run: _Run, tables: Tables) -> None:
     with interrupts.ignored():
         tables.close(failed=not run.is_published)
 
@@ -339,13 +374,13 @@ def _is_local(run: _Run, opening: _SessionOpening) -> bool:
     return session.is_certainly_local(run.options) or session.is_local(opening.wait())
 
 
-def _kept(
-    run: _Run, wanted: targets.Targets, there: Destinations
+def _last_bookmark(
+    run: _Run, wanted: targets.Targets, destination: Destinations
 ) -> tuple[bookmark.Bookmark | None, dict[str, bookmarks.News]]:
     """The bookmark if any source is incremental, and the new inputs of such sources."""
-    kept = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, there)
-    asked = kept or bookmark.Bookmark(Path())
-    return kept, asked.news(run.plan.sources, run.options.since, run.options.until)
+    last = None if wanted.bookmark is None else bookmark.Bookmark.read(wanted.bookmark, destination)
+    known = last or bookmark.Bookmark(Path())
+    return last, known.news(run.plan.sources, run.options.since, run.options.until)
 
 
 def _tables(plan: plans.Plan, wanted: targets.Targets) -> dict[str, Target]:
@@ -379,14 +414,14 @@ def destinations(plan: plans.Plan, options: RunOptions) -> Destinations:
 
 
 def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
-    """A few records through the whole pipeline, to `show`; everything else happens in a folder that is thrown away."""
+    """Send a few records through the whole pipeline, and show the outputs; the folder of all files is removed."""
     opening = _begin(run, {})
     wanted = targets.resolve(run.plan, run.identity, run.options, destinations(run.plan, run.options), run.inputs)
     draft = Preview(Path(tempfile.mkdtemp(prefix="clinker-preview-")))
-    room = Scratch(str(draft.home))
+    scratch = Scratch(str(draft.home))
     try:
-        _fetch(run, draft.home, room)
-        spark, done = _work(run, opening, wanted, draft, room)
+        _fetch(run, draft.home, scratch)
+        spark, done = _work(run, opening, wanted, draft, scratch)
         material = outputs.Material(run.plan, run.identity, done.wanted.run, done.products)
         outputs.assemble(material, spark, wanted, draft, is_shown=True)
         for target in wanted.outputs:
@@ -401,7 +436,7 @@ def _previewing(run: _Run, show: Callable[[str, str], None]) -> ExitCode:
 
 
 def _begin(run: _Run, news: Mapping[str, bookmarks.News]) -> _SessionOpening:
-    """Find the inputs while the session opens; `news` says what to read of incremental sources."""
+    """Find the inputs while the session opens; of incremental sources, only the new ones in `news`."""
     least = run.threads * plans.LEAST_TASK_BYTES
     if run.plan.memory_limit_bytes < least:
         limit = run.plan.memory_limit_bytes
@@ -443,8 +478,8 @@ def _copies(run: _Run) -> SourceStaging | None:
     return run.source_staging
 
 
-def _fetch(run: _Run, folder: Path, room: Scratch) -> None:
-    """The pages of network sources become files in a folder of the run, where every machine can read them."""
+def _fetch(run: _Run, folder: Path, scratch: Scratch) -> None:
+    """Store the pages of network sources as files of the run, where every machine can read them."""
     assert run.inputs is not None
     steps = run.inputs.on_network
     if not steps:
@@ -453,7 +488,7 @@ def _fetch(run: _Run, folder: Path, room: Scratch) -> None:
 
     with run.clock.phase("fetch"):
         pages = network.fetch(run.plan, steps, folder, run.options.preview)
-        pages = network.handed_over(pages, room)
+        pages = network.handed_over(pages, scratch)
         run.inputs = inputs.with_pages(run.plan, run.inputs, pages, splits.configured_bytes())
     _warn(run.inputs, steps)
 
@@ -467,7 +502,11 @@ def _warn(found: inputs.Inputs, names: Iterable[str]) -> None:
 def _work(
     run: _Run, opening: _SessionOpening, wanted: targets.Targets, draft: Draft[FilePath], scratch: Scratch
 ) -> tuple[SparkSession, work.Work]:
-    """The jobs and the verdict."""
+    """Run the jobs and judge their results.
+
+    Raises:
+        RunFailed: there are too many dead letters, or a rule on data is broken.
+    """
     with run.clock.phase("session"):
         spark = opening.wait()
     run.application = {k: v and run.masked(v) for k, v in session.describe(spark).items()}
@@ -481,15 +520,15 @@ def _work(
     _log_around(run, transform.BEFORE)
     try:
         with spill.folder(run.plan.storage) as spilling:
-            room = work.TaskFolders(scratch, parts, spilling, run.memory_share)
-            named = partial(_named, run, opening, room)
-            run.work = work.Work(_first_pass(run, room), run.clock, named, run.options.preview)
+            folders = work.TaskFolders(scratch, parts, spilling, run.memory_share)
+            with_names = partial(_pass_with_names, run, opening, folders)
+            run.work = work.Work(_first_pass(run, folders), run.clock, with_names, run.options.preview)
             run.work.all_jobs(spark)
     finally:
         if run.work:
-            places = run.work.products.inputs.file_name, run.work.products.rows_before
-            logs.write(run.tally.logs, *places)
-            logs.warn(run.tally.notices.values(), *places)
+            file_names, rows_before = run.work.products.inputs.file_name, run.work.products.rows_before
+            logs.write(run.tally.logs, file_names, rows_before)
+            logs.warn(run.tally.notices.values(), file_names, rows_before)
     products = run.work.products
     dropped.log(_dlq_writer(run.plan, run.work), products.dlq)
     _log_around(run, transform.AFTER)
@@ -502,21 +541,21 @@ def _work(
     return spark, run.work
 
 
-def _first_pass(run: _Run, room: work.TaskFolders) -> Pass:
+def _first_pass(run: _Run, folders: work.TaskFolders) -> Pass:
     assert run.inputs is not None
-    spec = work.run_spec(run.plan, run.options, run.inputs, room)
+    spec = work.run_spec(run.plan, run.options, run.inputs, folders)
     return Pass(run.plan, spec, run.inputs, work.run_values(run.plan, run.identity), progress=run.progress)
 
 
-def _named(run: _Run, opening: _SessionOpening, room: work.TaskFolders, names: Collection[str]) -> Pass:
-    """The first pass, knowing all undeclared columns of some sources."""
+def _pass_with_names(run: _Run, opening: _SessionOpening, folders: work.TaskFolders, sources: Collection[str]) -> Pass:
+    """The first pass again, with all undeclared columns of some sources known."""
     assert run.inputs is not None
     text = "%s: records have undeclared columns that the first ones lack; all are looked for, and read again"
-    for name in sorted(names):
+    for name in sorted(sources):
         logs.LOG.info(text, name)
     search = name_search.NameSearch(opening.wait, run.options.tuning, samples=False, threads=run.threads)
-    run.inputs = inputs.searched(run.plan, run.inputs, names, splits.configured_bytes(), search)
-    return _first_pass(run, room)
+    run.inputs = inputs.searched(run.plan, run.inputs, sources, splits.configured_bytes(), search)
+    return _first_pass(run, folders)
 
 
 def _log_around(run: _Run, when: str) -> None:

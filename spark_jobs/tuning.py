@@ -102,7 +102,7 @@ class Tuning:
     head_batch: int = 8_192
     head_batch_bytes: int = 64 << 20
     head_pack: int = 256
-    json_portion_bytes: int = 1 << 20
+    json_portion_bytes: int = 2 << 20
     json_quick_lines: int = 8
     json_names_bytes: int = 16 << 10
     json_uniform_objects: int = 32

@@ -96,9 +96,9 @@ class Deferred:
         compiled: interpreter.Interpreter,
         batch: pa.RecordBatch,
         context: engine.EvaluationContext,
-        clock: Clock,
+        clock: Clock | None,
     ) -> None:
-        self._clock = clock if tree_walk.reads_clock(program) else None
+        self._clock = clock
         self._program = program
         self._compiled = compiled
         self._batch = batch

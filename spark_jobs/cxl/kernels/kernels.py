@@ -58,13 +58,15 @@ class KernelProgram:
         compiler.repeated = _repeated(program, compiler)
         self._program = program
         self._interpreter = interpreter.compile(program)
+        self._reads_clock = tree_walk.reads_clock(program)
         self._steps = [_step(program, number, compiler) for number in range(len(program.statements))]
         self.interpreted = tuple(compiler.interpreted)
 
     def __call__(self, batch: pa.RecordBatch, context: engine.EvaluationContext) -> engine.BatchResult:
         """Run the program on a batch."""
         frame = Frame.of(batch, context)
-        state = State(frame, Deferred(self._program, self._interpreter, batch, context, frame.clock))
+        clock = frame.clock if self._reads_clock else None
+        state = State(frame, Deferred(self._program, self._interpreter, batch, context, clock))
         for number, step in enumerate(self._steps):
             step(state)
             state.defer_bad(number)
@@ -77,6 +79,7 @@ class RowProgram:
     def __init__(self, program: typed.Program) -> None:
         self._program = program
         self._interpreter = interpreter.compile(program)
+        self._reads_clock = tree_walk.reads_clock(program)
         start, end = next(s.place for s in program.statements if isinstance(s, typed.Each))
         self.interpreted: tuple[tuple[str, str], ...] = (
             (
@@ -88,7 +91,8 @@ class RowProgram:
     def __call__(self, batch: pa.RecordBatch, context: engine.EvaluationContext) -> engine.BatchResult:
         """Run the program on a batch."""
         frame = Frame.of(batch.slice(0, 0), context)
-        deferred = Deferred(self._program, self._interpreter, batch, context, frame.clock)
+        clock = frame.clock if self._reads_clock else None
+        deferred = Deferred(self._program, self._interpreter, batch, context, clock)
         deferred.add(list(range(batch.num_rows)), 0)
         state = State(frame, deferred)
         return _result(self._program, state, batch.num_rows)

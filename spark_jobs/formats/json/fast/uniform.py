@@ -110,13 +110,13 @@ def read(
         return None
     found = np.frombuffer(text, dtype=np.uint8)
     is_one = found == ord('"')
-    if np.count_nonzero(is_one) != count * shape.quotes:
+    quotes = np.flatnonzero(is_one).astype(np.int32)
+    if len(quotes) != count * shape.quotes:
         return None
-    quotes = np.flatnonzero(is_one).astype(np.int32).reshape(count, shape.quotes)
     if np.count_nonzero(np.less(found, ord(" "), out=is_one)) != count - (not text.endswith(b"\n")):
         return None  # control characters, which texts must not have
     try:
-        objects = _Objects(text, found, np.ascontiguousarray(quotes.T))
+        objects = _Objects(text, found, np.ascontiguousarray(quotes.reshape(count, shape.quotes).T))
         table = objects.table(shape, schema)
     except _Irregular:
         return None

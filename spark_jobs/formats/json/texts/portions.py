@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: A portion has no more lines than this.
 MOST_LINES = 1 << 16
+#: Shorter lines have not so many values that a task could not hold them.
+_LONG = 2 << 20
 #: The memory of a value while it is read, and the share of a task's memory that a record may take.
 _VALUE_BYTES, _SHARE = 40, 3
 
@@ -31,13 +33,15 @@ class Portion:
 
     Args:
         data: their bytes, with any line ends.
+        ends: the places of each LF, and of the end of a last line without one; None: they are looked for.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, ends: Places | None = None) -> None:
         if b"\r" in data:
-            data = data.replace(b"\r\n", b"\n")
+            data, ends = data.replace(b"\r\n", b"\n"), None
         self._data = data
-        ends = line_ends(data)
+        if ends is None:
+            ends = line_ends(data)
         if _are_objects(data, ends):
             self.objects, self.places = data, np.arange(len(ends))
             self.count = len(ends)
@@ -128,14 +132,16 @@ def portions(
     rest = b""
     while chunk := stream.read(max(size, len(rest))):
         stats.bytes_read += len(chunk)
-        data = rest + chunk
-        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        rest = data[end:]
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
+        if not end:
+            data, rest = b"", rest + chunk
+        else:
+            data, rest = b"".join((rest, memoryview(chunk)[:end])), chunk[end:]
         if len(rest) > most_bytes:
             raise TooLong
-        _refuse_heavy(data[:end], 2 * size, most_bytes)
-        yield from _of_lines(data[:end], most_lines)
-    _refuse_heavy(rest, 2 * size, most_bytes)
+        _refuse_heavy(data, min(2 * size, _LONG), most_bytes)
+        yield from _of_lines(data, most_lines)
+    _refuse_heavy(rest, min(2 * size, _LONG), most_bytes)
     yield from _of_lines(rest, most_lines)
 
 
@@ -169,9 +175,12 @@ def _refuse_heavy(data: bytes, long: int, most_bytes: int) -> None:
 def _of_lines(data: bytes, most_lines: int = MOST_LINES) -> Iterator[Portion]:
     """Give a portion of whole lines, or several where they are short and many: odd lines are held one by one."""
     most = min(most_lines, MOST_LINES)
-    if len(data) > most and count_of(data, b"\n") > most:
-        ends = [*(line_ends(data)[most - 1 :: most] + 1).tolist(), len(data)]
-        parts = [data[start:end] for start, end in itertools.pairwise([0, *ends])]
-    else:
-        parts = [data]
+    if not data or data.isspace():
+        return
+    ends = line_ends(data)
+    if len(ends) <= most:
+        yield Portion(data, ends)
+        return
+    borders = [0, *(ends[most - 1 : -1 : most] + 1).tolist(), len(data)]
+    parts = (data[start:end] for start, end in itertools.pairwise(borders))
     yield from (Portion(part) for part in parts if part and not part.isspace())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from spark_jobs.formats.excel import moments, ranges, workbook
@@ -46,11 +47,17 @@ class CellBatch:
 
 
 class Outside:
-    """Values in no column that has a name: how many there are, and where the first of them is."""
+    """Counts values in columns without names, and notes the row and column of the first one."""
 
     def __init__(self) -> None:
         self.count = 0
         self.first = (0, 0)
+
+    def add(self, row: int, column: int) -> None:
+        """Count a value."""
+        if not self.count:
+            self.first = (row, column)
+        self.count += 1
 
 
 #: The elements that matter for values.
@@ -65,131 +72,161 @@ class _Tags(dict[str, str | None]):
         return name
 
 
-def read(
-    part: IO[bytes],
-    cells: Range,
-    named: set[int] | None,
-    wanted: set[int],
-    texts: Callable[[int], str],
-    kinds: Sequence[Kind],
-    digits: Sequence[int],
-    *,
-    outside: Outside,
-    most_bytes: int,
-    most_row_bytes: int,
-) -> Iterator[CellBatch]:
-    """The rows of a sheet that have a value, a cell_batch after the other.
+@dataclass(frozen=True)
+class Lookup:
+    """The parts of a workbook that cells refer to.
 
     Args:
-        part: the part of the file that has the sheet.
-        cells: which of its cells count.
-        named: the columns that have names; None for all.
-        wanted: those whose values are wanted.
         texts: the shared texts by their numbers; raises `LookupError` where there is none.
-        kinds: what numbers are, by the style of their cell.
-        digits: how many digits they have that are codes, by the same; empty if none are.
-        outside: takes what is in other columns.
-        most_bytes: how much makes a cell_batch.
-        most_row_bytes: how much a row may have.
-
-    Raises:
-        Refused: the sheet is broken.
-        MemoryError: a row has more.
+        kinds: the kinds of numbers, by the style of their cell.
+        digits: the least digits of numbers that are codes, by the same; empty if none are.
     """
-    tags = _Tags()
-    letters: dict[str, int] = {}
-    ready: list[CellBatch] = []
-    cell_batch = CellBatch()
-    row = column = 0
-    has_value = has_formula = takes = False
-    reading_aside = 0
-    kind = style = ""
-    text: list[str] = []
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal row, column, has_value, has_formula, takes, kind, style, reading_aside
-        match tags[tag]:
+    texts: Callable[[int], str]
+    kinds: Sequence[Kind]
+    digits: Sequence[int]
+
+
+class SheetParser:
+    """Turns the XML of a sheet into batches of the rows that have a value.
+
+    Args:
+        bounds: the cells that count.
+        named: the columns that have names; None for all.
+        wanted: the columns whose values are wanted.
+        lookup: shared texts and styles.
+        outside: counts values in columns without names.
+        batch_bytes: the size at which a batch ends.
+        row_bytes: the size that a row may have.
+    """
+
+    def __init__(
+        self,
+        bounds: Range,
+        named: set[int] | None,
+        wanted: set[int],
+        lookup: Lookup,
+        *,
+        outside: Outside,
+        batch_bytes: int,
+        row_bytes: int,
+    ) -> None:
+        self._bounds, self._named, self._wanted = bounds, named, wanted
+        self._lookup, self._outside = lookup, outside
+        self._batch_bytes, self._row_bytes = batch_bytes, row_bytes
+        self._tags = _Tags()
+        self._columns: dict[str, int] = {}
+        self._ready: list[CellBatch] = []
+        self._batch = CellBatch()
+        # The cell that is being read, and where its row begins in the batch.
+        self._row = self._column = self._row_start = 0
+        self._kind = self._style = ""
+        self._text: list[str] = []
+        self._row_has_value = self._has_formula = self._is_text = False
+        #: The depth of phonetic hints (`rPh`), whose texts do not belong to the cell.
+        self._hints = 0
+
+    def batches(self, part: IO[bytes]) -> Iterator[CellBatch]:
+        """The rows of a sheet, in their order.
+
+        Args:
+            part: the part of the file with the sheet.
+
+        Raises:
+            Refused: the sheet is broken.
+            MemoryError: a row is larger than `row_bytes`.
+        """
+        parser = workbook.parser()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._characters
+        for _ in workbook.parsed(parser, part):
+            yield from self._ready
+            self._ready.clear()
+            if self._row > self._bounds.last_row:
+                break
+        if self._batch.rows:
+            yield self._batch
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        match self._tags[tag]:
             case "c":
-                place = attributes.get("r")
-                if place is None:
-                    column += 1
-                else:
-                    name = place.rstrip("0123456789")
-                    number = letters.get(name)
-                    column = letters[name] = _column(name) if number is None else number
-                kind, style = attributes.get("t", "n"), attributes.get("s", "")
-                has_formula = False
-                text.clear()
+                self._start_cell(attributes)
             case "v":
-                takes = True
+                self._is_text = True
             case "t":
-                takes = not reading_aside
+                self._is_text = not self._hints
             case "f":
-                has_formula = True
+                self._has_formula = True
             case "row":
-                row = _row(attributes.get("r"), row)
-                column = 0
-                has_value = False
+                self._row = _row(attributes.get("r"), self._row)
+                self._column = 0
+                self._row_has_value = False
             case "rPh":
-                reading_aside += 1
+                self._hints += 1
 
-    def end(tag: str) -> None:
-        nonlocal takes, cell_batch, reading_aside
-        match tags[tag]:
+    def _start_cell(self, attributes: dict[str, str]) -> None:
+        place = attributes.get("r")
+        if place is None:
+            self._column += 1
+        else:
+            letters = place.rstrip("0123456789")
+            number = self._columns.get(letters)
+            if number is None:
+                number = self._columns[letters] = _column(letters)
+            self._column = number
+        self._kind, self._style = attributes.get("t", "n"), attributes.get("s", "")
+        self._has_formula = False
+        self._text.clear()
+
+    def _end(self, tag: str) -> None:
+        match self._tags[tag]:
             case "c":
-                take()
+                self._end_cell()
             case "v" | "t":
-                takes = False
+                self._is_text = False
             case "rPh":
-                reading_aside -= 1
+                self._hints -= 1
             case "row":
-                if has_value:
-                    cell_batch.rows.append(row)
-                    if cell_batch.size >= most_bytes or len(cell_batch.rows) >= _MOST_ROWS:
-                        ready.append(cell_batch)
-                        cell_batch = CellBatch()
+                if self._row_has_value:
+                    self._end_row()
 
-    def characters(data: str) -> None:
-        if takes:
-            text.append(data)
+    def _characters(self, data: str) -> None:
+        if self._is_text:
+            self._text.append(data)
 
-    def take() -> None:
-        nonlocal has_value
-        if not (cells.first_row <= row <= cells.last_row and cells.first_column <= column <= cells.last_column):
-            return
-        found = text[0] if len(text) == 1 else "".join(text)
-        what, found = _value(kind, style, found, kinds, texts, has_formula=has_formula)
-        if what is Kind.NOTHING:
-            return
-        if digits and what is Kind.NUMBER and found.isdecimal() and style.isdecimal():
-            what, found = _code(found, digits[int(style)] if int(style) < len(digits) else 0)
-        if named is not None and column not in named:
-            outside.count += 1
-            outside.first = outside.first if outside.count > 1 else (row, column)
-            return
-        if not has_value:
-            has_value = True
-            row_began[0] = cell_batch.size
-        if column in wanted:
-            taken = cell_batch.columns[column]
-            taken.rows.append(len(cell_batch.rows))
-            taken.texts.append(found)
-            taken.kinds.append(what)
-            cell_batch.size += _CELL_BYTES + len(found)
-            if cell_batch.size - row_began[0] > most_row_bytes:
-                raise MemoryError
+    def _end_row(self) -> None:
+        batch = self._batch
+        batch.rows.append(self._row)
+        if batch.size >= self._batch_bytes or len(batch.rows) >= _MOST_ROWS:
+            self._ready.append(batch)
+            self._batch = CellBatch()
 
-    row_began = [0]
-    reading = workbook.parser()
-    reading.StartElementHandler, reading.EndElementHandler = start, end
-    reading.CharacterDataHandler = characters
-    for _ in workbook.parsed(reading, part):
-        yield from ready
-        ready.clear()
-        if row > cells.last_row:
-            break
-    if cell_batch.rows:
-        yield cell_batch
+    def _end_cell(self) -> None:
+        bounds, row, column = self._bounds, self._row, self._column
+        if not (bounds.first_row <= row <= bounds.last_row and bounds.first_column <= column <= bounds.last_column):
+            return
+        written = self._text[0] if len(self._text) == 1 else "".join(self._text)
+        kind, text = _value(self._kind, self._style, written, self._lookup, has_formula=self._has_formula)
+        if kind is Kind.NOTHING:
+            return
+        if self._named is not None and column not in self._named:
+            self._outside.add(row, column)
+            return
+        if not self._row_has_value:
+            self._row_has_value = True
+            self._row_start = self._batch.size
+        if column in self._wanted:
+            self._add(column, kind, text)
+
+    def _add(self, column: int, kind: Kind, text: str) -> None:
+        batch = self._batch
+        values = batch.columns[column]
+        values.rows.append(len(batch.rows))
+        values.texts.append(text)
+        values.kinds.append(kind)
+        batch.size += _CELL_BYTES + len(text)
+        if batch.size - self._row_start > self._row_bytes:
+            raise MemoryError
 
 
 def _column(name: str) -> int:
@@ -207,19 +244,16 @@ def _row(written: str | None, before: int) -> int:
     return number
 
 
-def _value(
-    kind: str, style: str, text: str, kinds: Sequence[Kind], texts: Callable[[int], str], *, has_formula: bool
-) -> tuple[Kind, str]:
+def _value(kind: str, style: str, text: str, lookup: Lookup, *, has_formula: bool) -> tuple[Kind, str]:
     """The kind and the text of a cell."""
     match kind:
         case "n":
             found = text.strip()
             if not found:
                 return (Kind.ERROR, NO_VALUE) if has_formula else (Kind.NOTHING, "")
-            number = int(style) if style.isdecimal() else 0
-            return (kinds[number] if number < len(kinds) else Kind.NUMBER), found
+            return _number(found, int(style) if style.isdecimal() else 0, lookup)
         case "s":
-            found = _shared(text, texts)
+            found = _shared(text, lookup.texts)
         case "b":
             if not text:
                 return (Kind.ERROR, NO_VALUE) if has_formula else (Kind.NOTHING, "")
@@ -234,9 +268,12 @@ def _value(
     return (Kind.TEXT, found) if found else (Kind.NOTHING, "")
 
 
-def _code(text: str, digits: int) -> tuple[Kind, str]:
-    """A whole number as its cell shows it: one in a format for codes is a text with its leading zeros."""
-    return (Kind.TEXT, text.zfill(digits)) if digits else (Kind.NUMBER, text)
+def _number(text: str, style: int, lookup: Lookup) -> tuple[Kind, str]:
+    """A number, or a text with leading zeros if the format of the cell is one for codes."""
+    kind = lookup.kinds[style] if style < len(lookup.kinds) else Kind.NUMBER
+    if kind is Kind.NUMBER and style < len(lookup.digits) and lookup.digits[style] and text.isdecimal():
+        return Kind.TEXT, text.zfill(lookup.digits[style])
+    return kind, text
 
 
 def _shared(text: str, texts: Callable[[int], str]) -> str:

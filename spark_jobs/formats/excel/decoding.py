@@ -43,6 +43,7 @@ class Decoder:
     def __init__(self, file: RemoteFile, settings: dict[str, Any]) -> None:
         self._settings = settings
         self._book = Workbook(file)
+        self._lookup = cells.Lookup(self._text, self._book.kinds, self._book.digits)
         self._shared: list[str] = []
         self._more = self._book.texts()
         self._times: dict[tuple[str, Kind], date | datetime | str | None] = {}
@@ -85,11 +86,11 @@ class Decoder:
             else ranges.Range(wanted, self._range.first_column, wanted, self._range.last_column)
         )
         everything = set(range(1, ranges.COLUMNS + 1))
-        found = cells.read(
-            self._book.open(sheet.part), bounds, None, everything, self._text, self._book.kinds, self._book.digits,
-            outside=cells.Outside(), most_bytes=1, most_row_bytes=_MOST_NAME * 1024,
+        parser = cells.SheetParser(
+            bounds, None, everything, self._lookup,
+            outside=cells.Outside(), batch_bytes=1, row_bytes=_MOST_NAME * 1024,
         )  # fmt: skip
-        cell_batch = next(found, None)
+        cell_batch = next(parser.batches(self._book.open(sheet.part)), None)
         if cell_batch is None:
             return wanted or 0, {}
         names = {}
@@ -122,11 +123,11 @@ class Decoder:
                 self._range.last_column,
             )
             outside = cells.Outside()
-            for cell_batch in cells.read(
-                self._book.open(sheet.part), bounds, {*known}, {*places}, self._text,
-                self._book.kinds, self._book.digits,
-                outside=outside, most_bytes=wanted["bytes"], most_row_bytes=wanted["row_bytes"],
-            ):  # fmt: skip
+            parser = cells.SheetParser(
+                bounds, {*known}, {*places}, self._lookup,
+                outside=outside, batch_bytes=wanted["bytes"], row_bytes=wanted["row_bytes"],
+            )  # fmt: skip
+            for cell_batch in parser.batches(self._book.open(sheet.part)):
                 yield self._batch(at, cell_batch, places)
             if outside.count:
                 where = [outside.count, f"{ranges.letters_of(outside.first[1])}{outside.first[0]}"]

@@ -122,7 +122,7 @@ class Context(Protocol):
         """The counters of a node in this task; `silent` ones are not reported, for an earlier job did."""
 
     def unfold(self, node: str) -> None:
-        """The pass cannot compute a node's values in its short way: it is thrown away, and runs again without that."""
+        """Ask for the pass to be repeated with a node evaluated in order: a fold cannot give its values."""
 
     def fail(
         self,
@@ -137,7 +137,7 @@ class Context(Protocol):
         """Send rows of a batch to the dead letters, see `Operator.fail`."""
 
     def pause(self) -> None:
-        """Said after each range of input. Raises `StopTask` when a failure ends the run."""
+        """Called after each range of input. Raises `StopTask` when a failure ends the run."""
 
     def fail_read_records(
         self,
@@ -153,8 +153,8 @@ class Context(Protocol):
         `keys` is their correlation key, field by field, as texts; empty where it is not known.
         """
 
-    def reach(self, batch: Batch) -> None:
-        """Note that records have come to an output and are written there."""
+    def note_written(self, batch: Batch) -> None:
+        """Note the places of records that an output writes."""
 
     def log(
         self,

@@ -74,7 +74,7 @@ class Pace:
         self._left = total
         self._before = changes.bytes_read()
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Report the bytes read since the last call."""
         now = changes.bytes_read()
         more = min(now - self._before, self._left)

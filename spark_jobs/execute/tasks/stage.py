@@ -61,7 +61,7 @@ def read_loads(spec: JobSpec, numbers: Iterable[int], attempt: str) -> Iterator[
         unit = Task(spec, 0, load.number, attempt)
         match load:
             case MaterializedRange():
-                unit.go_on(load)
+                unit.read_materialized(load)
             case Splits() if spec.measures_only:
                 unit.measure(load.source, load.splits)
             case Splits():

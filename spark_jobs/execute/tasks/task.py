@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_jobs.nodes.source.split_origin import SplitInput
     from spark_jobs.plan.physical import fragments
 
-#: So much is shown of a value that a warning is about.
+#: The number of characters of a value that warnings show.
 _MOST_SHOWN = 100
 
 
@@ -62,8 +62,7 @@ class Task(task_failures.TaskFailures):
         #: Reports the progress of a task that reads files.
         self._pace: meter.Pace | None = None
 
-    # ---- what operators ask for
-    # ----------------------------------------------------------------------------------------
+    # ---- the context of operators
 
     def counters(self, name: str, *, silent: bool = False) -> ledger.Counters:
         """The counters of a node in this task."""
@@ -71,7 +70,7 @@ class Task(task_failures.TaskFailures):
         return counters.setdefault(name, ledger.Counters())
 
     def unfold(self, node: str) -> None:
-        """Tell the driver that the pass is to be repeated, with this node evaluated in order."""
+        """Ask the driver to repeat the pass with this node evaluated in order."""
         if node not in self.report.unfolded:
             self.report.unfolded.append(node)
 
@@ -83,7 +82,7 @@ class Task(task_failures.TaskFailures):
         *,
         shows_place: bool = False,
     ) -> None:
-        """Give a line to the run's log; one that is left out is not even written."""
+        """Add a line to the run's log. `line` is called only if the level is logged."""
         if logs.LEVELS[level] < self.spec.run.log_level:
             return
         if len(self.report.logs) >= logs.LINES_PER_TASK:
@@ -97,7 +96,7 @@ class Task(task_failures.TaskFailures):
         self._log(report.LogLine(level, text, row_texts=tuple(rest), **known))
 
     def _traced(self, level: str, line: str, position: int | None) -> None:
-        """Take a line that a program wrote about a row of the batch it runs on; repeated work has none."""
+        """Log a line that a program has written about a row of the running batch; repeated work logs nothing."""
         if self.running is None:
             return
         if position is None:
@@ -115,7 +114,7 @@ class Task(task_failures.TaskFailures):
             self.report.logs_left_out += 1
 
     def notice(self, operator_: operator.Operator, text: str, batch: batches.Batch, values: Mapping[int, str]) -> None:
-        """Warn of values of a batch: one notice for all rows, with their number."""
+        """Warn about values of a batch by one notice, which has the number of rows and the first of them."""
         if operator_.silent:
             return
         rows = np.array(list(values), dtype=np.int64)
@@ -162,18 +161,18 @@ class Task(task_failures.TaskFailures):
             self.report.broken_rules.append(found)
 
     def observe(self, operator_: operator.Operator, rule: str, found: Measurement) -> None:
-        """Note what records amount to for a rule about values."""
+        """Report a measurement for a rule about values."""
         if not operator_.silent:
             self.report.measured.append(report.MeasuredRule(operator_.step.name, rule, found))
 
-    def reach(self, batch: batches.Batch) -> None:
-        """Note records that are written."""
+    def note_written(self, batch: batches.Batch) -> None:
+        """Note the places of records that an output writes."""
         if batch.count:
             _, split, row = batch.origin.identify(batch, pa.array(np.arange(batch.count)))
             self._written_rows.add(split, row)
 
     def spill(self, node: str, table: pa.Table) -> spill.Spilled:
-        """Write rows down for this task."""
+        """Spill rows of a node to disk."""
         return self._disk.put_rows(node, table)
 
     @cached_property
@@ -181,16 +180,15 @@ class Task(task_failures.TaskFailures):
         return disk.TaskSpill(self.spec.run.spill)
 
     # ---- the work
-    # -------------------------------------------------------------------------------------------------------
 
     def read(self, name: str, places: Sequence[SplitInput]) -> None:
-        """Push splits of a source through its fragment, one after the other."""
+        """Push the records of some splits through the fragment of their source."""
         started = time.perf_counter()
         outcomes: list[reading.SplitOutcome] = []
-        operators = self._region([name])
+        operators = self._open_fragment([name])
         root: Source = operators[0]  # type: ignore[assignment]
         self._pace = _pace(self._meter, places)
-        with self._stoppable(name), prefetched_small_files([place.file_plan.file for place in places]):
+        with self._errors_reported(name), prefetched_small_files([place.file_plan.file for place in places]):
             root.read(places, root.reading(self.spec.run.undeclared.get(name, ()), self.spec.run.keep_texts), outcomes)
             self._finish(operators)
         self._pace.finish()
@@ -198,32 +196,32 @@ class Task(task_failures.TaskFailures):
         self.report.seconds += time.perf_counter() - started
 
     def pause(self) -> None:
-        """A range of input is through."""
+        """Report progress after a range of input; end the task if a failure ends the run."""
         if self._pace is not None:
-            self._pace.go_on()
+            self._pace.advance()
         super().pause()
 
-    def go_on(self, load: MaterializedRange) -> None:
-        """Push some of what earlier jobs materialized through its fragment."""
+    def read_materialized(self, load: MaterializedRange) -> None:
+        """Push a range of records that an earlier job materialized through its fragment."""
         started = time.perf_counter()
-        operators = self._region([load.op])
+        operators = self._open_fragment([load.op])
         root: Any = operators[0]
-        with self._stoppable(root.step.name), ExitStack() as held:
-            schedule = None if load.schedule is None else held.enter_context(scratch.opened(load.schedule))
+        with self._errors_reported(root.step.name), ExitStack() as stack:
+            schedule = None if load.schedule is None else stack.enter_context(scratch.opened(load.schedule))
             root.read(load.start, load.end, schedule)
             self._finish(operators)
         self.report.seconds += time.perf_counter() - started
 
     def measure(self, name: str, places: Sequence[SplitInput]) -> None:
-        """Measure splits: their records are counted, and go nowhere."""
+        """Count the records of splits, without evaluating them."""
         outcomes: list[reading.SplitOutcome] = []
-        root: Source = self._region([name])[0]  # type: ignore[assignment]
+        root: Source = self._open_fragment([name])[0]  # type: ignore[assignment]
         pace = _pace(self._meter, places)
-        with self._stoppable(name), prefetched_small_files([place.file_plan.file for place in places]):
+        with self._errors_reported(name), prefetched_small_files([place.file_plan.file for place in places]):
             for place in places:
                 outcomes.append(reading.SplitOutcome())
                 root.count(place, outcomes[-1])
-                pace.go_on()
+                pace.advance()
         pace.finish()
         self._report_splits(places, outcomes)
 
@@ -233,7 +231,7 @@ class Task(task_failures.TaskFailures):
         outcomes: Sequence[reading.SplitOutcome],
         watermarks: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """Report the measures of splits; the last may have ended early, and others were not begun."""
+        """Report the measures of the splits that were read. The last one may have ended early."""
         for place, found in zip(places, outcomes, strict=False):
             size = max(found.end - found.start, 0)
             watermark = watermarks.get(place.number, 0)
@@ -242,11 +240,11 @@ class Task(task_failures.TaskFailures):
             self.report.notices += map(report.Notice, found.warnings)
 
     def receive(self, exchange: fragments.Exchange, records: Iterator[tuple[int, bytes]]) -> None:
-        """Push a partition of an exchange through its fragment."""
+        """Push a partition of an exchange through the fragment of its consumer."""
         started = time.perf_counter()
-        operators = self._region([exchange.consumer])
+        operators = self._open_fragment([exchange.consumer])
         root: Any = operators[0]
-        with self._stoppable(operators[0].step.name):
+        with self._errors_reported(operators[0].step.name):
             for ordinal, payload in records:
                 if ordinal == COUNTS:
                     self.exchanges.add_counters(payload)
@@ -258,8 +256,8 @@ class Task(task_failures.TaskFailures):
         self.report.seconds += time.perf_counter() - started
 
     @contextmanager
-    def _stoppable(self, root: str) -> Iterator[None]:
-        """Report errors that end a task and are no bugs; the driver gives the verdict."""
+    def _errors_reported(self, root: str) -> Iterator[None]:
+        """Report errors of data and surroundings instead of raising them: the driver judges them."""
         try:
             with logs.captured(self._traced, self.spec.run.log_level):
                 yield
@@ -278,7 +276,7 @@ class Task(task_failures.TaskFailures):
             self.running = None
 
     def _break(self, error: OSError, root: str = "") -> None:
-        """Note what the system refused, with the node whose part file it is about; the first trouble counts."""
+        """Report an error of the system with the node whose part file it is about, unless one is reported already."""
         if isinstance(error, StoreError):
             node = self.files.node_of(error.uri, root)
             self.report.broken = self.report.broken or report.Broken(error.code, str(error), node)
@@ -288,13 +286,13 @@ class Task(task_failures.TaskFailures):
         self.report.broken = self.report.broken or report.Broken("E900", durable.describe(error), node, unseen)
 
     def _finish(self, operators: list[operator.Operator]) -> None:
-        """Upstream first: what one holds back reaches the next before that one finishes."""
+        """Finish operators upstream first: each passes on its held records before the next one finishes."""
         for each in operators:
             each.finish()
             self.pause()
 
     def _broadcast_counts(self) -> None:
-        """Send what was counted here to later stages whose groups know of it."""
+        """Send the counters of this task to later stages whose groups show them."""
         for exchange in self.spec.job.exchanges:
             totals = self.spec.job.totals(exchange)
             if totals is None or exchange.stage <= self.stage:
@@ -304,7 +302,7 @@ class Task(task_failures.TaskFailures):
             self.exchanges.broadcast(exchange.id, payload, COUNTS)
 
     def close(self) -> None:
-        """Close all files, write the dead letters, and report what was counted."""
+        """Close all files, write the dead letters and complete the report."""
         self._broadcast_counts()
         self.report.payload_bytes = self.exchanges.payload_bytes
         parts, problems = self.files.close()
@@ -325,11 +323,11 @@ class Task(task_failures.TaskFailures):
         self.report.peak_bytes = pa.default_memory_pool().max_memory() or 0
 
     def release(self) -> None:
-        """Everything was sent: give the disk back."""
+        """Remove spilled rows, once all records were sent."""
         self._disk.close()
 
-    def _region(self, roots: Sequence[str]) -> list[operator.Operator]:
-        """The operators that are reached from the roots, in the order of the plan, wired."""
+    def _open_fragment(self, roots: Sequence[str]) -> list[operator.Operator]:
+        """Open the operators downstream of some roots, in the order of the plan, and connect them."""
         ops = self.spec.job.ops
         reached, waiting = set(), list(roots)
         while waiting:
@@ -338,15 +336,15 @@ class Task(task_failures.TaskFailures):
                 reached.add(name)
                 waiting += [target.op for target in ops[name].targets]
         ordered = sorted((ops[name] for name in reached), key=lambda op: (op.id not in roots, op.number, op.id))
-        made = {op.id: self._operator(op) for op in ordered}
+        opened = {op.id: self._operator(op) for op in ordered}
         for op in ordered:
             for target in op.targets:
-                made[op.id].targets.setdefault(target.port, []).append((made[target.op], target.input))
-        return list(made.values())
+                opened[op.id].targets.setdefault(target.port, []).append((opened[target.op], target.input))
+        return list(opened.values())
 
     def _operator(self, op: fragments.PhysicalOperator) -> operator.Operator:
-        """The operator of an operator."""
-        departs = op.exchange is not None and self.spec.job.exchanges[op.exchange].kind.gives_places
+        """Open a physical operator for this task."""
+        is_exchanged = op.exchange is not None and self.spec.job.exchanges[op.exchange].kind.gives_places
         wiring = operator.Wiring(
             context=self,
             silent=op.silent,
@@ -357,18 +355,18 @@ class Task(task_failures.TaskFailures):
             partitions=op.partitions,
             provides=op.provides,
             reads=op.reads,
-            arrivals=order.Arrivals(op.merge_paths, self.spec.departing if departs else self.spec.numbers),
+            arrivals=order.Arrivals(op.merge_paths, self.spec.departing if is_exchanged else self.spec.numbers),
             before=order.Arrivals(op.incoming_paths, self.spec.departing),
             number_of_partition=self.report.number,
             undeclared=self.spec.run.undeclared.get(op.step.name, ()),
             undeclared_type=self.spec.run.undeclared_type,
-            shows_later=self.spec.run.keep_texts and self._only_keeps(op),
+            shows_later=self.spec.run.keep_texts and self._only_materializes(op),
         )
-        made: operator.Operator = node.open_step(op.step, op.role, wiring)
-        return made
+        opened: operator.Operator = node.open_step(op.step, op.role, wiring)
+        return opened
 
-    def _only_keeps(self, op: fragments.PhysicalOperator) -> bool:
-        """Whether all that is done with the records of an operator is writing them down."""
+    def _only_materializes(self, op: fragments.PhysicalOperator) -> bool:
+        """Whether the records of an operator are only materialized."""
         downstream = [self.spec.job.ops[target.op] for target in op.targets]
         return bool(downstream) and all(each.role is Role.MATERIALIZE for each in downstream)
 

@@ -134,7 +134,7 @@ class Output(operator.Operator):
         except format.Unfit as problem:
             raise FormatError(str(problem), self.step.place, node=self.step.name) from problem
         self.leave(encoded.rows)
-        self.context.reach(written)
+        self.context.note_written(written)
         self.meters.add(written)
         return encoded, written
 

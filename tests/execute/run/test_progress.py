@@ -136,9 +136,9 @@ def test_a_pace_never_tells_more_than_there_is(tmp_path: Path, monkeypatch: pyte
     pace = meter.Pace(meter.Meter(str(tmp_path)), 100)
     read = iter([pace._before + 80, pace._before + 300])
     monkeypatch.setattr(meter.changes, "bytes_read", lambda: next(read))
-    pace.go_on()
+    pace.advance()
     assert meter.read(str(tmp_path)).bytes == 80
-    pace.go_on()
+    pace.advance()
     pace.finish()
     assert meter.read(str(tmp_path)).bytes == 100
 

@@ -29,6 +29,13 @@ class RunFailed(Exception):
         self.place = place
 
 
+class NotCompared(RunFailed):
+    """A table refuses a value that it has already, and the records of the run were not compared with one another.
+
+    A run that compares them finds out which of its records the table does not take.
+    """
+
+
 def broken(
     plan: plans.Plan, code: str, message: str, node: str, unseen: shared_paths.NotShared | None = None
 ) -> RunFailed:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_jobs.scan.connections import Connection
+    from spark_jobs.scan.files import FormatError
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,9 @@ class Loader(Protocol):
 
     def publish(self, found: Any, staging: Staging) -> None:
         """Put the rows of a staging table into its table, and remove it."""
+
+    def is_twice(self, problem: FormatError) -> bool:
+        """Whether the database has refused a value that it has already."""
 
     def moved(self, found: Any) -> int | None:
         """Count the rows of the table that come from a staging table being published; None: only the database knows."""

@@ -23,6 +23,7 @@ from spark_jobs.execute.spark import spread
 from spark_jobs.formats import format, registry
 from spark_jobs.nodes.output import run as output_run
 from spark_jobs.nodes.rules import step as rules
+from spark_jobs.plan.physical import correlation
 from spark_jobs.scan import connections
 from spark_jobs.scan.files import FormatError
 
@@ -49,12 +50,22 @@ def _loader(connection: Connection) -> Loader:
 
 @dataclass
 class Tables:
-    """The tables of a connection that a run publishes into; see `Participant`."""
+    """The tables of a connection that a run publishes into; see `Participant`.
+
+    Args:
+        connection: where they are.
+        run: the execution id.
+        stagings: a staging table for each output, once it is filled.
+        is_prepared: whether `prepare` was called.
+        is_compared: whether the records were compared by all unique indexes of the tables that allow it.
+        show: has progress say how far a table is, from then on, or nothing more of it (None).
+    """
 
     connection: Connection
     run: str
     stagings: list[Staging] = field(default_factory=list)
     is_prepared: bool = False
+    is_compared: bool = True
     show: Callable[[Callable[[], str] | None], None] = lambda detail: None
     _alive: Any = None
 
@@ -88,13 +99,13 @@ class Tables:
         if home is None:
             return
         self.stagings = [replace(each, home=home.as_json()) for each in self.stagings]
-        with _as_refusals(), loader.opened(self.connection) as found:
+        with self._as_refusals(), loader.opened(self.connection) as found:
             for each in self.stagings:
                 # The run counts once its home has decided: from then on the rows must outlive the server.
                 loader.keep(found, each)
                 loader.note(found, each)
         # What the database would refuse is found now, while nothing has been decided.
-        with _as_refusals(), loader.tried(self.connection) as found:
+        with self._as_refusals(), loader.tried(self.connection) as found:
             for each in self.stagings:
                 with self._shown(found, each):
                     loader.publish(found, each)
@@ -117,8 +128,21 @@ class Tables:
         except FormatError as problem:
             if is_asked and self._is_there_after(problem):
                 return
-            cause = verdict.RunFailed(ExitCode.IO, problem.code or connections.FAILED, str(problem))
-            raise NotCompleted(cause, is_visible=False, can_be_later=True) from problem
+            raise NotCompleted(self._refusal(problem), is_visible=False, can_be_later=True) from problem
+
+    def _refusal(self, problem: FormatError) -> verdict.RunFailed:
+        """The end of the run at an error of the database."""
+        is_about_records = not self.is_compared and _loader(self.connection).is_twice(problem)
+        kind = verdict.NotCompared if is_about_records else verdict.RunFailed
+        return kind(ExitCode.IO, problem.code or connections.FAILED, str(problem))
+
+    @contextmanager
+    def _as_refusals(self) -> Iterator[None]:
+        """Within, an error of the database ends the run."""
+        try:
+            yield
+        except FormatError as problem:
+            raise self._refusal(problem) from problem
 
     @contextmanager
     def _shown(self, found: Any, staging: Staging) -> Iterator[None]:
@@ -212,13 +236,20 @@ def left(address: Address, home: Address, reach: Reach) -> LeftTables:
         raise _failed(problem) from None
 
 
-def looked(plan: plans.Plan) -> plans.Plan:
+def looked(plan: plans.Plan, *, compares: bool) -> plans.Plan:
     """The plan whose outputs know the tables that they write into; what dead runs left there is recovered first.
+
+    Args:
+        plan: the plan.
+        compares: whether records meet by all unique indexes of the tables. Otherwise they meet only where the database
+            would not notice: it sees rows as they are in the end, without records that others replace or that are
+            rejected with their group.
 
     Raises:
         RunFailed: a table does not take the records, or the database refuses or fails.
     """
-    steps = {name: _looked(plan, step) for name, step in plan.outputs.items() if step.is_in_database}
+    compares = compares or correlation.of(plan) is not None
+    steps = {name: _looked(plan, step, compares) for name, step in plan.outputs.items() if step.is_in_database}
     if not steps:
         return plan
     relations = {step.options.target.relation for step in steps.values()}
@@ -227,14 +258,14 @@ def looked(plan: plans.Plan) -> plans.Plan:
     return replace(plan, nodes=nodes)
 
 
-def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
+def _looked(plan: plans.Plan, step: OutputStep, compares: bool) -> OutputStep:
     try:
         connection = _connection(plan, step)
         step = replace(step, options=_loader(connection).look(connection, step.options))
         recover(connection, Reach(plan.stores, plan.connections, plan.catalogs), step.options.target.relation)
         if not step.writes_undeclared:
             output_run.writer(step, (), output_run.TEXT)
-        return _with_indexes(step)
+        return _with_indexes(step) if compares or step.options.key else step
     except format.Unfit as problem:
         raise verdict.broken(plan, UNFIT, str(problem), step.name) from None
     except FormatError as problem:
@@ -243,6 +274,15 @@ def _looked(plan: plans.Plan, step: OutputStep) -> OutputStep:
 
 def _with_indexes(step: OutputStep) -> OutputStep:
     """The output whose records meet where a unique index of its table takes only one of them."""
+    found = _indexes(step)
+    if not found:
+        return step
+    options = replace(step.options, is_checked_upstream=True)
+    return replace(step, options=options, rules=(*step.rules, *found))
+
+
+def _indexes(step: OutputStep) -> tuple[rules.UniqueIndex, ...]:
+    """The unique indexes of the table by which records can be compared."""
     mapped = dict(step.mapping)
     # A column of the files that nobody declares may take the name that `mapping` gives it.
     sources = {
@@ -251,10 +291,7 @@ def _with_indexes(step: OutputStep) -> OutputStep:
         if mapped.get(column.name, column.source) == column.source
     }
     indexes = step.options.run_indexes({name: static for name, (_, static) in sources.items()})
-    if not indexes:
-        return step
-    options = replace(step.options, is_checked_upstream=True)
-    return replace(step, options=options, rules=(*step.rules, *rules.of_indexes(indexes, sources)))
+    return rules.of_indexes(indexes, sources)
 
 
 def _connection(plan: plans.Plan, step: OutputStep) -> Connection:
@@ -356,6 +393,7 @@ def load(
             with loader.opened(connection, staging.target) as found:
                 loader.note(found, staging)
             tables.stagings.append(staging)
+            tables.is_compared &= step.options.is_checked_upstream or not _indexes(step)
     except BaseException as problem:
         for each in taking_part.values():
             each.close(failed=True)
@@ -391,17 +429,6 @@ class _as_os_errors:
 
 def _failed(problem: FormatError) -> OSError:
     return OSError(None, problem.message, problem.path)
-
-
-class _as_refusals:
-    """Within, a database's refusal (`FormatError`) ends the run."""
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, problem: object, trace: object) -> None:
-        if isinstance(problem, FormatError):
-            raise verdict.RunFailed(ExitCode.IO, problem.code or connections.FAILED, str(problem)) from problem
 
 
 def _remove(connection: Connection, run: str, name: str, chosen: Callable[[Staging], bool]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_jobs import result
 from spark_jobs.contract import ExitCode
 from spark_jobs.disk import durable, shared_paths
-from spark_jobs.execute import inputs, interrupts, logs, tolerance
+from spark_jobs.execute import inputs, interrupts, logs, tolerance, verdict
 from spark_jobs.execute.delivery import outputs, places, targets
 from spark_jobs.execute.delivery.local.files import Preview
 from spark_jobs.execute.delivery.participant import Reach
@@ -215,22 +215,45 @@ def execute(
     if error is not None:
         error = replace(error, message=run.masked(error.message))
     with interrupts.ignored():
-        _release_sources(run, exit_code)
+        _release_sources(run, succeeded=exit_code is ExitCode.SUCCESS)
         return run.before or metrics.conclude(run.facts, options.metrics_spool_dir, exit_code, error)
 
 
-def _release_sources(run: _Run, exit_code: ExitCode) -> None:
+def _release_sources(run: _Run, *, succeeded: bool) -> None:
     """Close the connections of sources, and keep or remove their staged copies."""
     for step in run.plan.sources.values():
         if not step.file_format.has_files:
             step.reader.release()
     if run.source_staging is not None:
-        for problem in run.source_staging.close(succeeded=exit_code is ExitCode.SUCCESS):
+        for problem in run.source_staging.close(succeeded=succeeded):
             logs.LOG.warning("%s", problem)
 
 
 def _publishing(run: _Run) -> ExitCode:
-    """Run the jobs, and publish the files and tables of all outputs by one verdict."""
+    """Run and publish, once more if a table refuses records that were not compared with one another."""
+    plan = run.plan
+    try:
+        return _attempt(run, compares=False)
+    except verdict.NotCompared as refusal:
+        logs.LOG.info(
+            "a table refuses records of this run, which begins again and finds out which: %s", run.masked(str(refusal))
+        )
+    with interrupts.ignored():
+        _release_sources(run, succeeded=False)
+    run.plan, run.work, run.source_staging, run.output_files = plan, None, None, {}
+    return _attempt(run, compares=True)
+
+
+def _attempt(run: _Run, *, compares: bool) -> ExitCode:
+    """Run the jobs, and publish the files and tables of all outputs by one verdict.
+
+    Args:
+        run: the run.
+        compares: whether records are compared by all unique indexes of their tables.
+
+    Raises:
+        NotCompared: a table refuses records, and `compares` is false.
+    """
     destination = destinations(run.plan, run.options)
     wanted = targets.resolve(run.plan, run.identity, run.options, destination)
     once_file = once.Once.asked(run.options.once, run.plan, wanted) if run.options.once else None
@@ -239,7 +262,7 @@ def _publishing(run: _Run) -> ExitCode:
     targets.check(wanted, run.options)
     tables = _tables(run.plan, wanted)
     last_bookmark, news = _last_bookmark(run, wanted, destination)
-    run.plan = _with_table_columns(run.plan)
+    run.plan = _with_table_columns(run.plan, compares=compares)
     opening = _begin(run, news)
     assert run.inputs is not None
     # With the inputs known, outputs with a file for each input file have their names.
@@ -337,13 +360,13 @@ def _is_done_before(run: _Run, once_file: once.Once | None, destination: Destina
     return True
 
 
-def _with_table_columns(plan: plans.Plan) -> plans.Plan:
-    """The plan with the columns of the tables that its outputs write."""
+def _with_table_columns(plan: plans.Plan, *, compares: bool) -> plans.Plan:
+    """The plan with the columns of the tables that its outputs write; see `databases.py:looked`."""
     if not any(step.is_in_database for step in plan.outputs.values()):
         return plan
     from spark_jobs.execute.delivery import databases  # runs without a database need no Arrow for its tables
 
-    return databases.looked(plan)
+    return databases.looked(plan, compares=compares)
 
 
 def _load_tables(

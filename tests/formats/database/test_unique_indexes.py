@@ -17,7 +17,7 @@ from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
 from tests.execute import pipelines
 from tests.formats.database.test_mysql_outputs import warehouse as maria_warehouse
 from tests.formats.database.test_sqlite_outputs import warehouse as sqlite_warehouse
-from tests.formats.database.test_table_outputs import FILES
+from tests.formats.database.test_table_outputs import FILES, PIPELINE
 from tests.formats.database.test_table_outputs import warehouse as postgres_warehouse
 
 if TYPE_CHECKING:
@@ -316,6 +316,56 @@ def test_a_record_that_the_table_refuses_rejects_its_group_and_equals_none(
     assert len(anywhere.letters) == 5
     assert sum("must be a value" in letter and "type_coercion_failure" in letter for letter in anywhere.letters) == 2
     assert len((anywhere.folder / "out/rows.csv").read_text().splitlines()) == 3
+
+
+def test_records_are_compared_only_if_the_table_refuses_some(anywhere: Any, caplog: pytest.LogCaptureFixture) -> None:
+    anywhere.database.run("CREATE TABLE t (id int PRIMARY KEY, u int UNIQUE, v int)")
+    with caplog.at_level("INFO", "clinker"):
+        anywhere.write([{"id": 1, "u": 1}, {"id": 2}], "id: int, u: int, v: int", files=FILES)
+        assert "begins again" not in caplog.text
+        anywhere.write(
+            [{"id": 3, "u": 3}, {"id": 4, "u": 3}, {"id": 5}], "id: int, u: int, v: int", code=2, files=FILES
+        )
+    assert caplog.text.count("begins again") == 1
+    assert [row[0] for row in anywhere.database.run("SELECT id FROM t ORDER BY id")] == [1, 2, 3, 5]
+    (letter,) = anywhere.letters
+    assert "an earlier record of the run has this value" in letter
+    assert len((anywhere.folder / "out/rows.csv").read_text().splitlines()) == 4
+    assert anywhere.staged == []
+
+
+def test_a_run_without_files_begins_again_too(anywhere: Any) -> None:
+    anywhere.database.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    rows = [{"id": 1, "v": 1}, {"id": 1, "v": 2}]
+    pipelines.write(
+        anywhere.folder,
+        {
+            "pipeline.yaml": PIPELINE.format(
+                schema="id: int, v: int", table="t", options="mode: insert", unmapped="drop"
+            ).replace("dlq: { path: out/dlq.csv }", ""),
+            "in.ndjson": "".join(json.dumps(row) + "\n" for row in rows),
+        },
+    )
+    outcome = pipelines.run(anywhere.folder, force=True)
+    assert outcome.result.exit_code == 2, outcome.result.error
+    assert [tuple(row) for row in anywhere.database.run("SELECT id, v FROM t")] == [(1, 1)]
+    assert anywhere.staged == []
+
+
+def test_deferred_constraints_begin_again_too(postgres_warehouse: Warehouse, postgres: Database) -> None:
+    postgres.run("CREATE TABLE t (id int UNIQUE DEFERRABLE INITIALLY DEFERRED, v int)")
+    rows = [{"id": 1, "v": 1}, {"id": 1, "v": 2}, {"id": 2, "v": 3}]
+    postgres_warehouse.write(rows, "id: int, v: int", code=2)
+    assert postgres.run("SELECT id, v FROM t ORDER BY v") == [(1, 1), (2, 3)]
+
+
+def test_a_check_without_columns_refuses_records(anywhere: Any) -> None:
+    condition = "1 = 0" if "sqlite" in anywhere.database.uri else "1 < 0"
+    anywhere.database.run(f"CREATE TABLE t (id int, CONSTRAINT never CHECK ({condition}))")
+    anywhere.write([{"id": 1}, {"id": 2}], "id: int", code=2)
+    assert anywhere.database.run("SELECT * FROM t") == []
+    assert len(anywhere.letters) == 2
+    assert all("never" in letter for letter in anywhere.letters)
 
 
 def test_a_value_that_the_column_refuses_equals_none(postgres_warehouse: Warehouse, postgres: Database) -> None:

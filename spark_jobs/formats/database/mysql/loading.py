@@ -598,6 +598,11 @@ def publish(found: Session, staging: Staging) -> None:
     found.published.append(staging)
 
 
+def is_twice(problem: FormatError) -> bool:
+    """See `formats/staging.py:Loader`."""
+    return f"({_TWICE})" in problem.message
+
+
 def moved(found: Any) -> int | None:
     """See `formats/staging.py:Loader`: a single statement moves all."""
 

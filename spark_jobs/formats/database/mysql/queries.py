@@ -66,8 +66,9 @@ class Queries:
             if columns.is_unsure(self._columns[name], array)
         ]
         asked = tuple(dict.fromkeys([*unsure, *(name for each in constraints for name in each.asked_for(self._key))]))
-        if not asked or not found.num_rows:
+        if not (asked or constraints) or not found.num_rows:
             return
+        asked = asked or (names[0],)  # a check without columns
         with waiting(self._connection), translated_errors(self._connection, self._target.name):
             table = self._table(asked)
             run(self._session(), f"DELETE FROM {table}")

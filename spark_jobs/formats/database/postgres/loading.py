@@ -395,6 +395,11 @@ def publish(found: Any, staging: Staging) -> None:
     drop(found, staging)
 
 
+def is_twice(problem: FormatError) -> bool:
+    """See `formats/staging.py:Loader`."""
+    return f"SQLSTATE: {_TWICE}" in problem.message
+
+
 def moved(found: Any) -> int | None:
     """See `formats/staging.py:Loader`: a single statement moves all."""
 

@@ -109,8 +109,7 @@ class Queries:
         return self._converted(statement, texts[:half]) + self._converted(statement, texts[half:])
 
     def _constraints(self, written: pa.Schema) -> list[Constraint]:
-        # Arrays among many values cannot be told apart.
-        names = [field.name for field in written if not pa.types.is_list(field.type)]
+        names = _askable(written)
         known = self._target.constraints
         return [each for each in known if each.is_decided_by(names, self._key, replaces=self._replaces)]
 
@@ -124,7 +123,8 @@ class Queries:
             yield from self._against(constraint, found)
 
     def _against(self, constraint: Constraint, found: pa.RecordBatch) -> Iterator[tuple[int, str, tuple[str, ...]]]:
-        names = constraint.asked_for(self._key)
+        # A check without columns is asked about a column that is there.
+        names = constraint.asked_for(self._key) or tuple(_askable(found.schema)[:1])
         arrays = [found.column(name) for name in names]
         values = [
             f"{columns.converted(quoted(name), self._columns[name], array.type)} AS {quoted(name)}"
@@ -190,6 +190,11 @@ class Queries:
             for setting in _SETTINGS:
                 loading.run(self._opened, setting.format(lock=loading.LOCK_S))
         return self._opened
+
+
+def _askable(written: pa.Schema) -> list[str]:
+    """The columns whose values a statement can have many of: arrays among many values cannot be told apart."""
+    return [field.name for field in written if not pa.types.is_list(field.type)]
 
 
 def _whole(array: pa.Array) -> pa.Array:

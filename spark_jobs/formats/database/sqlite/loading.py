@@ -427,6 +427,11 @@ def publish(found: Session, staging: Staging) -> None:
     drop(found, staging)
 
 
+def is_twice(problem: FormatError) -> bool:
+    """See `formats/staging.py:Loader`."""
+    return "UNIQUE constraint failed" in problem.message
+
+
 def moved(found: Session) -> int | None:
     """See `formats/staging.py:Loader`."""
     return found.moved

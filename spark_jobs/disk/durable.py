@@ -50,6 +50,23 @@ def about(path: str | Path) -> Iterator[None]:
         raise of_file(error, path) from error
 
 
+def make_folder(path: Path, mode: int = 0o777, *, exist_ok: bool = False) -> None:
+    """Make a folder, and the missing ones above it.
+
+    Raises:
+        OSError: it cannot be made. The message says if the file system makes no folders, as that of `/proc` does not.
+    """
+    try:
+        path.mkdir(mode, parents=True, exist_ok=exist_ok)
+    except FileNotFoundError as error:
+        # Such a file system answers as if the folder above were missing.
+        refused = Path(error.filename)
+        if not refused.parent.is_dir():
+            raise
+        said = f"no folder can be made in {refused.parent}, whose file system takes none: choose another place"
+        raise OSError(errno.EOPNOTSUPP, said, str(refused)) from error
+
+
 def of_file(error: OSError, path: str | Path) -> OSError:
     """The same error with the name of a file, and with the system's message if a library has put its own around it."""
     said = error.strerror or str(error)

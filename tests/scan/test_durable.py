@@ -125,3 +125,21 @@ def test_a_file_in_a_folder_where_none_may_be_made_is_written_where_it_is(
     assert done.stderr.strip() == ("" if text else f"{tmp_path / name}: Permission denied; {RIGHTS}")
     assert (tmp_path / "theirs").read_text() == (text or "older text")
     assert [*tmp_path.iterdir()] == [tmp_path / "theirs"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no file system here that makes no folders")
+@pytest.mark.parametrize("path", ["/proc/new", "/proc/new/deeper/still", "/proc/.clinker-1"])
+def test_a_file_system_that_makes_no_folders_is_told_of(path: str) -> None:
+    with pytest.raises(OSError, match="no folder can be made in /proc") as raised:
+        durable.make_folder(Path(path), exist_ok=True)
+    said = durable.describe(raised.value)
+    assert said.endswith("whose file system takes none: choose another place")
+    assert "somebody has removed" not in said
+
+
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    durable.make_folder(tmp_path / "a/b", 0o700)
+    assert stat.S_IMODE((tmp_path / "a/b").stat().st_mode) == 0o700
+    durable.make_folder(tmp_path / "a/b", exist_ok=True)
+    with pytest.raises(FileExistsError):
+        durable.make_folder(tmp_path / "a/b")

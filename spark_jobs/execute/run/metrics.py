@@ -399,7 +399,7 @@ def _written(folder: str, stores: StoreSettings, identity: Identity, document: d
 
 def _write(path: Path, identity: Identity, text: str) -> None:
     """Write one line of JSON to a temporary file and rename it, so that collectors never see half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    durable.make_folder(path.parent, exist_ok=True)
     partial = path.with_name(f"{identity.execution_id}.json.tmp")
     try:
         with partial.open("w") as file:

@@ -191,7 +191,7 @@ def _remove_entry(name: str, folder: int) -> None:
 
 def _made(path: Path) -> bool:
     try:
-        path.mkdir(mode=0o700, parents=True)
+        durable.make_folder(path, 0o700)
     except FileExistsError:
         return False
     return True

@@ -78,7 +78,7 @@ class DraftFolders:
         real = os.path.realpath(parent)  # one folder has one lock, however it is spelled
         if real not in self._known:
             self._made += [each for each in (parent, *parent.parents) if not each.exists()]
-            parent.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(parent, exist_ok=True)
             recover(parent, self.reach)
             self._known[real] = DraftFolder.make(parent, self.run)
         self._spelled[parent] = self._known[real]

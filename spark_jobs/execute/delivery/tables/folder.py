@@ -56,7 +56,7 @@ class TableFolder:
         """
         if self._is_local:
             path = self._folder_of_notes / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(path.parent, exist_ok=True)
             durable.write_file(path, data)
         else:
             opening.writable(self.stores).put(self._place_of_notes / name, data)

@@ -339,7 +339,7 @@ def create(part_store: PartStore, root: str, path: str) -> IO[bytes]:
     if location.is_uri(root):
         return part_store.create(f"{root}/{path}")
     where = Path(root, path)
-    where.parent.mkdir(parents=True, exist_ok=True)
+    durable.make_folder(where.parent, exist_ok=True)
     return cast("IO[bytes]", _Lasting(where))
 
 

@@ -132,12 +132,10 @@ class DatabaseWrite(Options):
     @property
     def run_time_shuffle(self) -> str:
         """The shuffles that a run adds when it knows the table, as plans show them."""
+        shuffled = "shuffles records once for each unique index of the table"
         if self.key:
-            return "a run shuffles records once for each unique index of the table but the `key`, and then into their order"
-        return (
-            "if the table refuses records of the run that have the same value in a unique index, the run begins again and "
-            "shuffles records once for each of these indexes, and then into their order"
-        )
+            return f"a run {shuffled} but the `key`, and then into their order"
+        return f"a run that the table refuses begins again, {shuffled}, and then into their order"
 
     def type_problem(self, static: Type) -> str | None:
         """Say why a type has no counterpart among the columns of a table; None where it has one."""

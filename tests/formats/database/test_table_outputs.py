@@ -725,7 +725,7 @@ def test_validate_looks_for_the_connection_of_an_output(
     assert clinker.main(["explain", str(tmp_path / "pipeline.yaml")]) == 0
     plan = capsys.readouterr().out
     assert "table t of connection 'warehouse' (insert)\n" in plan
-    assert "a run shuffles records once for each unique index of the table, and then into their order" in plan
+    assert "a run that the table refuses begins again, shuffles records once for each unique index of the table" in plan
     pipelines.write(tmp_path, {"pipeline.yaml": text.replace("mode: insert", "mode: upsert, key: id")})
     assert clinker.main(["explain", str(tmp_path / "pipeline.yaml")]) == 0
     assert "once for each unique index of the table but the `key`, and then" in capsys.readouterr().out

@@ -216,6 +216,7 @@ class Block:
         passed_over: how many pieces of the file the records are, when none of them passes and they were not read.
         surplus: the cells that records lost because they had more cells than their file has columns.
         repaired: records with quotes that nobody escaped, and the first of them.
+        doubled: records with several values for one column, of which one is read, and the column of the first of them.
     """
 
     first_row: int
@@ -228,6 +229,7 @@ class Block:
     passed_over: int = 0
     surplus: Affected | None = None
     repaired: Affected | None = None
+    doubled: Affected | None = None
 
     def until(self, row: int) -> Block:
         """The records before a position in the split."""
@@ -249,6 +251,7 @@ class Block:
             },
             surplus=None if self.surplus is None else self.surplus.until(row),
             repaired=None if self.repaired is None else self.repaired.until(row),
+            doubled=None if self.doubled is None else self.doubled.until(row),
         )
 
 

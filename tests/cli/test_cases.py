@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -20,9 +21,11 @@ import yaml
 
 from spark_jobs.cli import clinker
 from spark_jobs.cli.cases import command, model, reading, running
+from spark_jobs.cli.cases.json_text import json_text
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.plan import planner
 from spark_jobs.plan.physical import fragments
+from spark_jobs.plan.reading import scalars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -362,6 +365,94 @@ def test_a_case_is_recorded_from_the_first_records(folder: Path, capsys: Capture
         "the beginning", "another: one"
     ]  # fmt: skip
     assert _test() == 0
+
+
+_EXACT = """
+pipeline: {name: p}
+nodes:
+  - type: source
+    name: s
+    config:
+      type: json
+      path: in.ndjson
+      options: {format: ndjson}
+      schema: {id: int, price: "decimal(38,9)", free: any, tree: map, list: array, text: string}
+  - {type: transform, name: t, input: s, config: {cxl: "emit twice = price * 2\\nemit kind = free.type_of()"}}
+  - {type: output, name: o, input: t, config: {type: json, path: out.json, include_unmapped: true}}
+"""
+
+
+def test_a_recorded_case_keeps_all_digits_and_characters(folder: Path) -> None:
+    """The records of the case are those of the source, and what comes is expected from these, digit by digit."""
+    (folder / "p.yaml").write_text(_EXACT)
+    number = "12345678901234567890.123456789"
+    texts = [
+        "$$x",
+        "$x ${HOME}",
+        "@a",
+        "- a",
+        "null",
+        "0x10",
+        " lead",
+        "a\x85b\u2028\x7f\x80\ufeff",
+        "\a\t\n",
+        "é😀",
+        "",
+    ]
+    lines = [
+        f'{{"id": 9007199254740993, "price": {number}, "free": {number}, "tree": {{"x": {number}, "a.b": 1.50}}, '
+        f'"list": [1e400, 123456789012345678901, {number}], "text": "{number}", "other": {number}, "big": 1e22}}',
+        '{"id": 2, "price": 1.100000000, "free": 1.0, "a$ (b": 1, "a.b": 3, "other": 0.1}',
+        *(json.dumps({"id": 3, "text": text, "other": text}) for text in texts),
+    ]
+    (folder / "in.ndjson").write_text("\n".join(lines))
+    assert _test("--record", "exact", "--rows", "50", "p.yaml") == 0
+    (case,) = reading.read(folder / "tests/p.test.yaml", Diagnostics())
+    rows = case.config.given["s"].rows or []
+    assert [(row["text"], row["other"]) for row in rows[2:]] == [(text, text) for text in texts]
+    wanted = [json.loads(line, parse_float=Decimal, parse_int=Decimal) for line in lines[:2]]
+    wanted[0]["list"][0] = "1e400"
+    wanted[0]["list"][1] = Decimal(123456789012345678901)
+    given = [json.loads(json_text(row), parse_float=Decimal, parse_int=Decimal) for row in rows[:2]]
+    assert given == wanted
+    assert [str(row["price"].text) for row in rows[:2]] == [number, "1.100000000"]
+    ran = command.run(case).ran
+    assert ran is not None
+    (first, second, *_) = ran.rows["o"]
+    assert (first["twice"], first["kind"]) == (Decimal("24691357802469135780.246913578"), "Decimal")
+    assert (second["twice"], second["kind"]) == (Decimal("2.2"), "Float")
+    assert _test() == 0
+
+
+def test_a_digit_that_differs_fails_a_case_of_decimals(folder: Path, capsys: Captured) -> None:
+    (folder / "p.yaml").write_text(_EXACT)
+    given = "given: {s: [{id: 1, price: 12345678901234567890.12}]}"
+    for written, expected_code in (("24691357802469135780.24", 0), ("24691357802469135780.25", 1)):
+        expected = f"expect: {{o: {{partial: true, rows: [{{twice: {written}}}]}}}}"
+        _cases(folder, f"- name: digits\n  {given}\n  {expected}\n")
+        assert _test() == expected_code
+    assert "24691357802469135780.24" in capsys.readouterr().out
+
+
+def test_dotted_names_and_objects_of_one_record_are_both_given(folder: Path) -> None:
+    (folder / "p.yaml").write_text(_EXACT)
+    _cases(
+        folder,
+        """
+        - name: both
+          given: {s: [{id: 1, tree: {x: 1}, tree.y: 2, deep.a: 3, deep.b: 4, deep: 5}]}
+          expect: {o: [{id: 1, tree: {x: 1}, tree.y: 2, deep.a: 3, deep.b: 4, deep: 5}]}
+        """,
+    )
+    assert _test() == 0
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [("12.50", "12.50"), ("+1.5", "1.5"), (".5", "0.5"), ("5.", "5.0"), ("007.5", "7.5"),
+                          ("-0.0", "-0.0"), ("1e400", "1e400"), ("5.e3", "5e3"), (".inf", "Infinity")]
+)  # fmt: skip
+def test_numbers_of_cases_are_json_with_their_digits(written: str, text: str) -> None:
+    assert json_text([scalars.resolve(written)]) == f"[{text}]"
 
 
 def test_a_case_is_recorded_from_dead_letters(folder: Path) -> None:

@@ -9,8 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli.cases import running
+from spark_jobs.cli.cases.json_text import json_text
 from spark_jobs.cxl import decimals
 from spark_jobs.diagnostics import nearest, render
+from spark_jobs.plan.reading import scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,21 +157,17 @@ def _cells(want: Row, have: Row, *, partial: bool) -> Iterator[str]:
 
 def _row(want: Row | None, have: Row | None, *, partial: bool) -> Iterator[str]:
     if want is None or have is None:
-        yield f"{'+' if want is None else '-'} {_shown(have if want is None else want)}"
+        yield f"{'+' if want is None else '-'} {json_text(have if want is None else want)}"
         return
     differing = list(_cells(want, have, partial=partial))
     if not differing:
         return
     same = {name: value for name, value in want.items() if name not in differing and value is not None}
     if same:
-        yield f"  {_shown(same)}"
+        yield f"  {json_text(same)}"
     for name in differing:
-        yield f"- {name}: {_shown(want.get(name))}"
-        yield f"+ {name}: {_shown(have.get(name))}"
-
-
-def _shown(value: Any) -> str:
-    return f"{value:f}" if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False, default=str)
+        yield f"- {name}: {json_text(want.get(name))}"
+        yield f"+ {name}: {json_text(have.get(name))}"
 
 
 def _are_equal(want: Any, have: Any) -> bool:
@@ -180,8 +178,8 @@ def _are_equal(want: Any, have: Any) -> bool:
     if isinstance(want, bool) or isinstance(have, bool) or want is None or have is None:
         return want is have
     if isinstance(have, Decimal) and isinstance(want, int | float | str):
-        # A float in YAML counts by its digits, and a text can have more of them.
-        return decimals.of_text(str(want)) == have
+        # A number in YAML counts by the digits that are written.
+        return decimals.of_text(want.text if isinstance(want, scalars.WrittenFloat) else str(want)) == have
     if isinstance(want, int | float) and isinstance(have, int | float):
         return want == have or math.isclose(want, have, rel_tol=_TOLERANCE)
     return bool(want == have)
@@ -208,20 +206,24 @@ def _letters(case: Case, dead: Sequence[Entry]) -> Iterator[Difference]:
 
 def _letter(want: Row | None, have: Row | None) -> Iterator[str]:
     if have is None:
-        yield f"- {_shown(want)}"
+        yield f"- {json_text(want)}"
     elif want is None:
-        yield f"+ {_shown({name: have[name] for name in _OF_LETTERS if have.get(name)})}"
+        yield f"+ {json_text({name: have[name] for name in _OF_LETTERS if have.get(name)})}"
     else:
         for name, value in want.items():
             got = have.get(name, "")
-            text = "" if value is None else _text(value)
-            if text != got and not (name == "detail" and text in got):
-                yield f"- {name}: {text}"
+            texts = _texts(value)
+            if got not in texts and not (name == "detail" and texts[0] in got):
+                yield f"- {name}: {texts[0]}"
                 yield f"+ {name}: {got}"
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _texts(value: Any) -> list[str]:
+    """The texts that a value of a dead letter may have: a number counts as it is written and by its value."""
+    if value is None or isinstance(value, str):
+        return [value or ""]
+    written = [value.text] if isinstance(value, scalars.WrittenInt | scalars.WrittenFloat) else []
+    return [*written, json.dumps(value)]
 
 
 def facts(entry: Entry) -> Row:

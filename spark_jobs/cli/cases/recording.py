@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import shown_nodes
@@ -80,7 +79,8 @@ def _first(pipeline: Path, count: int) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for node, name in named.items():
         lines = shown.get(node, "").split("\n")
-        found[name] = [_known(json.loads(line)) for line in lines if line]
+        decimals = shown_nodes.decimals_of(plan.outputs[node])
+        found[name] = [_known(shown_nodes.record(line, decimals)) for line in lines if line]
     return found
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_jobs.cli import shown_nodes
+from spark_jobs.cli.cases.json_text import json_text
 from spark_jobs.diagnostics.diagnostic import Diagnostics
 from spark_jobs.disk import small_files
 from spark_jobs.execute import identity, logs
@@ -298,7 +299,7 @@ def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_fol
         return _Form(path.absolute(), is_rows=False)
     path = folder / f"{step.name.replace('/', '%')}.ndjson"
     rows = given.rows or [] if given is not None else []
-    path.write_text("".join(json.dumps(_nested(row), ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text("".join(json_text(_nested(row)) + "\n" for row in rows), encoding="utf-8")
     return _Form(path, is_rows=True)
 
 
@@ -316,15 +317,27 @@ def _source(step: SourceStep, form: _Form) -> SourceStep:
 
 
 def _nested(row: Row) -> Row:
-    """A row whose dotted names are members of objects."""
-    found: Row = {}
+    """A row whose dotted names are members of objects; a name stays whole where another value is in its way."""
+    found = {name: value for name, value in row.items() if "." not in name}
     for name, value in row.items():
-        *parents, last = name.split(".")
-        place = found
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        place[last] = value
+        if "." in name and not _put(found, name, value, frozenset(row)):
+            found[name] = value
     return found
+
+
+def _put(record: Row, name: str, value: Any, given: frozenset[str]) -> bool:
+    """Put a value at the end of a dotted path; false if the case itself gives a value on the way or at the end."""
+    parts = name.split(".")
+    ways = [".".join(parts[:length]) for length in range(1, len(parts))]
+    if not given.isdisjoint(ways):
+        return False
+    place = record
+    for part in parts[:-1]:
+        place = place.setdefault(part, {})
+    if parts[-1] in place:
+        return False
+    place[parts[-1]] = value
+    return True
 
 
 def _rows(path: Path, decimals: Collection[str]) -> list[Row]:

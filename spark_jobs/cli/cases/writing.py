@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.cxl import decimals
+from spark_jobs.cxl import values
 from spark_jobs.plan.reading import reader, scalars, yaml_tree
 
 if TYPE_CHECKING:
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 #: Text that needs no quotes in YAML, even within braces.
-_PLAIN = re.compile(r"[A-Za-z_$@][A-Za-z0-9_ .$@/-]*(?<! )")
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_ .$@/-]*(?<! )")
+
+#: Characters that a file of YAML cannot have, and line ends that it would fold.
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 #: An alias that stands for the value of a key.
 _ALIAS = re.compile(r"""["']?\s*:\s+(\*[^\s,\[\]{}]+)""")
@@ -36,15 +39,20 @@ def flow(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, Decimal):
-        # A number in YAML is a float; one of more digits is a text.
-        text = f"{value:f}"
-        return text if decimals.of_float(float(value)) == value else json.dumps(text)
-    return _key(value) if isinstance(value, str) else json.dumps(value)
+        return values.decimal_text(value)
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(text: str) -> str:
+    """A text as a value, in which every `$` is doubled where one could begin a variable."""
+    return _key(text.replace("$", "$$") if "$$" in text or "${" in text else text)
 
 
 def _key(text: str) -> str:
-    is_plain = _PLAIN.fullmatch(text) is not None and scalars.resolve(text) == text
-    return text if is_plain else json.dumps(text, ensure_ascii=False).replace("$", "$$")
+    """A text as a key, in which `$` means nothing."""
+    if _PLAIN.fullmatch(text) and scalars.resolve(text) == text:
+        return text
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def rows(found: Sequence[Row], indent: int) -> str:
@@ -157,7 +165,7 @@ def _end(text: str, end: int) -> int:
 
 def case(name: str, given: Mapping[str, Sequence[Row]], ran: Ran, outputs: Sequence[str]) -> str:
     """A case as an item of a list of cases."""
-    lines = [f"  - name: {_key(name)}", "    given:"]
+    lines = [f"  - name: {_text(name)}", "    given:"]
     lines += [f"      {_key(source)}:{_block(found)}" for source, found in given.items()]
     lines.append("    expect:")
     lines += [
@@ -167,7 +175,7 @@ def case(name: str, given: Mapping[str, Sequence[Row]], ran: Ran, outputs: Seque
     if ran.dead:
         lines.append(f"    dead_letters:{_block([letter(entry) for entry in ran.dead], 6)}")
     if ran.error is not None:
-        lines.append(f"    error: {_key(ran.error.code)}")
+        lines.append(f"    error: {_text(ran.error.code)}")
     return "\n".join(lines) + "\n"
 
 

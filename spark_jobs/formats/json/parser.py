@@ -390,7 +390,7 @@ def _joined(
         places, batch = places[order], batch.take(pa.array(order))
     block = format.Block(first, count, batch, pa.array(places, pa.int64()))
     if singly is not None:
-        block.failures, block.failed_rows = singly.failures, singly.failed_rows
+        block.failures, block.failed_rows, block.doubled = singly.failures, singly.failed_rows, singly.doubled
     return block
 
 

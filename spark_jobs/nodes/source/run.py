@@ -163,6 +163,9 @@ class Source(operator.Operator):
             self._warn_of("records that lost surplus cells (`options.ragged`), empty ones aside", block.surplus, origin)
         if block.repaired is not None:
             self._warn_of("records with quotes that were read as text (`quotes: repair`)", block.repaired, origin)
+        if block.doubled is not None:
+            text = "records in which a key with dots and a path lead to one column, which has the value of the key"
+            self._warn_of(text, block.doubled, origin)
         first = origin.base + block.first_row
         if block.rows is None:
             rows = pa.array(np.arange(first, first + block.batch.num_rows))

@@ -402,3 +402,44 @@ def test_a_key_with_dots_goes_before_the_member_of_its_name(tmp_path: Path, reco
         assert [found[name] for found in read_json(tmp_path / "in", lines, declared).records] == [2] * times
     both = read_json(tmp_path / "in", lines, {"a": types.MAP}).records
     assert [(found["a"], found[format.UNDECLARED_PREFIX + "a.b"]) for found in both] == [({"b": 1}, 2)] * times
+
+
+@pytest.mark.parametrize("is_array", [False, True])
+@pytest.mark.parametrize("is_declared", [False, True])
+@pytest.mark.parametrize("quick_lines", [1, 10**9])
+def test_records_with_two_values_for_one_column_are_told(
+    tmp_path: Path, is_array: bool, is_declared: bool, quick_lines: int
+) -> None:
+    """In every way of reading, and whichever member comes first. Equal values lose nothing."""
+    plain = '{"id":0,"a":{"b":1},"x":{"y":{"z":1}}}'
+    doubled = [
+        '{"id":1,"a":{"b":1},"a.b":2}',
+        '{"id":2,"a.b":2,"a":{"b":null}}',
+        '{"id":3,"x":{"y":{"z":1},"y.z":2}}',
+        '{"id":4,"x.y":{"z":1},"x":{"y.z":2}}',
+    ]
+    harmless = ['{"a.b":1,"a":{"b":1}}', '{"a.b":1,"a":{"c":1}}', '{"a.b":1,"a":null}', '{"a.c":1,"a":{"c":2}}']
+    lines = [plain] * 20
+    for at, line in zip((1, 5, 6, 19), doubled, strict=True):
+        lines[at] = line
+    lines[8:12] = harmless
+    path = tmp_path / "in.json"
+    path.write_text(f"[{','.join(lines)}]" if is_array else "\n".join(lines))
+    names = ("a.b", "x.y.z")
+    columns = tuple(SourceColumn(name, types.ANY) for name in names) if is_declared else ()
+    reader = JsonReader(
+        JsonRead(JsonLayout.ARRAY if is_array else JsonLayout.NDJSON), tuning=Tuning(json_quick_lines=quick_lines)
+    )
+    scan = reader.plan([column.name for column in columns], [files.describe(str(path), path.name)], OnUnmapped.DROP)
+    wanted = Reading(columns, () if is_declared else names)
+    rows: list[int] = []
+    names_shown: list[str] = []
+    for split in splits.plan(scan.files, 10**6):
+        for block in reader.read(split, scan.files[split.file], wanted, reading.SplitOutcome()):
+            if block.doubled is not None:
+                rows += block.doubled.rows.tolist()
+                names_shown.append(block.doubled.first)
+                before = block.until(rows[-1]).doubled
+                assert before is None or before.rows.tolist() == block.doubled.rows.tolist()[:-1]
+    assert rows == [1, 5, 6, 19]
+    assert names_shown[0] == "a.b"

@@ -70,6 +70,29 @@ def find(record: dict[str, Any], name: str) -> Any:
     return None
 
 
+def is_doubled(record: dict[str, Any], name: str) -> bool:
+    """Whether members of several names are the column of a dotted name, with values that differ."""
+    found = list(_ways(record, name))
+    return any(value != found[0] for value in found[1:])
+
+
+def _ways(record: dict[str, Any], name: str) -> Iterator[Any]:
+    """The values of all members that are a column: the one of its name, and those at dotted paths."""
+    if name in record:
+        yield record[name]
+    at = name.find(".")
+    while at >= 0:
+        inner = record.get(name[:at])
+        if isinstance(inner, dict):
+            yield from _ways(inner, name[at + 1 :])
+        at = name.find(".", at + 1)
+
+
+def has_dotted_key(record: dict[str, Any]) -> bool:
+    """Whether a key has a dot, at any depth of objects."""
+    return any("." in key or (value.__class__ is dict and has_dotted_key(value)) for key, value in record.items())
+
+
 def has(record: dict[str, Any], name: str) -> bool:
     """Whether a record has a column's member, be it null; or null where an object that holds it could stand."""
     if name in record:

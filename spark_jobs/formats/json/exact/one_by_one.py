@@ -15,7 +15,7 @@ from spark_jobs.cxl import decimals, types, values
 from spark_jobs.cxl import failure_columns as columnar
 from spark_jobs.cxl.engine import RowFailure
 from spark_jobs.cxl.types import Kind
-from spark_jobs.formats import blocks, coerce, misread
+from spark_jobs.formats import blocks, coerce, format, misread
 from spark_jobs.formats.json.exact import objects
 from spark_jobs.formats.json.texts import decoding
 from spark_jobs.formats.records import malformed, scatter
@@ -39,6 +39,8 @@ class ExactRecords:
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._undeclared = objects.Undeclared([column.key for column in reading.columns])
+        carried = [column.key for column in reading.columns if reading.carries(column.name)]
+        self._dotted = [name for name in (*carried, *reading.undeclared) if "." in name]
 
     def block(self, first: int, items: Sequence[Item], places: Sequence[int] | None = None) -> Block:
         """The block of some records.
@@ -71,7 +73,23 @@ class ExactRecords:
             failing = [at for at, row in enumerate(rows) if row in failures]
             bad = blocks.Bad(found, np.array(failing, dtype=np.int64), as_read)
         undeclared, well_formed = self._undeclared_arrays(records), np.array(rows, dtype=np.int64)
-        return blocks.block(self._reading, first, len(items), declared, undeclared, well_formed, bad)
+        made = blocks.block(self._reading, first, len(items), declared, undeclared, well_formed, bad)
+        made.doubled = self._doubled(records, rows)
+        return made
+
+    def _doubled(self, records: list[dict[str, Any]], rows: list[int]) -> format.Affected | None:
+        """The records in which a key with dots hides the value at a path of the same name."""
+        if not self._dotted:
+            return None
+        found: list[int] = []
+        first = ""
+        for row, record in zip(rows, records, strict=True):
+            if objects.has_dotted_key(record):
+                name = next((name for name in self._dotted if objects.is_doubled(record, name)), None)
+                if name is not None:
+                    found.append(row)
+                    first = first or name
+        return format.Affected(np.array(found, dtype=np.int64), first) if found else None
 
     def _column(
         self, column: SourceColumn, records: list[dict[str, Any]], rows: list[int], failures: dict[int, Failure]

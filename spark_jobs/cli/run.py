@@ -29,6 +29,8 @@ _FIGURES = {
     "read": "records_in", "written": "records_out", "filtered": "filtered", "duplicates": "deduplicated",
     "dead": "dead",
 }  # fmt: skip
+#: So many columns that no file has are named for each source.
+_MOST_COLUMNS = 8
 
 
 def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
@@ -191,6 +193,7 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield f"  wrote {printable(path)}", {"event": "output", "path": printable(path)}
     for path in outcome.dlq_paths:
         yield f"  dead letters in {printable(path)}", {"event": "dead_letters", "path": printable(path)}
+    yield from _columns_nowhere(ended.document)
     yield from _rules(outcome)
     yield from reasons.lines_with_figures(outcome)
     if (outcome.dlq_reasons or outcome.dlq_reasons_more) and outcome.exit_code == contract.ExitCode.DEAD_LETTERS:
@@ -204,6 +207,16 @@ def _summary(ended: Outcome) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"  {name} → {size} bytes", {}
         text = f"  Total: {sum(spilled.values())} bytes (compare against the --explain estimate)"
         yield text, {"event": "spilled", "bytes": sum(spilled.values())}
+
+
+def _columns_nowhere(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The declared columns that are null because no file has them."""
+    for source, scan in document.get("scans", {}).items():
+        names = [printable(name) for name in scan["columns_nowhere"]]
+        if names:
+            shown = ", ".join([*names[:_MOST_COLUMNS], *(["…"] if len(names) > _MOST_COLUMNS else [])])
+            text = f"  no file of {printable(source)} has {shown}: null in every record (W210)"
+            yield text, {"event": "columns_nowhere", "source": printable(source), "columns": names}
 
 
 def _rules(outcome: result.RunResult) -> Iterator[tuple[str, Mapping[str, Any]]]:

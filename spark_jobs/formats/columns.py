@@ -83,6 +83,7 @@ class ScanPlan:
         undeclared: the undeclared columns that records carry, in first-seen order over the files.
         dropped: the undeclared columns that are left out, in first-seen order.
         missing: for each declared column that some files lack, in how many.
+        nowhere: the declared columns that no file has.
         skipped: the names of the files of zero bytes.
         warnings: messages for the user: header names that match in another letter case, declared columns in no file.
         undeclared_type: the type of the undeclared columns: texts, or values of any kind.
@@ -97,6 +98,7 @@ class ScanPlan:
     warnings: tuple[str, ...] = ()
     undeclared_type: types.Type = _TEXT
     origins: tuple[tuple[str, str], ...] = ()
+    nowhere: tuple[str, ...] = ()
 
     @property
     def version(self) -> int:
@@ -111,6 +113,7 @@ class ScanPlan:
             "columns_discovered": dict(self.origins),
             "columns_dropped": list(self.dropped),
             "columns_missing": dict(self.missing),
+            "columns_nowhere": list(self.nowhere),
             "schema_version": self.version,
         }
 
@@ -149,6 +152,7 @@ class ColumnTracker:
         self._extras: dict[str, str] = {}
         self._missing: dict[str, int] = {}
         self._warnings: dict[str, None] = {}
+        self._nowhere: dict[str, None] = {}
         self._files = 0
         self._matched: tuple[Sequence[str], list[int | None]] = ((), self._matches(()))
         self._first: tuple[str, str] | None = None
@@ -202,6 +206,11 @@ class ColumnTracker:
         """Add a warning about the files for the user."""
         self._warnings[text] = None
 
+    def note_nowhere(self, column: str, warning: str) -> None:
+        """Note that no file has a declared column."""
+        self._nowhere[column] = None
+        self.warn(warning)
+
     def _match(self, names: Sequence[str]) -> list[int | None]:
         """For each declared column its field: the exact name, else a free one that differs in letter case only.
 
@@ -238,16 +247,20 @@ class ColumnTracker:
         """The plan of the source, with what there is to say about its files."""
         dropped = tuple(self._extras) if self._on_unmapped is OnUnmapped.DROP else ()
         missing = tuple((column, self._missing[column]) for column in self._declared if column in self._missing)
-        warnings = (*self._warnings, *self._unknown())
+        self._note_unknown()
         origins = tuple(self._extras.items())
-        return ScanPlan(plans, self.undeclared, dropped, missing, tuple(skipped), warnings, undeclared_type, origins)
+        return ScanPlan(
+            plans, self.undeclared, dropped, missing, tuple(skipped), tuple(self._warnings), undeclared_type, origins,
+            tuple(self._nowhere),
+        )  # fmt: skip
 
-    def _unknown(self) -> list[str]:
-        """Warnings about declared columns that no file has."""
+    def _note_unknown(self) -> None:
+        """Warn of declared columns that no header has."""
         if self._first is None:
-            return []
-        nowhere = [column for column in self._declared if self._missing.get(column) == self._files]
+            return
         file, header = self._first
-        if not header:
-            return [misread.missing_member(column, self._extras) for column in nowhere]
-        return [misread.missing(column, file, header, self._extras) for column in nowhere]
+        for column in self._declared:
+            if self._missing.get(column) == self._files:
+                others = self._extras
+                text = misread.missing(column, file, header, others) if header else None
+                self.note_nowhere(column, text or misread.missing_member(column, others))

@@ -195,7 +195,7 @@ def report_missing(looked: Sequence[FileHead], source: Heads, tracker: ColumnTra
     nowhere = _in_all([found.columns.missing for found in looked if found.has_records(source.declared)])
     for column in source.declared:
         if column in nowhere:
-            tracker.warn(misread.missing_member(column, source.others))
+            tracker.note_nowhere(column, misread.missing_member(column, source.others))
 
 
 def _in_all(missing: Sequence[Sequence[str]]) -> set[str]:

@@ -255,7 +255,7 @@ def _report_missing(looked: Sequence[_Looked], declared: Sequence[str], tracker:
         others = [name for one in known for name in one.names if name not in declared]
         for name in declared:
             if not any(name in one.names for one in known):
-                tracker.warn(misread.missing_member(name, others))
+                tracker.note_nowhere(name, misread.missing_member(name, others))
 
 
 def _chunk_bytes(wanted: Reading) -> int:

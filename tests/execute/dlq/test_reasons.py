@@ -136,6 +136,18 @@ def test_a_clean_run_has_no_reasons(run: Ran, tmp_path: Path, capsys: pytest.Cap
     assert (record(tmp_path).dlq_reasons, record(tmp_path).dlq_paths) == ((), ())
 
 
+def test_the_summary_names_columns_that_no_file_has(run: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(FILED, "--force", rows="n\n2\n4\n") == 0
+    assert "  no file of s has v: null in every record (W210)\n" in capsys.readouterr().out
+    assert run(FILED, "--force", "--log-format", "json", rows="n\n2\n4\n") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "columns_nowhere" in line]
+    assert {key: json.loads(line)[key] for key in ("event", "source", "columns")} == {
+        "event": "columns_nowhere", "source": "s", "columns": ["v"]
+    }  # fmt: skip
+    assert run(FILED, "--force", rows="n,v\n2,a\n") == 0
+    assert "no file of" not in capsys.readouterr().out
+
+
 def test_with_json_logs_the_summary_is_json_too(run: Ran, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(FILED, "--log-format", "json", "--batch-id", "b", rows="n,v\n2,a\nx,b\n") == 2
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

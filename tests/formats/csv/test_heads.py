@@ -101,6 +101,7 @@ def test_a_column_that_no_file_has_is_a_warning_and_one_that_some_have_is_none(t
     heads = {"a.csv": b"Order ID,customer\n", "b.csv": b"customer,note\r\n", "c.csv": b""}
     got = plan(tmp_path, heads, ("order_id", "customer", "note", "zone"))
     assert got.missing == (("order_id", 2), ("note", 1), ("zone", 2))
+    assert got.nowhere == ("order_id", "zone")
     null = "which is null in every record; the header of a.csv is `Order ID,customer`"
     assert got.warnings == (
         f"W210: no file has the declared column 'order_id', {null}; did you mean `Order ID`?",
@@ -207,10 +208,12 @@ def test_the_scan_tells_where_columns_are_from(tmp_path: Path) -> None:
         "columns_discovered": {"x": "a.csv", "y": "b.csv", "z": "d.csv"},
         "columns_dropped": [],
         "columns_missing": {"name": 2},
+        "columns_nowhere": [],
         "schema_version": 4,
     }
     assert plan(tmp_path, heads, ("id", "name"), OnUnmapped.DROP).facts()["columns_dropped"] == ["x", "y", "z"]
     assert plan(tmp_path, {"a.csv": b"id\n"}, ("id",)).facts()["schema_version"] == 1
+    assert plan(tmp_path, heads, ("id", "nobody", "name")).facts()["columns_nowhere"] == ["nobody"]
 
 
 def test_names_that_stand_twice_may_be_numbered(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_a_column_that_no_file_has_is_a_warning_and_one_that_some_have_is_none(
         "W210: no file has the declared column 'zone', which is null in every record",
     )
     assert got.missing == (("order_id", 2), ("note", 1), ("zone", 2))
+    assert got.nowhere == ("order_id", "zone")
 
 
 @BOTH

@@ -565,6 +565,7 @@ def test_missing_columns_are_told(tmp_path: Path) -> None:
     inputs = [files.describe(str(tmp_path / name), name) for name in ("a.xml", "b.xml")]
     scan = XmlReader(ROWS).plan(("k", "line", "limes"), inputs)
     assert scan.missing == (("k", 1), ("line", 1), ("limes", 2))
+    assert scan.nowhere == ("limes",)
     assert scan.warnings == (
         "W210: no file has the declared column 'limes', which is null in every record; did you mean `lime`?",
     )

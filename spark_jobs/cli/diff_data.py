@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import observation, standard_streams
 from spark_jobs.contract import ExitCode
-from spark_jobs.cxl import decimals
+from spark_jobs.cxl import decimals, values
 from spark_jobs.diagnostics import nearest
 from spark_jobs.diagnostics.printable import printable
 
@@ -297,18 +297,18 @@ class _Matched:
     def by(cls, key: Sequence[str], old: Iterable[Row], new: Iterable[Row]) -> _Matched:
         """Match them by columns."""
 
-        def values(row: Row) -> tuple[Any, ...]:
+        def key_of(row: Row) -> tuple[Any, ...]:
             return tuple(_plain(row.get(name)) for name in key)
 
         waiting: dict[tuple[Any, ...], list[Row]] = {}
         for row in new:
-            waiting.setdefault(values(row), []).append(row)
+            waiting.setdefault(key_of(row), []).append(row)
         seen = Counter({known: len(rows) for known, rows in waiting.items()})
         twice = {known for known, count in seen.items() if count > 1}
         taken: Counter[tuple[Any, ...]] = Counter()
         pairs, only_old = [], []
         for row in old:
-            known = values(row)
+            known = key_of(row)
             at = taken[known]
             taken[known] += 1
             if at == 1:
@@ -347,26 +347,25 @@ def same(old: Any, new: Any, tolerance: float) -> bool:
     if _is_number(new) and isinstance(old, str):
         return _is_written(new, old)
     if _is_number(old) and _is_number(new):
-        if Decimal in (type(old), type(new)) and float in (type(old), type(new)):
-            old, new = float(old), float(new)
-        return old == new or (tolerance > 0 and math.isclose(old, new, rel_tol=0.0, abs_tol=tolerance))
+        return _plain(old) == _plain(new) or (tolerance > 0 and math.isclose(old, new, rel_tol=0.0, abs_tol=tolerance))
     return bool(_plain(old) == _plain(new))
 
 
 def _is_written(number: float | Decimal, text: str) -> bool:
-    if isinstance(number, Decimal):
-        return decimals.of_text(text) == number
+    written = decimals.of_text(text)
+    if written is not None and not (isinstance(number, float) and decimals.of_float(number) is None):
+        return bool(_plain(written) == _plain(number))
     try:
-        return float(text) == number
+        return isinstance(number, float) and float(text) == number
     except ValueError:
         return False
 
 
 def _plain(value: Any) -> Any:
-    """A value as a key: true is not 1, and the order of members does not count."""
+    """A value as a key: true is not 1, a Decimal is the Int or Float with its digits, members have no order."""
     if isinstance(value, bool | list | dict):
-        return (type(value).__name__, json.dumps(value, sort_keys=True))
-    return value
+        return (type(value).__name__, json.dumps(value, sort_keys=True, default=values.decimal_text))
+    return values.plainest(value) if isinstance(value, Decimal) else value
 
 
 def _is_number(value: Any) -> bool:

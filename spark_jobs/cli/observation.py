@@ -72,7 +72,7 @@ class Node:
 
     def records(self, most: int | None = None) -> list[dict[str, Any]]:
         """The records, Decimals with all their digits; no more than so many."""
-        decimals = [name for name, kind in self.types.items() if kind == Kind.DECIMAL]
+        decimals = [name for name, kind in self.types.items() if kind.partition("(")[0] == Kind.DECIMAL]
         return [shown_nodes.record(line, decimals) for line in self.lines[:most]]
 
 

@@ -7,10 +7,13 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.cli import observation, standard_streams, tables
 from spark_jobs.contract import ExitCode
+from spark_jobs.cxl import values
 from spark_jobs.diagnostics.printable import printable
 
 if TYPE_CHECKING:
@@ -112,24 +115,24 @@ def main(
 
 def of(node: observation.Node) -> Profile:
     """The profile of a node's records."""
-    rows = [json.loads(line) for line in node.lines]
+    rows = node.records()
     names = list(dict.fromkeys([*node.types, *(name for row in rows for name in row)]))
     columns = [_column(name, node.types.get(name, ""), [row.get(name) for row in rows]) for name in names]
     return Profile(node.name, len(rows), columns)
 
 
-def _column(name: str, kind: str, values: Sequence[Any]) -> Column:
-    found = [value for value in values if value is not None]
+def _column(name: str, kind: str, read: Sequence[Any]) -> Column:
+    found = [value for value in read if value is not None]
     counts: Counter[Any] = Counter(map(_comparable, found))
     plain = {_comparable(value): value for value in found}
     top = tuple(Top(plain[value], count) for value, count in counts.most_common(_TOP))
     column = Column(
-        name, kind, len(found), len(values) - len(found), sum(value == "" for value in found), len(counts), top=top
+        name, kind, len(found), len(read) - len(found), sum(value == "" for value in found), len(counts), top=top
     )
     if not found:
         return column
     if all(_is_number(value) for value in found):
-        return replace(column, least=min(found), most=max(found), mean=sum(found) / len(found))
+        return replace(column, least=min(found), most=max(found), mean=_mean(found))
     if all(isinstance(value, str) for value in found):
         lengths = [len(value) for value in found]
         return replace(column, least=min(found), most=max(found), shortest=min(lengths), longest=max(lengths))
@@ -139,17 +142,31 @@ def _column(name: str, kind: str, values: Sequence[Any]) -> Column:
 def _comparable(value: Any) -> Any:
     """A value as a key: true is not 1, and containers have none of their own."""
     if isinstance(value, bool | list | dict):
-        return (type(value).__name__, json.dumps(value, sort_keys=True))
-    return value
+        return (type(value).__name__, _json(value, sort_keys=True))
+    return values.plainest(value) if isinstance(value, Decimal) else value
+
+
+def _json(value: Any, **options: Any) -> str:
+    """A value as JSON, in which Decimals are texts: programs would round them as numbers."""
+    return json.dumps(value, ensure_ascii=False, default=values.decimal_text, **options)
+
+
+def _mean(numbers: Sequence[Any]) -> float:
+    """The mean of numbers of any kind."""
+    return float(sum(map(Fraction, numbers)) / len(numbers)) if _has_decimals(numbers) else sum(numbers) / len(numbers)
+
+
+def _has_decimals(numbers: Sequence[Any]) -> bool:
+    return any(isinstance(number, Decimal) for number in numbers)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _as_json(profiles: Sequence[Profile], notes: Sequence[str]) -> str:
     document = {"schema_version": _VERSION, "profiles": [asdict(each) for each in profiles], "notes": list(notes)}
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    return _json(document, indent=2) + "\n"
 
 
 def _as_text(profiles: Sequence[Profile], notes: Sequence[str]) -> str:
@@ -194,7 +211,9 @@ def _range(least: int | None, most: int) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Decimal):
+        return values.decimal_text(value)
+    text = value if isinstance(value, str) and value else _json(value)
     return text if len(text) <= _WIDEST_VALUE else text[: _WIDEST_VALUE - 1] + "…"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -187,11 +188,42 @@ def test_wrong_arguments_are_refused(wrong: list[str], capsys: pytest.CaptureFix
         (1.0, 1.3, 0.2, False),
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, 0, True),
         ([1, 2], [2, 1], 0, False),
+        (2**53 + 1, float(2**53), 0, False),
+        (Decimal(2**53 + 1), float(2**53), 0, False),
+        (Decimal("0.10"), 0.1, 0, True),
+        (Decimal("0.10000000000000001"), 0.1, 0, False),
+        (Decimal("1.50"), Decimal("1.5"), 0, True),
+        (Decimal("1.00"), 1, 0, True),
+        (2**53 + 1, str(2**53 + 1), 0, True),
+        (2**53 + 1, str(2**53), 0, False),
+        (0.1, "0.10000000000000001", 0, False),
+        (1e300, "1e300", 0, True),
+        (Decimal("1.5"), "1.50", 0, True),
+        ([Decimal("1.50")], [Decimal("1.51")], 0, False),
     ],
 )
 def test_values_are_the_same(old: Any, new: Any, tolerance: float, expected: bool) -> None:
     assert diff_data.same(old, new, tolerance) is expected
     assert diff_data.same(new, old, tolerance) is expected
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_the_last_digits_of_long_numbers_count(here: Path, form: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {1: "12345678901234567890.123456788", 2: "9007199254740993", 3: "0.10", 4: "7"}
+    after = {**before, 1: "12345678901234567890.123456789", 2: "9007199254740992", 3: "0.1"}
+    for name, rows in (("a", before), ("b", after)):
+        lines = [f"{key},{value}" if form == "csv" else f'{{"k":{key},"v":{value}}}' for key, value in rows.items()]
+        (here / f"{name}.{form}").write_text("\n".join([*(["k,v"] if form == "csv" else []), *lines]) + "\n")
+    found = told(capsys, f"a.{form}", f"b.{form}")
+    assert "  2 equal, 2 changed" in found
+    assert "k=1: 12345678901234567890.123456788 -> 12345678901234567890.123456789\n" in found
+    assert "k=2: 9007199254740993.000000000 -> 9007199254740992.000000000\n" in found
+
+
+def test_a_float_and_a_decimal_of_the_same_digits_are_one_key() -> None:
+    old = observation.Node("n", ['{"k":0.1}', '{"k":2.0}'], {"k": "Float"})
+    new = observation.Node("n", ['{"k":0.10}', '{"k":2.00}'], {"k": "Decimal(12,2)"})
+    assert diff_data.compared(old, new, diff_data.Rules(("k",)), 2).equal == 2
 
 
 _ROWS = st.lists(st.fixed_dictionaries({"k": st.integers(0, 3), "v": st.sampled_from(["x", "y", None])}), max_size=8)

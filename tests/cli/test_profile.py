@@ -95,6 +95,19 @@ def test_true_is_not_one_and_containers_count() -> None:
     assert found.top[0] == profile.Top([1], 2)
 
 
+@pytest.mark.parametrize("kind", ["Decimal(29,9)", "Decimal", "Any"])
+def test_decimals_keep_their_digits(kind: str) -> None:
+    texts = ["12345678901234567890.123456788", "12345678901234567890.123456789", "-0.5"]
+    node = observation.Node("n", [f'{{"c": {text}}}' for text in texts], {"c": kind})
+    (found,) = profile.of(node).columns
+    assert (found.distinct, str(found.most), str(found.least)) == (3, texts[1], texts[2])
+    assert found.mean == 8230452600823045260.0
+    text, page, document = (profile._FORMS[form]([profile.of(node)], []) for form in ("text", "html", "json"))
+    assert texts[1] in text
+    assert texts[1] in page
+    assert json.loads(document)["profiles"][0]["columns"][0]["most"] == texts[1]
+
+
 def test_nothing_has_no_range() -> None:
     assert column(None, None) == profile.Column("c", "", 0, 2, 0, 0)
     assert profile.of(observation.Node("n", [], {"c": "Int"})).columns == [profile.Column("c", "Int", 0, 0, 0, 0)]

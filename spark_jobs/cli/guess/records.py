@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.cli.guess import values
 from spark_jobs.cli.guess.source import Guess
 from spark_jobs.cxl import values as cxl_values
+from spark_jobs.cxl import written_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: Objects within objects become dotted columns, so far down.
 _MOST_LEVELS = 4
@@ -47,11 +49,25 @@ class _Member:
         kinds: the kinds of its values with their counts.
         texts: its texts with their counts.
         others: its numbers, to recognise keys.
+        numbers: the texts of its fractions.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
     texts: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
+    numbers: set[str] = field(default_factory=set)
+
+
+class _Fraction(float):
+    """A number with a point or an exponent that remembers its text."""
+
+    text: str
+
+
+def _fraction(text: str) -> _Fraction:
+    found = _Fraction(text)
+    found.text = text
+    return found
 
 
 class NoRecords(Exception):
@@ -120,7 +136,7 @@ def _records(text: str, pieces: list[str], *, is_whole: bool) -> tuple[dict[str,
     if not is_whole:
         return _of_large_array(start)
     try:
-        value = json.loads(start)
+        value = json.loads(start, parse_float=_fraction)
     except json.JSONDecodeError as error:
         said = _BROKEN.get(error.msg, error.msg)
         raise NoRecords(f"it is broken JSON, line {error.lineno}, column {error.colno}: {said}") from None
@@ -157,7 +173,7 @@ def _of_lines(texts: Iterable[str], *, is_whole: bool) -> Iterator[tuple[int, di
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
+                value = json.loads(line, parse_float=_fraction)
             except (ValueError, RecursionError):
                 if number == 1 and not line.startswith("{"):
                     continue
@@ -171,7 +187,7 @@ def _of_large_array(start: str) -> tuple[dict[str, Any], list[dict[str, Any]], l
     """The first elements of an array that was not read whole."""
     if not start.startswith("["):
         raise NoRecords("it is one object of more than 16 MiB; say `record_path` yourself")
-    decoder, at, records = json.JSONDecoder(), 1, []
+    decoder, at, records = json.JSONDecoder(parse_float=_fraction), 1, []
     while True:
         while at < len(start) and start[at] in ", \t\r\n":
             at += 1
@@ -218,6 +234,21 @@ def _note(record: dict[str, Any], members: dict[str, _Member], before: str, leve
             member.texts[value] += 1
         elif kind == "int":
             member.others[str(value)] += 1
+        elif kind == "float" and value.__class__ is _Fraction:
+            member.numbers.add(value.text)
+
+
+def _keep_digits(column: values.Column, written: Sequence[str]) -> None:
+    """Have a column of Floats be exact if one of its numbers is no Float."""
+    longest = next(filter(_is_rounded, written), None)
+    if column.type == "float" and longest is not None:
+        values.exact(column, written, longest)
+
+
+def _is_rounded(text: str) -> bool:
+    """Whether a Float does not keep the digits of a number."""
+    is_short = len(text) <= sys.float_info.dig and "e" not in text.lower()
+    return not is_short and not written_numbers.is_spelled(float(text), text)
 
 
 def _kind(value: Any) -> str:
@@ -246,6 +277,7 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
         column = values.moments_or_days(name, member.texts)
     elif kinds <= {"int", "float"}:
         column.type = "float" if "float" in kinds else "int"
+        _keep_digits(column, [*member.numbers, *member.others])
     elif "large" in kinds and kinds <= {"int", "float", "large", "string"}:
         column.remarks.append(values.Remark("text: some numbers are beyond 64 bits"))
     elif len(kinds) == 1:
@@ -253,6 +285,7 @@ def _column(name: str, member: _Member, records: int) -> values.Column:
     elif kinds <= {"int", "float", "string"} and all(map(_NUMBER.fullmatch, member.texts)):
         is_whole = "float" not in kinds and all(map(_WHOLE.fullmatch, member.texts))
         column.type = "int" if is_whole else "float"
+        _keep_digits(column, [*member.numbers, *member.others, *member.texts])
         column.notes.append(f"texts such as {values.shown(next(iter(member.texts)))} are read as numbers")
     else:
         column.type = "any"

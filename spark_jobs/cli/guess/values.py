@@ -344,20 +344,25 @@ def _as_codes(name: str, numbers: Sequence[str], spelling: Spelling) -> Column |
 
 
 def _keep_digits(column: Column, written: Sequence[str]) -> None:
-    """Have a column of numbers be exact if some have more digits than a Float holds.
+    """Have a column of numbers be exact if some have more digits than a Float is sure to hold; see `exact`."""
+
+    def digits(text: str) -> int:
+        return len(text.lstrip("+-").lower().partition("e")[0].replace(".", "").strip("0"))
+
+    longest = max(written, key=digits)
+    if digits(longest) > sys.float_info.dig:
+        exact(column, written, longest.lstrip("+-").lower())
+
+
+def exact(column: Column, written: Iterable[str], longest: str) -> None:
+    """Have a column of numbers keep all digits.
 
     Args:
         column: it; text if no Decimal holds them all.
         written: its numbers, with a point.
+        longest: one that a Float would round.
     """
     numbers = [text.lstrip("+-").lower() for text in written]
-
-    def digits(text: str) -> int:
-        return len(text.partition("e")[0].replace(".", "").strip("0"))
-
-    longest = max(numbers, key=digits)
-    if digits(longest) <= sys.float_info.dig:
-        return
     whole = max(len(text.partition(".")[0].lstrip("0")) for text in numbers)
     scale = max(len(text.partition(".")[2]) for text in numbers)
     said = f"a Float would not keep all digits of {shown(longest)}"

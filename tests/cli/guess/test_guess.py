@@ -347,6 +347,30 @@ def test_json_lines_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("numbers", "kind"),
+    [
+        (("0.1", "12.50", "1e300", "0.30000000000000004"), "float"),
+        (("12345678901234567890.123", "1.5", "7"), "decimal(23,3)"),
+        (("9007199254740993", "0.5"), "decimal(17,1)"),
+        (("9007199254740992", "0.5"), "float"),
+        (("0.10000000000000001", "1e30"), "string"),
+        (("1e400", "1"), "string"),
+        (("12345678901234567890.5", '"1.25"'), "decimal(22,2)"),
+        (("1.5", '"0.10000000000000001"'), "decimal(18,17)"),
+    ],
+)
+@pytest.mark.parametrize("is_array", [True, False])
+def test_json_numbers_that_a_float_would_round_are_exact(
+    numbers: tuple[str, ...], kind: str, is_array: bool, tmp_path: Path
+) -> None:
+    lines = [f'{{"n": {number}}}' for number in numbers]
+    answer = look(tmp_path, f"[{','.join(lines)}]" if is_array else "\n".join(lines) + "\n", "a.json")
+    assert columns(answer) == {"n": {"type": kind}}
+    assert answer.read is not None
+    assert (answer.read.records, answer.read.bad) == (len(numbers), 0)
+
+
+@pytest.mark.parametrize(
     ("text", "options"),
     [
         ('[{"a": 1}, {"a": 2}]', {"format": "array"}),

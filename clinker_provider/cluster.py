@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _ANSWER_S = 10.0
+#: A busy master takes an application late. A submission that is given up may run all the same, beside its retry.
+_SUBMISSION_ANSWER_S = 300.0
 _ALIVE = frozenset(
     {"SUBMITTED", "QUEUED", "RUNNING", "RELAUNCHING", "UNKNOWN", "NEW", "NEW_SAVING", "ACCEPTED", "FINISHING"}
 )
@@ -28,6 +30,10 @@ GONE = "GONE"
 
 class ClusterError(Exception):
     """A cluster that does not answer, or refuses; the message names its address."""
+
+
+class NoClusterError(ClusterError):
+    """Something answers at the address, and no cluster gives such answers."""
 
 
 class Kind(Enum):
@@ -123,6 +129,7 @@ def submit_standalone(
 
     Raises:
         ClusterError: nobody answers, or the master refuses.
+        NoClusterError: the address is another one than that of a master's REST server.
     """
     request = {
         "action": "CreateSubmissionRequest",
@@ -134,15 +141,18 @@ def submit_standalone(
         "sparkProperties": dict(properties),
         "environmentVariables": {"SPARK_ENV_LOADED": "1", **environment},
     }
-    _, answer = _asked(urls, "POST", "/v1/submissions/create", request)
+    _, answer = _asked(urls, "POST", "/v1/submissions/create", request, answer_s=_SUBMISSION_ANSWER_S)
     if not answer.get("success") or not answer.get("submissionId"):
         raise ClusterError(f"{', '.join(urls)} refuses the application: {answer.get('message') or answer}")
     return Job(Kind.STANDALONE.name, tuple(urls), str(answer["submissionId"]))
 
 
-def _asked(urls: Sequence[str], method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
+def _asked(
+    urls: Sequence[str], method: str, path: str, body: Any = None, *, answer_s: float = _ANSWER_S
+) -> tuple[int, dict[str, Any]]:
     """The first answer that is JSON, with its status."""
     problems = []
+    strange = 0
     for url in urls:
         try:
             answer = urllib3.request(
@@ -150,7 +160,7 @@ def _asked(urls: Sequence[str], method: str, path: str, body: Any = None) -> tup
                 f"{url}{path}",
                 body=None if body is None else json.dumps(body).encode(),
                 headers={"Content-Type": "application/json;charset=UTF-8", "Accept": "application/json"},
-                timeout=_ANSWER_S,
+                timeout=urllib3.Timeout(connect=_ANSWER_S, read=answer_s),
                 retries=False,
             )
             found = json.loads(answer.data)
@@ -159,6 +169,7 @@ def _asked(urls: Sequence[str], method: str, path: str, body: Any = None) -> tup
             continue
         except ValueError:
             problems.append(f"{url} answers {method} {path.partition('?')[0]} with status {answer.status} and no JSON")
+            strange += answer.status < 500
             continue
         # A master that waits for its turn says so; another one may be the active one.
         if answer.status >= 500 and len(urls) > 1:
@@ -167,4 +178,5 @@ def _asked(urls: Sequence[str], method: str, path: str, body: Any = None) -> tup
         if isinstance(found, dict):
             return answer.status, found
         problems.append(f"{url} answers with something else than an object")
-    raise ClusterError("; ".join(problems))
+        strange += 1
+    raise (NoClusterError if strange == len(urls) else ClusterError)("; ".join(problems))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clinker_provider import cluster, validation
-from clinker_provider.exceptions import ClinkerConfigError, ClinkerConnectionError, ClinkerResultMissing
+from clinker_provider.exceptions import ClinkerConfigError, ClinkerConnectionError, ClinkerIOError, ClinkerResultMissing
 from spark_jobs import bundle, contract
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def submit(hook: ClinkerSparkSubmitHook, waiting: Waiting, *, driver_memory: str
     """Submit, and come back when the cluster has taken the job.
 
     Raises:
-        ClinkerConnectionError: nobody answers, or the cluster refuses.
+        ClinkerConnectionError: the address is another one than that of a master's REST server.
+        ClinkerIOError: nobody answers, or the cluster refuses. A retry may succeed.
         ClinkerResultMissing: `spark-submit` ended without telling an application's id.
     """
     if waiting.kind == cluster.Kind.YARN.name:
@@ -175,7 +176,10 @@ def submit(hook: ClinkerSparkSubmitHook, waiting: Waiting, *, driver_memory: str
             environment=hook.driver_environment,
         )
     except cluster.ClusterError as error:
-        raise ClinkerConnectionError(
+        told = (
             f"{hook.without_secrets(str(error))}\nA standalone master takes applications where "
             "`spark.master.rest.enabled` is true; the connection's `rest-port` says where."
-        ) from error
+        )
+        if isinstance(error, cluster.NoClusterError):
+            raise ClinkerConnectionError(told) from error
+        raise ClinkerIOError(told, exit_code=contract.ExitCode.IO) from error

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, dag, task
+from airflow.providers.common.compat.sdk import Asset, dag, task
 
 from clinker_provider.operators.spark import ClinkerSparkOperator
 
@@ -32,9 +32,10 @@ def read() -> None:
 
     # [START howto_clinker_assets_read]
     @task
-    def report(triggering_asset_events: Any = None) -> str:
-        """Say what has come."""
-        event = triggering_asset_events[SALES][0]
+    def report(**context: Any) -> str:
+        """Say what has come last; in Airflow 2 assets are datasets."""
+        events = context.get("triggering_asset_events") or context["triggering_dataset_events"]
+        event = next(iter(events.values()))[-1]
         return f"{event.extra['records']} regions, {event.extra['dlq_count']} orders died"
 
     # [END howto_clinker_assets_read]

@@ -9,7 +9,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from airflow.sdk import Param, dag, task
+from airflow.providers.common.compat.sdk import Param, dag, task
 
 from clinker_provider.operators.spark import ClinkerSparkOperator
 from clinker_provider.sensors.dead_letters import ClinkerDeadLettersSensor

@@ -10,7 +10,7 @@ import os
 from datetime import datetime
 from pathlib import Path
 
-from airflow.sdk import dag, task
+from airflow.providers.common.compat.sdk import dag, task
 
 from clinker_provider.operators.metrics import ClinkerMetricsCollectOperator
 from clinker_provider.operators.spark import ClinkerSparkOperator

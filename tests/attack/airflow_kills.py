@@ -95,6 +95,7 @@ SETTINGS = {
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "10",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "5",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "2",
     "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "10",
 }
@@ -105,8 +106,11 @@ _SERVICES = ("triggerer", "scheduler", "scheduler alone", "api-server", "databas
 TARGETS = {
     "embedded": ("task", "worker", "jvm", *_SERVICES),
     "client": ("task", "worker", "jvm", "executor", *_SERVICES),
-    "deferred": ("driver", "driver", "executor", "worker", *_SERVICES),
+    "deferred": ("driver", "executor", "task", "worker", "task that comes back", "worker that comes back", *_SERVICES),
 }
+_COMES_BACK = " that comes back"
+#: Seconds between two looks for a process.
+_PAUSE_S = 0.2
 #: The time in seconds until the processes of a run that has ended are gone.
 _LIMIT_S = 60.0
 _RUN = re.compile(r"run-(\d+)")
@@ -128,31 +132,84 @@ class Rounds:
         self.number = 0
         #: The duration in seconds of a run of each DAG that nobody kills, as the last of them took.
         self.takes: dict[str, float] = {}
+        #: How many seconds each process of a run is there, by DAG and target.
+        self.lasts: dict[tuple[str, str], float] = {}
         for dag in TARGETS:
             # The first run waits for Airflow to know the DAG, the second does not.
             for _ in range(2 if dag == "embedded" else 1):
                 self._start(dag)
-                began = time.monotonic()
+                self.takes[dag] = self._measure(dag)
                 self._expect_new_files(dag)
-                self.takes[dag] = time.monotonic() - began
-        print(f"runs take {self.takes}", flush=True)
+        told = {f"{dag} {target}": round(seconds, 1) for (dag, target), seconds in self.lasts.items()}
+        print(f"runs take {self.takes}, their processes last {told}", flush=True)
 
     def play(self, chance: random.Random) -> str:
         """Kill something in a run, and look at the end of the run; gives a word for the outcome."""
         dag = chance.choice([*TARGETS])
         known = [each for each in TARGETS[dag] if each != "database" or self.database]
-        target, delay = chance.choice(known), chance.random() * self.takes[dag]
+        target, share = chance.choice(known), chance.random()
         self._start(dag)
         began = time.monotonic()
-        time.sleep(delay)
+        if target in _SERVICES:
+            time.sleep(share * self.takes[dag])
+        else:
+            self._wait_for(dag, target)
+            time.sleep(share * self.lasts[dag, target])
+        delay = time.monotonic() - began
         is_over = self._state(dag) == "success"
         hit = self._kill(dag, target)
         attempts = self._expect_new_files(dag)
         if not hit:
-            self.takes[dag] = time.monotonic() - began
+            # The machine is faster than it was at the beginning.
+            self.lasts[dag, target] *= 0.8
+        elif is_over:
+            self.takes[dag] *= 0.9
         what = f"{dag}: {target} {'killed' if hit else 'was not there'}{', after the run' if is_over else ''}"
-        print(f"round {self.number}: {what} after {delay:.1f} s; {attempts} attempts of the pipeline", flush=True)
+        took = time.monotonic() - began
+        print(
+            f"round {self.number}: {what} after {delay:.1f} s; {attempts} attempts of the pipeline, {took:.0f} s",
+            flush=True,
+        )
         return what
+
+    def _measure(self, dag: str) -> float:
+        """Watch a run to its end; gives its seconds, and keeps how long its processes are there."""
+        began = time.monotonic()
+        first: dict[str, float] = {}
+        came_back = False
+        while self._state(dag) not in ("success", "failed") and time.monotonic() < began + PATIENCE_S:
+            came_back = came_back or self._is_deferred(dag)
+            for target in {*TARGETS[dag]} - {*_SERVICES}:
+                # A process that comes back is another one than the first of its kind.
+                if target.endswith(_COMES_BACK) != came_back and target.startswith(("task", "worker")):
+                    continue
+                if self._find(dag, target):
+                    now = time.monotonic()
+                    self.lasts[dag, target] = now - first.setdefault(target, now)
+            time.sleep(_PAUSE_S)
+        missing = [target for target in TARGETS[dag] if target not in (*_SERVICES, *first)]
+        for target in missing:
+            self.lasts[dag, target] = 1.0
+        return time.monotonic() - began
+
+    def _wait_for(self, dag: str, target: str) -> None:
+        """Wait until a process of the run is there, or the run is over."""
+        if target.endswith(_COMES_BACK):
+            until(lambda: self._is_deferred(dag) or self._is_over(dag), PATIENCE_S, every=_PAUSE_S)
+        until(lambda: self._find(dag, target) or self._is_over(dag), PATIENCE_S, every=_PAUSE_S)
+
+    def _is_over(self, dag: str) -> bool:
+        return self._state(dag) in ("success", "failed")
+
+    def _is_deferred(self, dag: str) -> bool:
+        found = self._task(dag)
+        return bool(found) and found["state"] == "deferred"
+
+    def _task(self, dag: str) -> dict[str, Any]:
+        """Airflow's account of the pipeline's task; empty if it has none now."""
+        status, text = self.airflow.get(f"/api/v2/dags/{dag}/dagRuns/r{self.number}/taskInstances/run")
+        found: dict[str, Any] = json.loads(text) if status == 200 else {}
+        return found
 
     def _start(self, dag: str) -> None:
         self.number += 1
@@ -176,14 +233,24 @@ class Rounds:
                 self.airflow.kill(target)
                 self.airflow.start(target)
                 return True
-        mark = f"{dag}.run.r{self.number}."
-        on_cluster = target in ("executor", "driver")
-        found = self._on_cluster(target, mark) if on_cluster else _of_task(self.airflow.tasks, mark, target)
+        found = self._find(dag, target)
         if found is None:
             return False
         with contextlib.suppress(psutil.NoSuchProcess):
             found.send_signal(signal.SIGKILL)
         return True
+
+    def _find(self, dag: str, target: str) -> psutil.Process | None:
+        """A process of the run; None where there is none yet, or no more."""
+        mark = f"{dag}.run.r{self.number}."
+        if target in ("executor", "driver"):
+            return self._on_cluster(target, mark)
+        if target == "jvm":
+            return _jvm(self.airflow.tasks, mark)
+        task = self._task(dag).get("id")
+        # Airflow gives both processes titles that end with the task's id.
+        title = f"airflow worker -- {'LocalExecutor: ' if target.startswith('worker') else ''}{task}"
+        return next((each for each in self.airflow.tasks if task and _title(each) == title), None)
 
     def _on_cluster(self, target: str, mark: str = "") -> psutil.Process | None:
         """An executor, or the driver of a run, on the cluster; None where there is none yet, or no more."""
@@ -257,20 +324,21 @@ def _exit_code(metrics: Path) -> Any:
     return json.loads(metrics.read_text()).get("exit_code")
 
 
-def _of_task(family: list[psutil.Process], mark: str, target: str) -> psutil.Process | None:
-    """The process of a kind that works for a task; None where there is none yet, or no more."""
+def _jvm(family: list[psutil.Process], mark: str) -> psutil.Process | None:
+    """The JVM that works for a task; None where there is none yet, or no more."""
     for each in family:
-        try:
-            if "java" not in each.name() or not each.environ().get(process_tree.MARK, "").startswith(mark):
-                continue
-            if target == "jvm":
+        with contextlib.suppress(psutil.Error):
+            if "java" in each.name() and each.environ().get(process_tree.MARK, "").startswith(mark):
                 return each
-            # The JVM is a child of the task, and the task one of the worker that watches it.
-            task = each.parent()
-            return task if target == "task" or task is None else task.parent()
-        except psutil.Error:
-            continue
     return None
+
+
+def _title(process: psutil.Process) -> str:
+    """The title that a process has given itself."""
+    try:
+        return " ".join(process.cmdline()).strip()
+    except psutil.Error:
+        return ""
 
 
 def _marked(mark: str) -> list[list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,11 +41,15 @@ class Rest:
         self.tagged: list[dict[str, Any]] = []
         self.refuses = False
         self.is_known = True
+        self.is_no_master = False
+        #: How long a submission takes.
+        self.seconds = 0.0
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
         match method, path.split("/")[1:]:
             case "POST", ["v1", "submissions", "create"]:
                 self.created.append(body)
+                time.sleep(self.seconds)
                 if self.refuses:
                     return 200, {"success": False, "message": "Already reached maximum submission size"}
                 return 200, {"success": True, "submissionId": DRIVER}
@@ -73,9 +78,9 @@ def rest() -> Iterator[tuple[Rest, int]]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or b"null")
             status, found = known.answer(self.command, self.path, body)
-            self.send_response(status)
+            self.send_response(404 if known.is_no_master else status)
             self.end_headers()
-            self.wfile.write(json.dumps(found).encode())
+            self.wfile.write(b"<html>" if known.is_no_master else json.dumps(found).encode())
 
         do_GET = do_POST = do_PUT = _any
 
@@ -347,16 +352,39 @@ def test_a_cluster_that_does_not_answer_for_a_while_is_asked_again(
     assert fired(left.trigger, lambda: leave_record(left, 0)) == {"status": "record"}
 
 
-def test_a_master_that_refuses_is_told(
+def test_a_master_that_refuses_or_is_away_may_be_asked_by_a_retry(
     rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known, port = rest
     known.refuses = True
-    with pytest.raises(exceptions.ClinkerConnectionError, match=r"refuses the application: Already reached .*\n.*rest"):
+    with pytest.raises(exceptions.ClinkerIOError, match=r"refuses the application: Already reached .*\n.*rest"):
         standalone(spark, monkeypatch, port).execute(context)
-    with pytest.raises(exceptions.ClinkerConnectionError, match=r"http://127\.0\.0\.1:1 does not answer"):
+    with pytest.raises(exceptions.ClinkerIOError, match=r"http://127\.0\.0\.1:1 does not answer") as raised:
         standalone(spark, monkeypatch, 1).execute(context)
+    assert not isinstance(raised.value, exceptions.AirflowFailException)
     assert list(spark.work.iterdir()) == []
+
+
+def test_a_slow_master_is_waited_for(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the application when it answers late: a retry would submit a second one."""
+    known, port = rest
+    monkeypatch.setattr(cluster, "_ANSWER_S", 0.2)
+    known.seconds = 0.6
+    left = deferred(standalone(spark, monkeypatch, port), context)
+    assert left.trigger.job["id"] == DRIVER
+    assert len(known.created) == 1
+
+
+def test_an_address_of_something_else_is_not_asked_again(
+    rest: tuple[Rest, int], spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, port = rest
+    known.is_no_master = True
+    with pytest.raises(exceptions.ClinkerConnectionError, match="with status 404 and no JSON") as raised:
+        standalone(spark, monkeypatch, port).execute(context)
+    assert isinstance(raised.value, exceptions.AirflowFailException)
 
 
 def test_other_modes_stay_with_their_worker(spark: Any, context: Any) -> None:

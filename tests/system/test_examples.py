@@ -23,7 +23,6 @@ RUN = "import runpy, sys; runpy.run_path(sys.argv[1])['test_run']()"
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of an Airflow of their own."""
-    pytest.importorskip("airflow.sdk", reason="the examples are for Airflow 3")
     home = tmp_path_factory.mktemp("home")
     found = {
         **os.environ,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
-from airflow.sdk import DAG
+from airflow.providers.common.compat.sdk import DAG
 
 from clinker_provider.operators.cases import ClinkerTestOperator
 from clinker_provider.operators.metrics import ClinkerMetricsCollectOperator

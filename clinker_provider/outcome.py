@@ -90,13 +90,18 @@ _PARAMETERS = {
     "--conf": "an entry of `conf`",
     "--error-threshold": "`error_threshold`",
     "--force": "`force=True`",
+    "--master": "`master`, or the address in the connection,",
     "--memory-limit": "`memory_limit`",
     "--rules-path": "`rules_path`",
     "--threads": "`threads`",
 }
 #: The same for settings of the pipeline.
-_SETTINGS = {"memory.limit": "`memory_limit`"}
-_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*|(?<![\w.])memory\.limit\b")
+_SETTINGS = {
+    "memory.limit": "`memory_limit`",
+    "spark.driver.memory": "`driver_memory`",
+    "spark.executor.memory": "`executor_memory`",
+}
+_OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*|(?<![\w.])(?:spark\.(?:driver|executor)\.memory|memory\.limit)\b")
 #: Headlines of errors that concern neither a pipeline nor a file, by diagnostic code.
 _HEADLINES_OF_CODES = {
     "E221": "a service could not be read",

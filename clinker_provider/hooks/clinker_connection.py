@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CONNECTION_TYPE = "clinker"
 _ANSWER_S = 3.0
+_EMBEDDED = re.compile(r"local(?:-cluster)?(?:\[|$)")
 #: Parameters that an operator takes from the connection if it does not have them itself.
 _DEFAULTS = ("work_dir", "metrics_spool_dir", "memory_limit", "threads", "rules_path")
 _LINKS = ("history_url", "dlq_url", "metrics_url")
@@ -189,12 +190,20 @@ def _of_binary(connection: Connection) -> Iterator[str]:
         yield f"`{binary}` is not there: install pyspark beside Airflow, set SPARK_HOME, or give `spark-binary`"
 
 
+def not_a_master(master: str) -> str | None:
+    """Why Spark would refuse an address at once; None for the address of a master."""
+    scheme, _, rest = master.partition("://")
+    if _EMBEDDED.match(master) or master == "yarn" or (scheme in ("spark", "k8s") and rest):
+        return None
+    return f"{master!r} is no Spark master such as local[*], spark://host:7077, yarn, k8s://https://host:443"
+
+
 def _of_master(master: str) -> Iterator[str]:
-    if master.startswith("local") or master == "yarn":
+    if problem := not_a_master(master):
+        yield problem
         return
     scheme, _, rest = master.partition("://")
-    if scheme not in ("spark", "k8s") or not rest:
-        yield f"{master!r} is no Spark master such as local[*], spark://host:7077, yarn, k8s://https://host:443"
+    if scheme not in ("spark", "k8s"):
         return
     if scheme == "k8s":
         place = urlsplit(rest if "://" in rest else f"https://{rest}")

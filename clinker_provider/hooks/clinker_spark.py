@@ -71,10 +71,13 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         #: A folder of the run's own, while `spark-submit` runs.
         self._private: Path | None = None
         self._on_application = on_application
+        self._source_of_master = "master: "
         super().__init__(**kwargs)
         self._secrets = credentials.Secrets.of([*secrets, *secrets_of({**kwargs, "master": self.master})])
         for secret in self._secrets.values:
             mask_secret(secret)
+        if problem := clinker_connection.not_a_master(self.shown_master):
+            raise ClinkerConnectionError(f"{self._source_of_master}{problem}")
         self._asked: Mapping[str, Any] = kwargs.get("conf") or {}
         if not self.is_cluster_mode:
             quick = self._embedded_conf() if self.master.startswith("local") else contract.CLIENT_CONF
@@ -247,6 +250,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
                 "or name the master in the operator: master='local[*]', master='spark://host:7077'."
             ) from error
         resolved: dict[str, Any] = super()._resolve_connection()
+        self._source_of_master = f"the connection `{self._conn_id}` (type `{connection.conn_type}`): "
         if connection.conn_type == clinker_connection.CONNECTION_TYPE:
             resolved["master"] = clinker_connection.master_of(connection)
         if resolved["spark_binary"] == DEFAULT_SPARK_BINARY:

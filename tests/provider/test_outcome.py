@@ -212,6 +212,12 @@ def test_an_error_without_a_code_leaves_no_gap() -> None:
             "Spark could not be started",
             "an entry of `conf`",
         ),
+        (
+            "E901",
+            "Spark needs a heap of 450 MiB, so give more: --conf spark.driver.memory=1g",
+            "Spark could not be started",
+            "`spark.driver.memory` is `driver_memory`",
+        ),
         ("E221", "http://h/rows: HTTP 401", "a service could not be read", ""),
         ("E222", "the header has none of the columns", "a file does not have the declared columns", ""),
         ("E310", "raise memory.limit", "the run needs more memory than it has", "`memory.limit` is `memory_limit`"),

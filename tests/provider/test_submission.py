@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,47 @@ def test_missing_connection_is_an_error_and_not_yarn(spark: Any, context: Any) -
     with pytest.raises(exceptions.ClinkerConnectionError, match="no Spark connection `nowhere`"):
         operator.execute(context)
     assert list(spark.work.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("connection", "told"),
+    [
+        (
+            {"conn_type": "http", "host": "example.com"},
+            r"the connection `web` \(type `http`\): 'http://example.com' is no",
+        ),
+        (
+            {"conn_type": "spark", "host": "mesos://h", "port": 5050},
+            r"\(type `spark`\): 'mesos://h:5050' is no Spark master",
+        ),
+        (
+            {"conn_type": "clinker", "host": "spark-master", "port": 7077},
+            r"\(type `clinker`\): 'spark-master:7077' is no",
+        ),
+    ],
+)
+def test_a_connection_that_leads_to_no_spark_starts_none(
+    connection: dict[str, Any], told: str, spark: Any, context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WEB", json.dumps(connection))
+    with pytest.raises(exceptions.ClinkerConnectionError, match=told):
+        spark.operator({"exit": 0, "record": {}}, master=None, conn_id="web").execute(context)
+    assert list(spark.work.iterdir()) == []
+
+
+@pytest.mark.parametrize("master", ["localhost", "spark:7077", "mesos://h:5050", "http://h:8080", "spark://"])
+def test_a_master_that_spark_knows_nothing_of_starts_none(master: str, spark: Any, context: Any) -> None:
+    with pytest.raises(exceptions.ClinkerConnectionError, match=f"master: '{master}' is no Spark master such as"):
+        spark.operator({"exit": 0, "record": {}}, master=master).execute(context)
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[2]", "local-cluster[1,1,1024]", "yarn", "spark://h:7077", "k8s://h"]
+)
+def test_masters_of_spark_are_taken(master: str) -> None:
+    from clinker_provider.hooks import clinker_connection
+
+    assert clinker_connection.not_a_master(master) is None
 
 
 def test_connection_gives_the_master(spark: Any, context: Any) -> None:

@@ -209,6 +209,8 @@ def _refusal(master: str, error: Exception) -> SessionError:
         )
     cause = jvm_messages.cause(str(error))
     advice = "see to the settings that it gets (--master, --conf, spark-defaults.conf)"
+    if heap := jvm_messages.heap(str(error)):
+        advice = f"Spark needs a heap of 450 MiB, so give more: --conf {heap}=1g"
     return SessionError(
         f"Spark does not start: {cause}; {advice}", is_transient=not jvm_messages.is_of_settings(str(error))
     )

@@ -23,6 +23,7 @@ _OF_SETTINGS = re.compile(
 _CAUSE = re.compile(r"^(?:Caused by)?: (\S.*)$", re.MULTILINE)
 _CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 _MOST_LINES, _MOST_CHARACTERS = 3, 300
+_HEAP = re.compile(r"\[INVALID_(DRIVER|EXECUTOR)_MEMORY\]")
 
 
 def of_jvm(text: str) -> list[str]:
@@ -65,6 +66,16 @@ def cause(text: str) -> str:
         else next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
     )
     return _CLASS.sub("", line).rstrip(".")
+
+
+def heap(text: str) -> str | None:
+    """The setting of a heap that is smaller than Spark's minimum; None for other refusals.
+
+    >>> heap("[INVALID_DRIVER_MEMORY] System memory 202768384 must be at least 471859200.")
+    'spark.driver.memory'
+    """
+    found = _HEAP.search(text)
+    return f"spark.{found[1].lower()}.memory" if found else None
 
 
 def is_of_no_use(text: str) -> bool:

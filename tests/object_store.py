@@ -21,6 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -117,9 +118,9 @@ class Bucket:
         return [each["Key"] for each in self.client.list_multipart_uploads(Bucket=self.name).get("Uploads", ())]
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """The endpoint of a server that lives as long as the tests."""
+@contextmanager
+def serving_s3() -> Iterator[str]:
+    """A server of S3 in this process; gives its endpoint."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -128,6 +129,13 @@ def s3_server() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The endpoint of a server that lives as long as the tests."""
+    with serving_s3() as endpoint:
+        yield endpoint
 
 
 @cache
@@ -141,11 +149,16 @@ def _client(endpoint: str) -> Any:
 @pytest.fixture
 def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """An empty bucket; the environment leads to it, and to no bucket of the person who runs the tests."""
+    return new_s3_bucket(s3_server, monkeypatch)
+
+
+def new_s3_bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """What the fixture gives."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_REGION": REGION,
-        "AWS_ENDPOINT_URL_S3": s3_server,
+        "AWS_ENDPOINT_URL_S3": endpoint,
         "AWS_CONFIG_FILE": "/dev/null",
         "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -153,10 +166,10 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
         monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
-    client = _client(s3_server)
+    client = _client(endpoint)
     name = f"bucket-{uuid.uuid4().hex[:12]}"
     client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
-    return Bucket(name, s3_server, client)
+    return Bucket(name, endpoint, client)
 
 
 @dataclass(frozen=True)
@@ -204,9 +217,9 @@ def _ask(url: str, body: bytes | None = None) -> bytes:
     return data
 
 
-@pytest.fixture(scope="session")
-def gcs_server() -> Iterator[str]:
-    """The endpoint of an emulator that lives as long as the tests, or of the server that the environment names."""
+@contextmanager
+def serving_gcs() -> Iterator[str]:
+    """An emulator of Google Cloud Storage, or the server that the environment names; gives the endpoint."""
     if named := os.environ.get("CLINKER_TEST_GCS"):
         yield named
         return
@@ -224,16 +237,28 @@ def gcs_server() -> Iterator[str]:
         process.stdin.close()
 
 
+@pytest.fixture(scope="session")
+def gcs_server() -> Iterator[str]:
+    """The endpoint of a server that lives as long as the tests."""
+    with serving_gcs() as endpoint:
+        yield endpoint
+
+
 @pytest.fixture
 def gcs(gcs_server: str, monkeypatch: pytest.MonkeyPatch) -> GcsBucket:
     """An empty bucket, to which the environment leads."""
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_server)
+    return new_gcs_bucket(gcs_server, monkeypatch)
+
+
+def new_gcs_bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> GcsBucket:
+    """What the fixture gives."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoint)
     name = f"bucket-{uuid.uuid4().hex[:12]}"
     request = urllib.request.Request(
-        f"{gcs_server}/storage/v1/b?project=p", f'{{"name": "{name}"}}'.encode(), {"Content-Type": "application/json"}
+        f"{endpoint}/storage/v1/b?project=p", f'{{"name": "{name}"}}'.encode(), {"Content-Type": "application/json"}
     )
     urllib.request.urlopen(request).close()
-    return GcsBucket(name, gcs_server)
+    return GcsBucket(name, endpoint)
 
 
 @dataclass(frozen=True)
@@ -277,9 +302,9 @@ def connection_string(endpoint: str) -> str:
     return f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={endpoint};"
 
 
-@pytest.fixture(scope="session")
-def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The endpoint of an Azurite that lives as long as the tests."""
+@contextmanager
+def serving_azure(folder: Path) -> Iterator[str]:
+    """An Azurite with a folder for its files; gives the endpoint. Without Azurite the test is skipped."""
     found = shutil.which(
         "azurite-blob", path=os.pathsep.join([os.environ.get("PATH", ""), str(SERVERS / "node_modules/.bin")])
     )
@@ -288,9 +313,7 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("azure.storage.blob", reason="the extra `azure` is not installed")
     where = ["--blobHost", "127.0.0.1", "--blobPort", "0"]
     options = ["--inMemoryPersistence", "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
-    with subprocess.Popen(
-        [found, *where, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path_factory.mktemp("azurite")
-    ) as process:
+    with subprocess.Popen([found, *where, *options], stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None
         heard = next(
             (address for line in process.stdout if (address := re.search(r"listens on (http\S+)", line))), None
@@ -302,18 +325,30 @@ def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.terminate()
 
 
+@pytest.fixture(scope="session")
+def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of a server that lives as long as the tests."""
+    with serving_azure(tmp_path_factory.mktemp("azurite")) as endpoint:
+        yield endpoint
+
+
 @pytest.fixture
 def azure(azure_server: str, monkeypatch: pytest.MonkeyPatch) -> AzureBucket:
     """An empty container, to which the environment leads."""
+    return new_azure_bucket(azure_server, monkeypatch)
+
+
+def new_azure_bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> AzureBucket:
+    """What the fixture gives."""
     from azure.storage.blob import ContainerClient
 
     for name in [each for each in os.environ if each.startswith("AZURE_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(azure_server))
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", connection_string(endpoint))
     name = f"container-{uuid.uuid4().hex[:12]}"
-    client = ContainerClient.from_connection_string(connection_string(azure_server), name)
+    client = ContainerClient.from_connection_string(connection_string(endpoint), name)
     client.create_container()
-    return AzureBucket(name, azure_server.removesuffix(f"/{ACCOUNT}"), client)
+    return AzureBucket(name, endpoint.removesuffix(f"/{ACCOUNT}"), client)
 
 
 @dataclass(frozen=True)
@@ -413,12 +448,11 @@ def hadoop_conf(name: str, endpoint: str) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The name and the web address of a namenode that lives as long as the tests."""
+@contextmanager
+def serving_hdfs(folder: Path) -> Iterator[tuple[str, str]]:
+    """A namenode with a folder for its files; gives its name and its web address."""
     from tests.hadoop import jvm
 
-    folder = tmp_path_factory.mktemp("hdfs")
     with jvm(folder) as java:
         conf = java.org.apache.hadoop.conf.Configuration()
         conf.set("hdfs.minidfs.basedir", str(folder))
@@ -429,12 +463,24 @@ def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
         cluster.shutdown()
 
 
+@pytest.fixture(scope="session")
+def hdfs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The name and the web address of a namenode that lives as long as the tests."""
+    with serving_hdfs(tmp_path_factory.mktemp("hdfs")) as found:
+        yield found
+
+
 @pytest.fixture
 def hdfs(hdfs_server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> HdfsBucket:
     """An empty file system, to which the environment leads."""
+    return new_hdfs_bucket(hdfs_server, monkeypatch)
+
+
+def new_hdfs_bucket(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> HdfsBucket:
+    """What the fixture gives."""
     for name in [each for each in os.environ if each.startswith("HADOOP_")]:
         monkeypatch.delenv(name)
-    found = HdfsBucket(*hdfs_server, user=pwd.getpwuid(os.geteuid()).pw_name)
+    found = HdfsBucket(*server, user=pwd.getpwuid(os.geteuid()).pw_name)
     found.through(found.endpoint, monkeypatch)
     found.clear()
     return found

@@ -17,6 +17,7 @@ from tests.attack import (
     hostile_texts,
     interchanges,
     kills,
+    moved_cases,
     ordered_pipelines,
     pipelines,
     place_kills,
@@ -25,11 +26,14 @@ from tests.attack import (
     time_windows,
     whole_pipelines,
 )
+from tests.execute import without_spark
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
     from types import ModuleType
+
+    from tests.object_store import AnyBucket
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
         (correlated_pipelines, 6),
         (time_windows, 3),
         (ordered_pipelines, 4),
+        (moved_cases, 2),
     ],
     ids=str,
 )
@@ -55,6 +60,32 @@ def test_an_attack_holds_and_says_so(attack: ModuleType, count: int, capsys: pyt
     told = capsys.readouterr().out.strip().splitlines()[-1]
     assert told.startswith(f"{name}: {count} rounds in ")
     assert told.endswith("; 0 findings")
+
+
+def test_a_case_is_the_same_in_every_store(bucket: AnyBucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark.install(monkeypatch)
+    case = next(each for each in moved_cases.documented() if each.name == "docs/recipes/quality.md")
+    for name in ("here", "away"):
+        (tmp_path / name).mkdir()
+    here = moved_cases.run_here(case, tmp_path / "here")
+    moved = moved_cases.run_moved(case, tmp_path / "away", bucket, "a+b%20c/")
+    assert moved_cases.compared(here, moved, words=True) == []
+    assert {code for code, _ in here.ended} <= {0, 2}
+    assert len(here.files) > len(case.files)
+
+
+def test_what_a_move_changes_is_noticed() -> None:
+    here = moved_cases.Outcome([(0, "2 ok\n")], {"a.csv": b"n\n1\n", "b.csv": b""})
+    moved = moved_cases.Outcome([(2, "1 ok\n")], {"a.csv": b"n\n2\n", "c.csv": b""})
+    code, a, b, c = moved_cases.compared(here, moved)
+    assert code.startswith("command 1 ended with 2, and with 0 where it was")
+    assert (a, b, c) == (
+        "a.csv: b'2', and where it was b'1'",
+        "b.csv is there before the move alone",
+        "c.csv is there after the move alone",
+    )
+    (said,) = moved_cases.compared(here, moved_cases.Outcome([(0, "1 ok\n")], here.files), words=True)
+    assert said == "said: ['1 ok'], and where it was ['2 ok']"
 
 
 @pytest.mark.slow

@@ -159,20 +159,16 @@ def _moved(command: Sequence[str], case: Case, base: str) -> Iterator[str]:
 
 def _commands(case: Case, commands: Sequence[Sequence[str]], folder: Path, base: str) -> list[tuple[int | str, str]]:
     """Run commands one after the other; what they say names the base nowhere."""
-    here, environment = Path.cwd(), dict(os.environ)
-    os.environ.update(case.environment)
-    os.chdir(folder)
     ended = []
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in case.environment.items():
+            patch.setenv(name, value)
         for command in commands:
             printed = io.StringIO()
             with redirect_stdout(printed), redirect_stderr(printed):
-                ended.append((_called(command), ""))
-            ended[-1] = (ended[-1][0], printed.getvalue().replace(base, "").replace(base.rstrip("/"), "."))
-    finally:
-        os.chdir(here)
-        os.environ.clear()
-        os.environ.update(environment)
+                code = _called(command)
+            ended.append((code, printed.getvalue().replace(base, "").replace(base.rstrip("/"), ".")))
     return ended
 
 

@@ -12,6 +12,7 @@ Spark and kills the driver, its whole group, the JVM or a Python worker.
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -24,6 +25,7 @@ import traceback
 import urllib.request
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
+from multiprocessing.sharedctypes import RawValue
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -248,8 +250,10 @@ class Rounds:
         os.environ |= {"CLINKER_CONNECTION_PG": database.uri, "CLINKER_CONNECTION_LITE": sqlite}
         self.apart(self.places.make)
         self.number, self.steps, self.requests, self.takes = 0, 400, 400, 5.0
+        self.counted = RawValue("q")
         self.state, self.pending = State(), frozenset[int]()
         self.whole()
+        self.load()
 
     # ---- processes ----
 
@@ -290,6 +294,13 @@ class Rounds:
                 os._exit(code)
         return child
 
+    def load(self) -> None:
+        """Import what the first run has needed, so that no fork has to. It is nothing that has threads or clients."""
+        named = self.folder / "loaded.json"
+        for name in json.loads(named.read_text()) if named.exists() else ():
+            with suppress(ImportError):
+                importlib.import_module(name)
+
     def start(self, *, by_tasks: bool, before: Callable[[], None] = lambda: None) -> int:
         """Begin a run of the next batch; gives its process."""
         self.number += 1
@@ -309,7 +320,10 @@ class Rounds:
                 real = clinker._run_options
                 tuning = Tuning(driver_output_bytes=-1)
                 clinker._run_options = lambda arguments: replace(real(arguments), tuning=tuning)
-            return clinker.main(arguments)
+            code = clinker.main(arguments)
+            if self.number == 1:
+                (self.folder / "loaded.json").write_text(json.dumps([*sys.modules]))
+            return code
 
         return self.fork(work)
 
@@ -342,9 +356,12 @@ class Rounds:
         """A run that nobody kills, and all that must be true after it."""
         before, began = self.state, time.monotonic()
         self.ask("forget")
-        code = self.waited(self.start(by_tasks=self.number % 2 == 0), 600)
+        self.counted.value = 0
+        child = self.start(by_tasks=self.number % 2 == 0, before=lambda: _count(self.counted))
+        code = self.waited(child, 600)
         assert code == 2, f"a whole run ended with {code}: {self.log()}"
         self.takes, self.requests = time.monotonic() - began, self.ask("forget")
+        self.steps = self.counted.value or self.steps
         self.state, self.pending = before.after(self.number, self.pending), frozenset()
         found = self.apart(lambda: [self.places.look(), self.places.left()])
         assert found[0] == self.state.places(), _parted(found[0], self.state.places())
@@ -407,7 +424,7 @@ class Rounds:
         share = late + chance.random() * (1.05 - late)
         self.ask("forget")
         if way == "step":
-            child = self.start(by_tasks=by_tasks, before=lambda: _count_down(int(share * self.steps), number))
+            child = self.start(by_tasks=by_tasks, before=lambda: _count(self.counted, int(share * self.steps), number))
         elif way == "moment":
             child = self.start(by_tasks=by_tasks)
             code = self.waited(child, share * self.takes)
@@ -454,22 +471,22 @@ def _parted(found: dict[str, Any], wanted: dict[str, Any]) -> str:
     return ", ".join(different) + f"; wanted {str({name: wanted[name] for name in ('plain', 'letters')})[-200:]}"
 
 
-def _count_down(step: int, number: int) -> None:
-    """Have this process send itself a signal before its so-many-th change of local files."""
-    left = [step]
+def _count(counted: Any, step: int = 0, number: int = 0) -> None:
+    """Count this process's changes of local files, and have it send itself a signal before one of them."""
+    counted.value = 0
 
-    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0:
+            counted.value += 1
+            if counted.value == step:
                 os.kill(os.getpid(), number)
             return original(*arguments, **options)
 
         return call
 
     for name in _CALLS:
-        setattr(os, name, counted(getattr(os, name)))
-    io.open = counted(io.open)  # what `Path.open` calls
+        setattr(os, name, watched(getattr(os, name)))
+    io.open = watched(io.open)  # what `Path.open` calls
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,8 +3,8 @@
     python benchmarks/formats.py [--rows 500000] [format ...]
 
 The tasks of two pipelines run in this process, one after another and without Spark: one reads and converts each record
-and writes none, the other writes each of them in the format again. Time is processor time, and that of writing is
-what the second took more than the first; the start of a run, as an empty file shows it, does not count.
+and writes none, the other writes each of them in the format again. Time is processor time. The time of writing is the
+difference between the two. The start of a run, measured with an empty file, does not count.
 `benchmarks/file_formats.py` measures whole runs on all cores.
 """
 
@@ -67,11 +67,11 @@ class Case:
     """A format.
 
     Args:
-        source: what the source says beside its columns.
-        output: what the output says.
+        source: the configuration of the source without its columns.
+        output: the configuration of the output.
         write: writes a file of so many records; None leaves that to the output, from CSV.
-        columns: what the source declares.
-        nothing: what no record passes, and no statistics tell that.
+        columns: the columns that the source declares.
+        nothing: a filter that no record passes, although no statistics show it.
     """
 
     source: str = ""

@@ -35,7 +35,7 @@ class Measurement:
 
 
 class Failed(Exception):
-    """A measured process failed or took too long; the text is the end of what it told."""
+    """A measured process failed or took too long; the text is the end of its output."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], folder: Path, *, limit_s: float) -> Measurement:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 THREADS = 2
-#: What a task's peak may be, as a part of its share: allocations are rounded up, and a batch is on its way.
+#: The limit for a task's peak, as a multiple of its share: allocations are rounded up, and a batch is on its way.
 ALLOWED = 1.25
 _HEAD = "pipeline: {name: memory, concurrency: {threads: 2}}\nnodes:\n"
 _SCHEMA = "{id: int, key: string, text: string}"
@@ -82,7 +82,7 @@ def _huge_cell(rows: int) -> Iterator[str]:
 
 
 def _objects(rows: int, end: str = "]") -> Iterator[str]:
-    """The elements of an array, and what is behind it."""
+    """The lines of an array of objects, and the text after them."""
     yield from (f'{{"id":{i},"key":"k{i}","text":"{_TEXT}"}},' for i in range(rows))
     yield f'{{"id":{rows},"key":"last","text":""}}{end}'
 
@@ -192,7 +192,7 @@ def write(folder: Path, name: str, rows: int) -> None:
 
 
 def run(folder: Path, name: str, limit: int) -> Result:
-    """Run a workload that was written down; the peak is that of this process."""
+    """Run a workload whose files exist, and measure the peak memory of this process."""
     options = RunOptions(force=True, memory_limit_bytes=limit, threads=THREADS)
     with task.without_spark(), redirect_stdout(io.StringIO()):
         loaded = plan.load(folder / "pipeline.yaml", options)

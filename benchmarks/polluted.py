@@ -4,7 +4,7 @@
     python -m benchmarks.polluted --guess         # by `clinker guess` alone
     python -m benchmarks.polluted --only 'row_more_sep*' --show
 
-The kinds of dirt, the measures and the weights are those of Pollock, a public benchmark of how systems load CSV
+The kinds of dirt, the measures and the weights come from Pollock, a public benchmark of how systems load CSV
 (Vitagliano and others, "Pollock: A Data Loading Benchmark", VLDB 2023); the table and the code are our own, so figures
 are close to the published ones of other systems, and not the same. A file gives ten points: one for being read at all,
 and one each for precision, recall and F1 of header, records and cells. The simple score is the mean over all files; in
@@ -87,7 +87,7 @@ class Polluted:
         text: its content.
         clean: the table that a reader should find, the header first where it has one.
         weight: how often the kind was met.
-        options: what a person who knows the file would say.
+        options: the options that a person who knows the file would set.
         has_header: whether the first row of `clean` names the columns.
     """
 

@@ -60,7 +60,7 @@ SCALING = (4.2, 1.15)
 PROGRAMS = ("clinker", "spark", "duckdb")
 #: Those whose start costs so much that they can be kept warm.
 _WARM_PROGRAMS = ("clinker", "spark")
-#: Rows of a run that is not measured: a program that is warm has loaded what a workload needs.
+#: Rows of a first run, which is not measured: it loads the code that a workload needs.
 _WARM_ROWS = 50_000
 _STARTUP_ROWS = 100
 #: Workloads of one size: a hundred rows, and ten thousand files.
@@ -92,7 +92,7 @@ class Result:
         return int(statistics.median(run.peak_bytes for run in self.runs[program]))
 
     def ratio(self, program: str) -> float | None:
-        """Clinker's time by that of a program."""
+        """Clinker's time divided by a program's time."""
         return self.seconds("clinker") / self.seconds(program) if {program, "clinker"} <= set(self.runs) else None
 
     def cpu_ratio(self, program: str) -> float | None:
@@ -102,7 +102,7 @@ class Result:
 
 
 def main() -> int:
-    """Measure what the command line asks for; exit status 1 when results differ."""
+    """Measure the workloads of the command line; exit status 1 when results differ."""
     parser = _parser()
     arguments = parser.parse_args()
     if arguments.shape and (unshaped := [name for name in arguments.workload or () if name not in shapes.WORKLOADS]):

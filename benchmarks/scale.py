@@ -62,7 +62,7 @@ _OUTPUTS = {
     "split": "  - {type: output, name: o, input: t, config: {type: csv, path: out/o.csv, split: {max_records: 4}}}\n",
 }
 _HEADER = b"id,key\n"
-#: What a made-up split has.
+#: The number of records in a made-up split.
 _RECORDS = 500_000
 
 
@@ -78,7 +78,7 @@ def write(folder: Path, count: int, files: int, output: str) -> None:
 
 
 class Tasks:
-    """Makes up what the tasks of a job tell, and the parts that they say they have written."""
+    """Makes up the results of a job's tasks, and the part files that they name."""
 
     def __init__(self, output_bytes: int, clock: Clock) -> None:
         self._records = output_bytes // 6 + 1
@@ -130,7 +130,7 @@ class Tasks:
 
 
 class Clock:
-    """Times what is not a phase of the run."""
+    """Times work that is no phase of the run."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=1_000_000)
     parser.add_argument("--files", type=int, default=64)
     parser.add_argument("--output-bytes", type=int, default=16)
-    parser.add_argument("--output", choices=[*_OUTPUTS], default="rows", help="what is written (default rows)")
+    parser.add_argument("--output", choices=[*_OUTPUTS], default="rows", help="the kind of output (default rows)")
     arguments = parser.parse_args()
     clock = Clock()
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:

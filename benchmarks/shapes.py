@@ -1,9 +1,9 @@
-"""The inputs of the benchmarks in other shapes, drawn by a seed: what a pipeline costs must not depend on one shape.
+"""The inputs of the benchmarks in other shapes, drawn by a seed, so that results do not depend on a single shape.
 
     python benchmarks/run.py --shape 1 --shape 2 --rows 5000000 --runs 1
 
 A seed draws for each property that matters to some workload one of its values (`Shape`). The files have the columns of
-`data.py`, so that pipelines and baselines are the same. What a shape changes:
+`data.py`, so that pipelines and baselines are the same. A shape changes these properties:
 
 | property | values | where |
 |---|---|---|

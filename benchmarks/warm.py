@@ -1,4 +1,4 @@
-"""Programs that stay warm between runs: what rows cost beside what it costs to start.
+"""Measures programs that stay warm between runs, so that the costs of rows show without the costs of the start.
 
 At a million rows most of a process is the start of Spark. Here a session of each program runs one workload after
 another, and a measurement is the processor time that its whole process tree took in between: driver, JVM, workers.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     _Run = Callable[[str], None]
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
-#: Threads of the JVM that compile and collect finish what a run has left to them.
+#: The pause after a run, in which the JVM's compiler and collector threads finish their work.
 _CALM_S = 0.3
 
 
@@ -118,7 +118,7 @@ def _spark() -> _Run:
 def main() -> None:
     """Answer each line of standard input, a workload and an environment, with `done`."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a program tells is no answer
+    os.dup2(2, 1)  # prints of a program are no answers
     run = {"clinker": _clinker, "spark": _spark}[sys.argv[1]]()
     for line in sys.stdin:
         workload, environment = json.loads(line)

@@ -3,8 +3,8 @@
     python benchmarks/warm_runs.py --count 200
 
 Starts a driver of its own (`CLINKER_KEEP_WARM`), runs the pipeline of `startup` so often, and stops it. Prints wall and
-processor times of runs, clients included, and what the driver and its JVM and workers hold after the first tenth of the
-runs and at the end. Exit status 1 if one of these grew by more than `GROWTH`, or a run failed.
+processor times of runs, clients included, and the memory, files, threads and processes of the driver after the first
+tenth of the runs and at the end. Exit status 1 if one of these grew by more than `GROWTH`, or a run failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks import data, measure  # noqa: E402 - after the path
 
 _ROWS = 100
 _LIMIT_S = 600.0
-#: The most that each figure of a driver may grow by: a factor, and what is more than that anyway.
+#: The limit of each figure of a driver at the end: the first figure times a factor, plus an amount.
 GROWTH = {"MiB": (1.25, 64), "open files": (1.0, 10), "threads": (1.0, 10), "processes": (1.0, 1)}
 
 
@@ -64,7 +64,7 @@ class Held:
 
 
 def main() -> int:
-    """Run, print, and say what has grown."""
+    """Run, print the figures, and report those above their limits."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="how many runs (200)")
     asked = parser.parse_args()

@@ -1,4 +1,4 @@
-"""A task's assets: the datasets that its pipeline writes are outlets, those that it reads are inlets.
+"""A task's assets: the datasets that its pipeline reads are inlets, and the datasets that it writes are outlets.
 
 Outputs whose place is known when the DAG file is parsed are assets of their own. Others are added to an alias when they
 are published.
@@ -43,14 +43,14 @@ def publish(
     record: RunResult,
     common: Mapping[str, Any],
 ) -> list[str]:
-    """Add what is known of a run to its asset events; gives the URIs of outputs that have no outlet.
+    """Add the facts of a run to its asset events; returns the URIs of outputs that have no outlet.
 
     Args:
         operator: the task.
         events: the context's `outlet_events`.
-        found: what the pipeline writes.
-        record: the run's.
-        common: what all events say of the run.
+        found: the datasets that the pipeline writes.
+        record: the result record of the run.
+        common: the facts that all events have.
     """
     from spark_jobs.plan.explain import datasets as published
 

@@ -29,7 +29,7 @@ def resolve_callback(callback: Callable[..., Any] | str | None) -> Callable[...,
     Raises:
         ImportError: when the module cannot be imported.
         AttributeError: when the module has no such function.
-        ValueError: when the text is no import path, or that of a module that is not there.
+        ValueError: when the text is no import path, or has the path of a module that does not exist.
     """
     if not isinstance(callback, str):
         return callback

@@ -50,7 +50,7 @@ class Job:
     Args:
         kind: the name of a `Kind`.
         urls: where to ask; of several masters one answers.
-        id: what the cluster calls it.
+        id: the cluster's id of the job.
     """
 
     kind: str
@@ -123,7 +123,7 @@ def submit_standalone(
     Args:
         urls: the REST servers of the masters.
         application: the Python file, which every worker sees.
-        arguments: those of `spark-submit`, the application and its own included.
+        arguments: the arguments of `spark-submit`, the application and its own arguments included.
         properties: settings of the driver's JVM.
         environment: of the driver.
 

@@ -39,7 +39,7 @@ def stored_link(ti_key: TaskInstanceKey, key: str) -> str:
 
 
 def server_stats() -> Any:
-    """The metrics of a scheduler, triggerer or API server, which are not those of a task's process."""
+    """The metrics client of a scheduler, triggerer or API server; a task's process uses another one."""
     try:
         return import_module("airflow.observability.stats").Stats
     except ImportError:  # Airflow 3.1 and before

@@ -36,7 +36,7 @@ class Found:
 
 
 def look(pattern: str, files: Files = _HERE) -> Found:
-    """The file of this path, or else those that match it as a glob pattern; and their entries without the headers.
+    """The file at this path, or else the files that match it as a glob pattern, with the number of all their entries.
 
     Args:
         pattern: a path or URI, or a glob pattern of such.
@@ -54,7 +54,7 @@ def look(pattern: str, files: Files = _HERE) -> Found:
 
 
 def _entries(path: Path) -> int:
-    """The number of records that begin, without the header.
+    """The number of entries of a dead-letter file, without its header.
 
     An entry may span lines: a failing value can hold newlines, and then it stands between quotes. Fields may have any
     length, which the `csv` module would have to be told for the whole process.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clinker_provider.hooks.clinker_spark import ClinkerSparkSubmitHook
 
-#: Settings of the launcher that are not those of the driver it starts.
+#: Options for submitting to a cluster, which a driver started in another way does not take.
 _OF_THE_LAUNCHER = ("--deploy-mode", "--queue")
 
 
@@ -33,7 +33,7 @@ class Waiting:
         master: as it may be shown.
         kind: the name of a `cluster.Kind`.
         urls: where to ask for the job.
-        mark: what the job carries, known before it is submitted.
+        mark: the name or tag of the job, known before the job is submitted.
         job: the job as `cluster.Job.to_dict` gives it; None until it is submitted.
     """
 

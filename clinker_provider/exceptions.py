@@ -40,7 +40,7 @@ class ClinkerRetriedError(ClinkerError):
 
 
 class ClinkerPublishedError(ClinkerError, AirflowFailException):
-    """The run has published its files, and what was to follow failed. A retry would run everything once more."""
+    """The run has published its files, but a later step failed. A retry would run everything once more."""
 
 
 class ClinkerIOError(ClinkerError):
@@ -68,7 +68,7 @@ class ClinkerConnectionError(ClinkerError, AirflowFailException):
 
 
 class ClinkerPipelineInvalid(ValueError):
-    """The pipeline or what is asked of it is wrong, and the DAG file was parsed just now. Becomes an import error."""
+    """The pipeline or a parameter of the task is wrong. Raised when a DAG file is parsed; becomes an import error."""
 
 
 _OF_COMMANDS: dict[int, type[ClinkerError]] = {

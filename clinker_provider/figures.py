@@ -50,7 +50,7 @@ def of(record: RunResult | None, status: str, dag_id: str, task_id: str) -> Iter
     Records and dead letters are counted for runs that have published their files.
 
     Args:
-        record: what the run left; None where it left nothing.
+        record: the result record of the run; None if it left none.
         status: `success`, `partial_success`, `failed` or `lost`.
         dag_id: the DAG's name.
         task_id: the task's.
@@ -92,7 +92,7 @@ def of(record: RunResult | None, status: str, dag_id: str, task_id: str) -> Iter
 
 
 def publish(record: RunResult | None, status: str, dag_id: str, task_id: str, stats: Any = None) -> None:
-    """Send the figures of a run to Airflow's metrics: those of `stats`, by default of this task's process."""
+    """Send the figures of a run to Airflow's metrics: to `stats`, by default the metrics of this task's process."""
     from airflow.providers.common.compat.sdk import Stats, conf
 
     stats = stats or Stats

@@ -89,7 +89,7 @@ class Files:
             yield Path(copy.name)
 
     def resolved(self) -> Any:
-        """The settings with what the environment says, which `seen` has to hold."""
+        """The settings, completed from the environment; call it within `seen`."""
         from spark_jobs.stores.settings import StoreSettings
 
         return (self.settings or StoreSettings()).resolved()

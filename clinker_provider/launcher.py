@@ -1,7 +1,7 @@
 """Finds `spark-submit` and the environment it needs, for an Airflow whose virtual environment nobody activated.
 
 A `spark-submit` from pip looks for its own files by calling the `python3` on the path, which is another Python unless
-the environment is active. So the folder and the interpreters are named here. What the user set is left alone.
+the environment is active. So this module sets the folder and the interpreters, unless the user has set them.
 """
 
 from __future__ import annotations

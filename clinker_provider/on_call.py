@@ -1,6 +1,6 @@
 """The summary of a finished task: its nodes with their records, its plan, the reasons of dead letters. Pure.
 
-The task's log ends with it as text. The XCom `on_call` has what the task's page needs in addition to other XComs.
+The task's log ends with it as text. The XCom `on_call` has the data of the task's page that no other XCom has.
 """
 
 from __future__ import annotations

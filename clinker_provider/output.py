@@ -48,7 +48,7 @@ def level_of(line: str) -> int | None:
 
 
 class Indented(str):
-    r"""A line whose blanks in front stay, for a caret points at a column; the Spark provider strips what it logs.
+    r"""A line that keeps its indentation, so that a caret points at its column. The Spark provider strips other lines.
 
     >>> Indented("   ^ here \n").strip()
     '   ^ here'

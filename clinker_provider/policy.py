@@ -1,4 +1,4 @@
-"""Decides about a task whose run has ended: the user's policy by exit code, and by what the run did.
+"""Decides how a task ends after its run: by the user's policy for exit codes, and by whether files were published.
 
 Pure, free of Airflow. A run that published files is never retried, and a run that published none never succeeds.
 """
@@ -75,7 +75,7 @@ class Threshold:
 class Decision:
     """The decision about a task; `reason` explains it unless it is the run's own failure.
 
-    `is_chosen` tells what the user chose for an exit code from what the code means by itself.
+    `is_chosen` is True if the user's policy made the decision, and False if it is the default for the exit code.
     """
 
     action: Action

@@ -25,7 +25,7 @@ _LOOK_EVERY_S = 0.02
 
 
 def end(pid: int | None, mark: str, *, grace_s: float) -> list[int]:
-    """Terminate the tree below and including `pid` and all processes that carry the mark; kill what is left.
+    """Terminate `pid`, its descendants and all processes that carry the mark; kill processes that do not end in time.
 
     Never touches the calling process or its ancestors. Processes that end meanwhile are no error.
 

@@ -43,7 +43,7 @@ class Records:
         """The record of an execution; None where there is none.
 
         Raises:
-            MalformedResult: what is there is no record of this execution.
+            MalformedResult: the file is no record of this execution.
             OSError: it cannot be read, or the store refuses.
         """
         if not self.are_stored:

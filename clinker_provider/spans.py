@@ -21,8 +21,8 @@ def publish(record: RunResult, provider: TracerProvider | None = None) -> None:
     """Create the spans of a run below the current one. Without tracing they cost nothing.
 
     Args:
-        record: what the run left.
-        provider: who makes spans; by default the one that Airflow has set.
+        record: the result record of the run.
+        provider: the tracer provider; by default the one that Airflow has set.
     """
     try:
         from opentelemetry import trace

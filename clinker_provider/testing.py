@@ -32,7 +32,7 @@ class Ran:
         rows: the records of each output, and of nodes that were asked for.
         dead_letters: each with the columns of its dead-letter file.
         error: what ended the run; None where nothing did.
-        task_state: what the task would end as: `success`, `skipped` or `failed`.
+        task_state: the final state of the task: `success`, `skipped` or `failed`.
     """
 
     rows: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def run(
     Args:
         operator: the task.
         given: the records of each source; one that is not named has none.
-        nodes: nodes whose records are wanted beside those of outputs.
+        nodes: nodes whose records to return in addition to the outputs' records.
         context: what templates are rendered with; None: they are not.
 
     Raises:

@@ -65,7 +65,7 @@ class Subject:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def options(self) -> Any:
-        """The planner's options. Variables of the task take precedence over those of the process."""
+        """The planner's options. Variables of the task take precedence over variables of the process."""
         from spark_jobs.plan import options
 
         return options.PlanOptions(
@@ -131,7 +131,7 @@ def place_of(path: str) -> FilePath:
 
 
 def problems_of(subject: Subject) -> Sequence[Problem]:
-    """The errors and warnings of a pipeline, by file and position, including those that only a run reports."""
+    """The errors and warnings of a pipeline, by file and position, including problems that only a run reports."""
     from spark_jobs import plan
 
     found: Sequence[Problem] = plan.validate(subject.pipeline, options=subject.options(), to_run=True)
@@ -151,7 +151,7 @@ def lasting_problems_of(
     """The errors of a pipeline that are there whatever a template gives.
 
     Args:
-        subject: the pipeline with what is known.
+        subject: the pipeline and the parameters that are known.
         unknown: what of `base_dir`, `rules_path`, `channel` and `environment` is not known.
         variables: the names of the variables that are not known; None for all.
     """
@@ -178,7 +178,7 @@ def is_refused(problem: Problem) -> bool:
 def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
     """The plan of a valid pipeline as text, as `clinker run --explain` prints it.
 
-    `arguments` are those of the `clinker run` that takes it: its memory and threads are the plan's.
+    `arguments` are the arguments of its `clinker run`; the plan shows its memory and threads.
     """
     from spark_jobs import plan
 
@@ -191,9 +191,9 @@ def explain(subject: Subject, arguments: Sequence[str] = ()) -> str:
 
 
 def credentials_of(subject: Subject) -> list[str]:
-    """The credentials of a pipeline: the values of the variables below `auth:`, and what is derived from them.
+    """The credentials of a pipeline: the values of the variables below `auth:`, and values derived from them.
 
-    None of a pipeline that has errors: it is not run, and its messages hide what stands there.
+    Empty for a pipeline with errors: it is not run, and its messages hide credentials.
     """
     from spark_jobs import plan as planning
     from spark_jobs.diagnostics.diagnostic import DiagnosticError
@@ -221,7 +221,7 @@ def stores_of(subject: Subject) -> Any:
     from spark_jobs.plan.reading import workspace
 
     base = subject.base_dir or subject.pipeline.parent
-    # What is in a store is not asked how stores are reached: the environment, or the working directory's file, says so.
+    # A workspace in a store cannot say how stores are reached: the environment or the working directory's file does.
     folder = Path(os.path.abspath(base)) if isinstance(base, os.PathLike) else Path.cwd()
     return workspace.load(folder, Diagnostics()).storage.stores
 

@@ -28,12 +28,12 @@ def write() -> None:
 
 @dag(dag_id="clinker_assets_read", schedule=[SALES], start_date=datetime(2026, 1, 1), catchup=False, tags=["clinker"])
 def read() -> None:
-    """What is made of the sales."""
+    """Reports each new version of the sales."""
 
     # [START howto_clinker_assets_read]
     @task
     def report(**context: Any) -> str:
-        """Say what has come last; in Airflow 2 assets are datasets."""
+        """Report the records of the latest event; in Airflow 2, assets are datasets."""
         events = context.get("triggering_asset_events") or context["triggering_dataset_events"]
         event = next(iter(events.values()))[-1]
         return f"{event.extra['records']} regions, {event.extra['dlq_count']} orders died"

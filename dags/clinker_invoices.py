@@ -1,6 +1,6 @@
 """Posts invoices: the run, and a look at the invoices that it rejected, which a clerk mends and another run posts.
 
-Set the DAG's parameter `lines` to a mended copy of the file to post what was rejected before.
+To post rejected invoices, set the DAG's parameter `lines` to a mended copy of the file.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def clinker_invoices() -> None:
 
     @task
     def report(found: dict[str, object]) -> str:
-        """Say what has to be mended."""
+        """Report the number and the place of rejected lines."""
         return f"{found['count']} lines of invoices were rejected, see {found['paths']}"
 
     run >> rejected

@@ -1,12 +1,12 @@
-"""Runs an example through Airflow on embedded Spark, then shows what it left. `make run` calls this.
+"""Runs an example through Airflow on embedded Spark, then shows its XComs and files. `make run` calls this.
 
     python examples/run.py [EXAMPLE [PARAMETER=VALUE …]]
 
-The example is `orders` unless it is named; parameters are those of its DAG. Airflow works in a home of its own
-(`.tools/airflow`), so nothing of an Airflow that is already here is touched. Exit status 0: the DAG's run succeeded.
+The example is `orders` by default; parameters are the parameters of its DAG. Airflow works in a home of its own
+(`.tools/airflow`), so it does not touch another Airflow on this computer. Exit status 0: the DAG's run succeeded.
 """
 
-# ruff: noqa: T201  # what it is for is to print
+# ruff: noqa: T201  # this program prints
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def show_dead_letters(path: Path) -> None:
 
 
 def show_xcoms(dag: str, run_id: str) -> None:
-    """What the run's task pushed, by key."""
+    """Print the XComs that the run's task pushed, by key."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 

@@ -1,8 +1,8 @@
 """Runs a baseline: `python -m benchmarks.baselines.<name> spark|duckdb`, files named by the environment.
 
 `BENCH_ORDERS`, `BENCH_ORDER_LINES`, `BENCH_EVENTS` and `BENCH_CUSTOMERS` are the inputs, `BENCH_OUTPUT` is an existing
-folder for the results. Each baseline is what a practised engineer would write: the schema is given, functions are
-native, settings fit one machine.
+folder for the results. Each baseline is written as a practised engineer would write it: the schema is given, functions
+are native, settings fit one machine.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _CLOSE = Decimal("0.00001")
 
 
 def main() -> int:
-    """Measure what the command line asks for; exit status 1 when results differ."""
+    """Measure the queries of the command line; exit status 1 when results differ."""
     parser = argparse.ArgumentParser(description="Measure TPC-H beside other engines.")
     parser.add_argument("--scale", type=float, default=1.0, help="the scale factor: about GB of text (default 1)")
     parser.add_argument("--query", choices=QUERIES, action="append", help="may be repeated (default all)")

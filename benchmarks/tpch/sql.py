@@ -67,7 +67,7 @@ def _spark_sql(session: Any, query: str, output: str) -> None:
     for name, schema in _tables(query).items():
         path = f"{os.environ['BENCH_TPCH']}/{name}.csv"
         session.read.options(header="true").schema(schema).csv(path).createOrReplaceTempView(name)
-    # Spark trims what it writes unless it is told not to.
+    # Spark trims the texts that it writes by default.
     kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
     session.sql(query).write.mode("overwrite").options(header="true", **kept).csv(f"{output}/result")
 

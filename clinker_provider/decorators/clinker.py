@@ -37,7 +37,9 @@ _OF_PIPELINES = frozenset({"pipeline", "nodes"})
 
 
 class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
-    """Runs what a function gives.
+    """Runs the pipeline that a function returns.
+
+    The function may return:
 
     - A path, or a text of one line: the pipeline file.
     - A text of several lines, or a dictionary with `pipeline` or `nodes`: the pipeline itself.
@@ -80,7 +82,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
         )
 
     def execute(self, context: Context) -> dict[str, Any] | None:
-        """Ask the function, and run what it gives.
+        """Call the function, and run the pipeline that it returns.
 
         Raises:
             ClinkerError: one of its kinds; `ClinkerConfigError` where the function gives nothing that can run.
@@ -212,7 +214,7 @@ class ClinkerDecoratedOperator(DecoratedOperator, ClinkerSparkOperator):
 
 
 def clinker_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
-    """Make a function a task that runs what it gives; `kwargs` are those of `ClinkerDecoratedOperator`."""
+    """Make a task of a function that returns a pipeline to run; `kwargs` go to `ClinkerDecoratedOperator`."""
     return task_decorator_factory(
         python_callable=python_callable, decorated_operator_class=ClinkerDecoratedOperator, **kwargs
     )

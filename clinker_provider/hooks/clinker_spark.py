@@ -44,7 +44,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     :param execution_id: name of this attempt; every process of the run carries it in its environment.
     :param master: Spark master to use instead of a connection.
-    :param secrets: values that no log may show, beside those that the settings, variables and arguments tell.
+    :param secrets: values that no log may show, in addition to secrets in the settings, variables and arguments.
     :param on_application: called once with the application id, as soon as the log tells it.
     :param kill_grace_s: seconds a process gets to end by itself when the run is killed.
     :param kwargs: everything that `SparkSubmitHook` takes.
@@ -107,10 +107,10 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
     @property
     def leaves_event_log(self) -> bool:
-        """Whether Spark leaves an event log, which is what a history server shows.
+        """Whether Spark leaves an event log for a history server.
 
-        An embedded Spark does where a setting says so. A cluster may have settings that cannot be seen from here, so
-        there only a setting that says no counts.
+        An embedded Spark does so if a setting enables it. A cluster may have settings of its own, which are not known
+        here: on a cluster, Spark is taken to leave one unless a setting disables it.
         """
         written = launcher.setting(
             "spark.eventLog.enabled",
@@ -208,14 +208,14 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
             )
 
     def end_processes(self) -> list[int]:
-        """End every process of this run on this machine; gives the ids of those that were still there."""
+        """End every local process of this run; returns the ids of the processes that were still running."""
         pid = self._submit_sp.pid if self._submit_sp and self._submit_sp.poll() is None else None
         return process_tree.end(pid, self._execution_id, grace_s=self._kill_grace_s)
 
     def on_kill(self) -> None:
-        """End the run: its processes here, then what the base class knows to end on YARN and Kubernetes.
+        """End the run: its processes here, then its application on YARN or Kubernetes through the base class.
 
-        Airflow and the operator both call this after a time-out. The second call only looks for what is left.
+        Airflow and the operator both call this after a time-out. The second call only looks for remaining processes.
         """
         self.was_killed = True
         cluster_side = self.is_cluster_mode and not self._is_ended
@@ -275,15 +275,16 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         return launcher.spark_submit(self._process_environ(), sys.executable, installed=launcher.pyspark_home())
 
     def _mask_cmd(self, connection_cmd: str | list[str]) -> str:
-        """The base class hides what is called a secret or a password; tokens and keys are no less.
+        """The command with all secrets masked, also tokens and keys; the base class only masks secrets and passwords.
 
-        It hides a value up to the end of its line, and the rest would not be known any more: so it comes last.
+        The base class is called last. It masks a value up to the end of its line, after which other secrets in the line
+        would no longer be recognized.
         """
         known = [connection_cmd] if isinstance(connection_cmd, str) else connection_cmd
         return self._without_secrets(str(super()._mask_cmd([self._without_secrets(each) for each in known])))
 
     def _without_secrets(self, text: str) -> str:
-        # Airflow hides what it knows (passwords of connections, secret variables) in the task's own log alone.
+        # Airflow masks its own secrets (passwords of connections, secret variables) in the task's log alone.
         return str(redact(self._secrets.masked(text)))
 
     def _process_environ(self) -> dict[str, str]:
@@ -309,7 +310,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         names = {name for name, sign, value in settings if self._has_secret(f"{name}{sign}{value}")}
         if not names:
             return command
-        # A setting may be given twice, and what is on the command line would win over the file.
+        # A setting may be given twice, and the command line would take precedence over the file.
         hidden = {name: value for name, _, value in settings if name in names}
         for at, (name, _, _) in reversed(list(zip(places, settings, strict=True))):
             if name in names:
@@ -351,7 +352,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
         noise = output.Noise(is_hidden=not (self.is_cluster_mode or is_asked_for))
         for line in lines:
             if line.startswith(contract.RESULT_SENTINEL) and self._is_record(line):
-                continue  # the operator logs what the record says; the line itself is long and for machines
+                continue  # the operator logs the content of the record; the line itself is long and for machines
             if self.application_id is None and (found := _APPLICATION_ID.search(line)):
                 self.application_id = found.group()
                 self._forget_settings()
@@ -386,7 +387,7 @@ class ClinkerSparkSubmitHook(SparkSubmitHook):  # type: ignore[misc]  # the Spar
 
 
 def secrets_of(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The secrets among what a run is given: in settings and variables, arguments, and addresses of any other kind."""
+    """The secrets in the settings, environment variables, arguments and addresses of a run."""
     for name in ("conf", "env_vars"):
         yield from credentials.of_settings(settings.get(name) or {})
     arguments = settings.get("application_args") or ()

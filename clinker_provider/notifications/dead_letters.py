@@ -27,8 +27,8 @@ class ClinkerDeadLettersNotifier(BaseNotifier):
         )
 
     :param send: takes the message; or the import path of such a function
-    :param subject: what the message begins with (templated)
-    :param reasons: how many reasons it has
+    :param subject: the first line of the message (templated)
+    :param reasons: the most reasons that the message lists
     """
 
     template_fields: Sequence[str] = ("subject",)

@@ -35,7 +35,7 @@ class PipelineOperator(BaseOperator):
     :param environment: active environment, as `clinker run --env` takes it (templated)
     :param allow_absolute_paths: whether the pipeline may name absolute paths
     :param env_vars: environment of the run; the pipeline's `${NAME}` see it (templated)
-    :param validate: `parse`: check when the DAG file is parsed, but for what a template decides, and everything again
+    :param validate: `parse`: check everything but templated values when the DAG file is parsed, and everything again
         before the run; `execute`: check before the run only; `off`: leave it to the job.
         Default: Airflow's configuration `[clinker] validate`, else `parse`.
     """
@@ -139,7 +139,7 @@ class PipelineOperator(BaseOperator):
 
     def plan_of(self, subject: validation.Subject, arguments: Sequence[str] = ()) -> str:
         """The plan as text, short enough for a rendered field. `arguments` are the options of its run."""
-        # Airflow cuts what is longer, and puts a note about its settings in front.
+        # Airflow cuts longer values, and puts a note about its settings in front.
         limit = conf.getint("core", "max_templated_field_length", fallback=4096)
         return validation.shortened(validation.explain(subject, arguments), limit)
 
@@ -160,7 +160,7 @@ class PipelineOperator(BaseOperator):
         return any(validation.is_remote(str(each)) for each in given if each is not None)
 
     def _is_known_when_parsed(self) -> bool:
-        """Whether nothing that decides what the pipeline means is a template."""
+        """Whether no parameter that changes the meaning of the pipeline is a template."""
         values = (
             self.pipeline,
             self.pipeline_root,
@@ -175,7 +175,7 @@ class PipelineOperator(BaseOperator):
 
     @property
     def is_checked_when_parsed(self) -> bool:
-        """Whether what is known now is checked now."""
+        """Whether the pipeline is checked now, while the DAG file is parsed."""
         # A worker parses the file once more for every try; there `execute` does the checking.
         return self.validate is validation.Validate.PARSE and get_parsing_context().task_id is None
 

@@ -28,7 +28,7 @@ class ClinkerDlqReplayOperator(PipelineOperator):
     nothing twice. Runs on the worker, embedded. Beside what `PipelineOperator` takes:
 
     :param path: the dead-letter file, such as the run's XCom `dlq_path`; empty or `None` skips the task (templated)
-    :param into: folder for outputs of the replayed records alone; default: add to what the outputs have (templated)
+    :param into: folder for outputs of the replayed records alone; default: append to the existing outputs (templated)
     :param force: with `into`: whether files that exist are replaced
     :param ids: only these entries (templated)
     :param stage: only entries of this stage (templated)

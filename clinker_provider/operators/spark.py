@@ -92,7 +92,7 @@ _OF_FILES = {"--base-dir": "base_dir", "--rules-path": "rules_path", "--channel"
 
 
 class ClinkerSparkOperator(SubmittingOperator):
-    """Check a pipeline, ship the engine, run it with `spark-submit`, and report what it did.
+    """Check a pipeline, ship the engine, run it with `spark-submit`, and report the results.
 
     Exit codes 0 and 2 succeed (2 with status `partial_success`), 1 and 3 fail without retry, 4 and interruptions may
     be retried. The XComs (see `clinker_provider.xcoms`) are pushed as soon as they are known, and all of them before a
@@ -120,7 +120,7 @@ class ClinkerSparkOperator(SubmittingOperator):
     :param exit_codes: what exit codes mean for the task: `success`, `skip` or `fail` for 0 and 2, whose runs have
         published their files; `skip`, `fail` (without retry) or `retry` for 1, 3, 4 and 130, whose runs have not
     :param on_dlq: called with `(context, record)` when records died, before a failure; or the import path of such
-        a function, `package.module.function`. What it raises fails the task without a retry: the files are published
+        a function, `package.module.function`. If it raises, the task fails without a retry: the files are published
     :param work_dir: folder for the run's temporary files, removed afterwards. In cluster deploy modes the driver leaves
         the result record there: a folder of a mount that both sides see, or a URI such as `s3://bucket/clinker/work`.
         With a URI nothing else is shared either, and the pipeline's files travel with the job (templated)
@@ -224,8 +224,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         """Run the pipeline; gives the XCom `return_value`.
 
         Raises:
-            ClinkerError: one of its kinds; those that also are `AirflowFailException` are not retried.
-            AirflowSkipException: where the user chose so for what the run did.
+            ClinkerError: a subclass of it; a subclass of `AirflowFailException` is not retried.
+            AirflowSkipException: the user chose to skip the task on this exit code or with these dead letters.
         """
         self.hide_secrets()  # of a mapped task the fields are rendered elsewhere
         self._hook, self._waiting, self._cut_off, self.leaves_event_log = None, None, None, False
@@ -258,8 +258,8 @@ class ClinkerSparkOperator(SubmittingOperator):
         """Go on after the trigger fired: the run has ended, or time is over.
 
         Raises:
-            ClinkerError: one of its kinds, as `execute` raises them.
-            AirflowSkipException: where the user chose so for what the run did.
+            ClinkerError: a subclass of it, as `execute` raises them.
+            AirflowSkipException: the user chose to skip the task on this exit code or with these dead letters.
         """
         self.hide_secrets()
         self._keep_links({})
@@ -333,7 +333,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return outcome.Outcome(outcome.Verdict.NO_RESULT, contract.ExitCode.IO, reason), None
 
     def _resumed(self, context: Context) -> tuple[outcome.Outcome, result.RunResult | None] | None:
-        """Go on with what an earlier attempt left running, where it can be found; None where there is nothing.
+        """Resume the run of an earlier attempt, if it can be found; None if there is none.
 
         Raises:
             TaskDeferred: it runs, and is waited for.
@@ -419,7 +419,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         callback: Callable[[Context, result.RunResult], object] | None,
         chosen: policy.Policy,
     ) -> dict[str, Any] | None:
-        """Publish what is known of a run that has ended, and end the task as the run and the user's policy say."""
+        """Publish the results of a run that has ended, and end the task as the run and the user's policy say."""
         self._ended_run = record, self.without_secrets(ended.reason)
         if record and record.taken_from:
             self.log.warning(
@@ -467,7 +467,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return self.get_openlineage_facets_on_complete(task_instance)
 
     def _take_defaults(self) -> None:
-        """Take what the connection says where the operator says nothing, if it is one of the type `clinker`.
+        """Take defaults of the operator's parameters from its connection, if that has the type `clinker`.
 
         Raises:
             ClinkerConnectionError: a field of it says nothing usable, or it names a connection that is not there.
@@ -557,7 +557,7 @@ class ClinkerSparkOperator(SubmittingOperator):
                 return value
 
     def _log_end(self, record: result.RunResult | None) -> None:
-        """End the log with what the nodes did, and with dead letters by reason."""
+        """End the log with the records of each node, and with dead letters by reason."""
         if record is None:
             return
         lines = on_call.log_lines(record)
@@ -615,7 +615,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return kept
 
     def _push_early(self, context: Context, values: Mapping[str, Any]) -> None:
-        """Push what is known while the run goes on; a run does not end for want of it, and all is pushed at its end."""
+        """Push XComs during the run. Errors do not fail the run, because all XComs are pushed again at its end."""
         links = self._keep_links({**self.link_values, **values})
         if not self.do_xcom_push:
             return
@@ -719,7 +719,7 @@ class ClinkerSparkOperator(SubmittingOperator):
                 was_killed=self._hook.was_killed,
             )
             if ended.verdict in (outcome.Verdict.NO_RESULT, outcome.Verdict.INTERRUPTED):
-                # Spark died on its own: what it started may still run, and write.
+                # Spark died on its own: processes that it started may still run, and write.
                 self._hook.end_processes()
             return ended, record
         except TaskDeferred:
@@ -824,7 +824,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return options.arguments(pipeline, execution_id=execution_id, work_dir=work_dir, once=once)
 
     def _options(self, *, is_known: Callable[[object], bool] = lambda value: True) -> execution.RunOptions:
-        """The options of `clinker run`, without those that are not known."""
+        """The options of `clinker run`, without options whose values are not known yet."""
         further = list(self.run_args or ()) if is_known(self.run_args) else []
         values = {
             "base_dir": self.base_dir,
@@ -846,7 +846,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         )
 
     def _declare_assets(self) -> None:
-        """Add what the pipeline reads and writes to the task's inlets and outlets, as far as it is known now."""
+        """Add the pipeline's datasets to the task's inlets and outlets, as far as they are known now."""
         parsed = get_parsing_context().task_id
         is_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         # An instance of a mapped task is made when it runs: what Airflow does not know by then, it does not take.
@@ -923,7 +923,7 @@ class ClinkerSparkOperator(SubmittingOperator):
         return records.Records(folder, environ, settings)
 
     def _clear(self, folder: str, execution_id: str) -> None:
-        """Remove what a run that has ended left for this side."""
+        """Remove the folder of an ended run; in a store, its result record."""
         if not validation.is_remote(folder):
             shutil.rmtree(folder, ignore_errors=True)
             return

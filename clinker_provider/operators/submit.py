@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.stores.location import FilePath
 
-#: Parameters that go to the Spark provider's hook under the same name, and what they start with.
+#: Parameters that go to the Spark provider's hook under the same names.
 PASSED_ON = (
     "files",
     "archives",
@@ -56,7 +56,7 @@ class SubmittingOperator(PipelineOperator):
 
     :param conn_id: Spark connection; its absence is an error (templated)
     :param master: Spark master instead of a connection, such as `local[*]` or `spark://host:7077` (templated)
-    :param spark_binary: the `spark-submit` to call; default: that of `SPARK_HOME`, or the one beside this Python
+    :param spark_binary: the `spark-submit` to call; default: the one in `SPARK_HOME`, or the one beside this Python
     :param name: name of the application; default `clinker.<pipeline file>` (templated)
     :param openlineage_inject_parent_job_info: whether Spark's own lineage events name this task as their parent.
         Default: Airflow's configuration `[openlineage] spark_inject_parent_job_info`

@@ -122,7 +122,7 @@ class ClinkerValidateOperator(PipelineOperator):
         return [node for node in dict.fromkeys(chosen or ()) if node]
 
     def _previewed(self, subject: validation.Subject, nodes: list[str], execution_id: str) -> dict[str, list[Any]]:
-        """Log the records of nodes; gives those that an XCom may have."""
+        """Log the records of nodes; returns as many of them as fit into an XCom."""
         from spark_jobs.cli import tables
 
         secrets = credentials.Secrets.of(self.secrets())

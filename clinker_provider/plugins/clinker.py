@@ -69,7 +69,7 @@ def application() -> Any:
 
     app.get(
         "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/{map_index}",
-        # The list of runs is of task instances, what they did is of XComs.
+        # The list of runs comes from task instances, and their results from XComs.
         dependencies=[
             Depends(requires_access_dag("GET", entity))
             for entity in (DagAccessEntity.TASK_INSTANCE, DagAccessEntity.XCOM)
@@ -94,7 +94,7 @@ def _number_of(map_index: str) -> int | None:
 
 
 def runs(dag_id: str, run_id: str, task_id: str, map_index: int) -> tuple[Run | None, list[Run]]:
-    """A run of a task, and those before it, the last one first, with what they have pushed."""
+    """A run of a task and the runs before it, the latest first, with their XComs."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session

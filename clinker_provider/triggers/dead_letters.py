@@ -33,7 +33,7 @@ class DeadLettersTrigger(BaseTrigger):
         self.store_conn_id = store_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class path and what the constructor takes."""
+        """The class path and the arguments of the constructor."""
         return (
             f"{type(self).__module__}.{type(self).__qualname__}",
             {

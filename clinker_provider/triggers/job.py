@@ -52,7 +52,7 @@ class ClusterJobTrigger(BaseTrigger):
         self.deadline = deadline
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class path and what the constructor takes."""
+        """The class path and the arguments of the constructor."""
         names = ("job", "folder", "execution_id", "poll_interval_s", "deadline")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 

@@ -38,7 +38,7 @@ class LookingTrigger(BaseTrigger):
         self.store_conn_id = store_conn_id
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """The class path and what the constructor takes."""
+        """The class path and the arguments of the constructor."""
         names = ("looks_for", "arguments", "poke_interval_s", "store_conn_id")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def show(path: FilePath, options: PlanOptions, diagnostics: str) -> int:
-    """Print where the bookmark of a pipeline is, and what has been read of each source."""
+    """Print the place of a pipeline's bookmark, and how far each source has been read."""
 
     def shown(plan: Plan, found: Bookmark, there: Destinations) -> int:
         sys.stdout.write("".join(printable(line) + "\n" for line in _lines(plan, found)))
@@ -35,7 +35,7 @@ def show(path: FilePath, options: PlanOptions, diagnostics: str) -> int:
 
 
 def reset(path: FilePath, options: PlanOptions, diagnostics: str, sources: Sequence[str]) -> int:
-    """Forget what has been read of some sources of a pipeline; of all of them where none is named."""
+    """Reset the bookmarks of some sources of a pipeline; of all sources if none is named."""
 
     def forgotten(plan: Plan, found: Bookmark, there: Destinations) -> int:
         if unknown := [name for name in sources if name not in found.sources and name not in plan.sources]:

@@ -1,6 +1,6 @@
 """The `clinker` command: its arguments, and the module that does the work of each subcommand.
 
-Start-up matters: only what a command needs is imported, when it runs. `main` may be called any number of times in a
+Start-up matters: each command imports its modules when it runs. `main` may be called any number of times in a
 process; it writes to the current `sys.stdout` and `sys.stderr` and takes the working directory as it is. A wrong
 command line is exit 1, since 2 means dead letters.
 """
@@ -99,7 +99,7 @@ def _with_format(argv: list[str]) -> list[str]:
     return argv
 
 
-# ---- from arguments to options: what a command gets has a type, and no command sees what argparse found
+# ---- from arguments to options: commands get typed values, and never the namespace of argparse
 
 
 def _planning(arguments: argparse.Namespace) -> dict[str, Any]:

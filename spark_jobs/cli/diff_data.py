@@ -188,7 +188,7 @@ def _sides(old: Path, new: Path, planning: PlanOptions, wanted: observation.Obse
         name = below.as_posix() if below.parts else str(new)
         before, after = (replace(one.nodes[0], name=name) for one in seen)
         pairs.append((before, after))
-        # The first line says how many records were read; more lines tell of those that do not fit.
+        # The first line says how many records were read; more lines tell of records that do not fit.
         for side, one in zip(read, seen, strict=True):
             notes += [f"{side[below]}: {line}" for line in one.notes[1:]]
     only = [sorted(map(Path.as_posix, mine.keys() - other.keys())) for mine, other in (read, reversed(read))]
@@ -279,10 +279,10 @@ def _is_unique(name: str, rows: Sequence[Row]) -> bool:
 
 @dataclass(frozen=True)
 class _Matched:
-    """The records of both sides, matched by the values of some columns; those with the same values in their order.
+    """The records of both sides, matched by the values of some columns; equal values are matched in order.
 
     Args:
-        pairs: those that are on both sides, in the order of the old one.
+        pairs: the records that both sides have, in the order of the old side.
         only_old: the records of the old side that have no other.
         only_new: the names that only the new side has.
         repeated: how many values have several records on one side.

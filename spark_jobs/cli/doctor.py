@@ -1,4 +1,4 @@
-"""`clinker doctor`: what a run needs of this machine, checked, and how to mend what is missing.
+"""`clinker doctor`: checks whether runs can work here, and says how to mend problems.
 
 Each check is a function that gives one finding. A problem would stop a run; a warning makes it slow, or may stop a
 larger one. Nothing is changed: files that a check writes are removed at once.
@@ -50,7 +50,7 @@ class Finding:
     Args:
         check: its name, like `java`.
         state: how it ended.
-        detail: what was found.
+        detail: the facts that the check found.
         remedy: how to mend it; empty where nothing has to be mended.
     """
 

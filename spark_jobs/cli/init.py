@@ -145,7 +145,7 @@ def main(folder: Path, files: Sequence[Path], *, force: bool) -> int:
 
     Args:
         folder: the folder to make.
-        files: what the pipeline reads; none: an example of its own.
+        files: the inputs of the pipeline; if empty, the pipeline gets an example input.
         force: whether a pipeline that is there is replaced.
     """
     pipeline = folder / "pipeline.yaml"

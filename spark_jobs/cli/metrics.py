@@ -18,7 +18,7 @@ def main(spool_dir: str, output_file: Path, *, delete: bool, dry_run: bool) -> i
     Args:
         spool_dir: the folder to sweep, which may be a URI.
         output_file: the archive to append to.
-        delete: whether what has been archived is removed.
+        delete: whether to remove the archived files.
         dry_run: show what would be collected.
     """
     try:

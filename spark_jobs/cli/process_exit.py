@@ -17,7 +17,7 @@ from spark_jobs.cli import standard_streams
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: For what was registered to be done at the end: folders are removed, sessions released.
+#: The time limit for functions that were registered for the exit: they remove folders and release sessions.
 _TIMEOUT_S = 5.0
 
 

@@ -25,8 +25,8 @@ class Reporter:
 
     Args:
         style: how they are shown.
-        as_lines: whether what is shown as text is a JSON object a line instead, like the lines of the log.
-        batch_id: what these lines name; may be set later.
+        as_lines: whether texts are written as JSON lines, like the lines of the log.
+        batch_id: the batch id in these lines; may be set later.
     """
 
     def __init__(self, style: render.Style, *, as_lines: bool = False, batch_id: str = "") -> None:

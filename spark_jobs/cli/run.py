@@ -58,7 +58,7 @@ def execute(plan: Plan, options: RunOptions, reporter: report.Reporter) -> int:
 
 
 def _show(previews: list[tuple[str, str]], options: RunOptions) -> list[Diagnostic]:
-    """Each output as its file would be, under its name when there are several; what is wrong with their file."""
+    """Write each output as its file would be, under a heading if there are several; returns errors of writing."""
     texts = [f"--- {printable(name)}\n{text}" if len(previews) > 1 else text for name, text in previews]
     try:
         if options.dry_run_output is not None:
@@ -157,7 +157,7 @@ def _as_text(summary: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
 
 
 def _as_json(summary: Iterable[tuple[str, Mapping[str, Any]]], batch_id: str) -> str:
-    """The summary as log lines. `event` says what a line is about; further fields are its figures."""
+    """The summary as log lines. `event` names the subject of a line; further fields are its figures."""
     from spark_jobs.execute import logs
 
     lines = (logs.object_line("info", text.strip(), batch_id, facts) for text, facts in summary if facts)

@@ -55,7 +55,7 @@ def page(document: Mapping[str, Any], plan: Plan | None = None, masked: Callable
     """The page of a run as HTML.
 
     Args:
-        document: what the metrics file of the run says.
+        document: the content of the run's metrics file.
         plan: its plan, for the picture; None: no picture.
         masked: leaves credentials out of a text.
     """

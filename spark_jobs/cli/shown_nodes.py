@@ -65,7 +65,7 @@ def added(named: Mapping[str, str]) -> Iterable[Any]:
 
 
 def record(line: str, decimals: Collection[str] = ()) -> dict[str, Any]:
-    """The record of a line, whose numbers keep their digits; those of some columns are Decimals."""
+    """The record of a JSON line. Its numbers keep their digits; the numbers of `decimals` become Decimals."""
     found: dict[str, Any] = json.loads(line, parse_int=number_of, parse_float=number_of)
     if decimals:
         exact = json.loads(line, parse_float=Decimal, parse_int=Decimal)

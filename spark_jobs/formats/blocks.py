@@ -64,9 +64,10 @@ class Bad:
     """The bad records of a block.
 
     Args:
-        failures: all of them by their places in the split, ascending.
-        rows: those that are among the converted records, by their rows there, ascending. The others are malformed.
-        as_read: gives their texts as read, column by column.
+        failures: the failures by the places of their records in the split, ascending.
+        rows: the rows of the failures among the converted records, ascending. The other failures are of malformed
+            records.
+        as_read: returns the texts of these rows as read, column by column.
     """
 
     failures: Failures = field(default_factory=failure_columns.none)
@@ -89,10 +90,10 @@ def block(
         reading: the requirements for reading the files.
         first: the place of the first record in the split.
         count: how many records there are, good and bad.
-        declared: the values of each declared column in the well-formed records; None where nobody needs it.
+        declared: the values of each declared column in the well-formed records; None if the column is not needed.
         undeclared: the same of each undeclared column that the reading carries.
-        places: the places of the well-formed records; None when all are well-formed, and neighbours.
-        bad: those that are not good.
+        places: the places of the well-formed records; None if all records are well-formed and consecutive.
+        bad: the records that fail.
     """
     carried = batch(reading, declared, undeclared, count if places is None else len(places))
     if not len(bad.failures):

@@ -70,7 +70,7 @@ def convert(
 ) -> Converted:
     """The values of a text column. Null stays null; a text that does not convert is null and listed.
 
-    Containers are dynamic: a source cannot declare what is in them.
+    Containers are dynamic: a source cannot declare the types of their elements.
     """
     if spelling.is_usual:
         return _convert_usual(column, static, date_formats)
@@ -93,7 +93,7 @@ def _convert_spelled(
 
 
 def without_nulls(column: pa.StringArray, words: tuple[str, ...]) -> pa.StringArray:
-    """Texts, with null for those that are words for nothing."""
+    """Texts, with null in place of the words that stand for null."""
     if not words:
         return column
     is_null = pc.is_in(column, value_set=pa.array(words, pa.string()))
@@ -149,7 +149,7 @@ def _named(static: Type) -> str:
 
 
 def no_conversions(column: SourceColumn, found: pa.Array, failed: Rows) -> Iterator[tuple[Rows, Reason]]:
-    """Rows whose value does not convert, and what is wrong with it: of some spellings there is more to say."""
+    """Rows whose value does not convert, with the reason; known misspellings get a more helpful reason."""
     known = hinting.of_kind(hints.of_column(column), column.type.kind)
     if not known or not len(failed) or not isinstance(found, pa.StringArray):
         yield failed, no_conversion(column)
@@ -192,7 +192,7 @@ class UnfitSection(Exception):
 
 
 def section_of_texts(section: Section, texts: Mapping[str, str | None], forms: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The values of a section's fields by their paths; what is absent or empty is left out.
+    """The values of a section's fields by their paths, without absent and empty ones.
 
     Args:
         section: the section.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.scan.files import InputFile
 
-#: The diagnostic for files whose columns cannot be matched with those of their source.
+#: The diagnostic for files whose columns cannot be matched with the columns of their source.
 MISFIT = "E217"
 _TEXT = types.STRING.or_null()
 
@@ -46,8 +46,9 @@ class FilePlan:
         data_start: where the first record after the header begins, in bytes of the file as UTF-8.
         is_splittable: whether parts of the file can be read on their own.
         layout: how records stand in the file, where the format has several ways.
-        known: where no record was asked for undeclared names but the first ones: those that these and files before
-            have. Whoever reads the file tells when there are others (`SplitOutcome.has_news`). None: they are found.
+        known: the undeclared names in the first records of this file and of the files before it, if only first records
+            were inspected; the file's reader then reports further names (`SplitOutcome.has_news`). None: all undeclared
+            names are known.
         arrays: the names that are arrays in all files of the source, where records do not tell of themselves.
         data_end: where the records end, in bytes, where something follows them; None where the file ends there.
         headers: the records that name columns, where records that repeat them are left out.

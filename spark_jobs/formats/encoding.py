@@ -76,7 +76,7 @@ class Utf8Stream:
             self._at_end = not data
             try:
                 text = self._decoder.decode(data, final=self._at_end)
-            except UnicodeError as error:  # single characters are no errors here: what is missing is the mark
+            except UnicodeError as error:  # wrong characters raise no error here, only a missing byte order mark does
                 raise UnreadableText(_without_mark(self._name, data)) from error
             self._ready = text.encode("utf-8", "surrogatepass")
         taken, self._ready = self._ready[:size], self._ready[size:]

@@ -390,8 +390,8 @@ class Format:
         ending: what names of its files end with, where they are not the author's.
         is_typed: whether its files hold columns or blocks, so that they are made when all records have come together.
         has_statistics: whether readers know of ranges of a file where no record passes (`Reading.passes`).
-        has_files: whether records are in files; else its reader finds what is read (`found`), and matchers of files
-            have no meaning.
+        has_files: whether records are in files. Otherwise its reader finds the inputs (`found`), and file matchers have
+            no meaning.
         is_in_folder: whether `path` names a folder that is a table, whose files the reader finds.
         is_in_catalog: whether the reader finds the files of a table that a catalogue knows by its name.
         growth: how incremental sources of it grow: by files, rows or table versions; None if none can be incremental.

@@ -40,7 +40,7 @@ class RecordShape(blocks.Shape["pa.StringArray"]):
         self.needed = self._fields_needed()
 
     def _fields_needed(self) -> list[int]:
-        """The fields that must be read: carried ones, those that can fail, and all when failures are shown."""
+        """The fields to read: fields that are carried or can fail, and every field if failures are shown."""
         reading = self._reading
         fields = {field for field in self._undeclared if field is not None}
         for column, field in zip(reading.columns, self._declared, strict=True):

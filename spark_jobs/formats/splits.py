@@ -1,7 +1,7 @@
 """Cuts files into splits that are read on their own, exactly at record borders.
 
-A split has nominal ends, which depend on file sizes alone. Its records are those that begin in it: it is read from the
-first record start at or after its nominal start to the one at or after its nominal end. Both neighbours find that
+A split has nominal ends, which depend on file sizes alone. It owns the records that begin in it: it is read from the
+first record start at or after its nominal start to the one at or after its nominal end. Both neighbours find this
 border by the same rule from the same bytes, so nothing is read twice or left out. In a format whose records may have
 line ends inside, the rule is a guess, which reading proves (`csv/borders.py`).
 """

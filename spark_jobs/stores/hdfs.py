@@ -207,7 +207,7 @@ class Hdfs:
         self._removed(location)
         self._tidied(location.parent)
 
-    # ---- what the above is made of -------------------------------------------------------------------------------
+    # ---- helpers -------------------------------------------------------------------------------------------------
 
     def _swapped(self, written: Location, location: Location, version: str, when: str) -> bool:
         """Whether a file has replaced the version that it must; False to try again.

@@ -54,7 +54,7 @@ def collect(
 
 
 def _removed(store: WritableStore, documents: tuple[spool.Document, ...]) -> tuple[tuple[Location, str], ...]:
-    """Remove the archived objects; gives those that could not be removed."""
+    """Remove the archived objects; returns the objects that could not be removed, with their errors."""
     kept = []
     for each in documents:
         place = location.parse(str(each.path))

@@ -33,7 +33,7 @@ def record(pipeline: Path, name: str, rows: int, letters: Path | None) -> Path:
 
     Args:
         pipeline: the pipeline's file.
-        name: what the case shows.
+        name: the name of the case.
         rows: how many records of each source.
         letters: a dead-letter file. For sources with records in it, these are used.
 

@@ -84,7 +84,7 @@ class Setup:
         pipeline: the pipeline's file.
         folder: where files are that the case names.
         config: the case as it is written.
-        shown: nodes whose records are wanted beside those of outputs; None: also every branch of every route.
+        shown: nodes whose records to return in addition to the outputs' records; None: every branch of every route.
     """
 
     pipeline: Path
@@ -154,7 +154,7 @@ def _options(config: model.Case) -> PlanOptions:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A plan with what it was made of: digests of all files that were read for it, by their paths."""
+    """A plan, with the digests of all files that were read for it, by their paths."""
 
     planned: tuple[plans.Plan | None, Diagnostics, dict[str, str]]
     files: Mapping[Path, str]
@@ -187,7 +187,7 @@ def _planned_once(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[st
 
 
 def _digests(files: Iterable[Path]) -> dict[Path, str]:
-    """Digests of what some files have in them; empty of those that cannot be read."""
+    """Digests of the content of files; the digest of a file that cannot be read is empty."""
     found = {}
     for path in files:
         try:
@@ -211,7 +211,7 @@ def prepare(setups: Iterable[Setup]) -> None:
 
 
 def _planned(setup: Setup) -> tuple[plans.Plan | None, Diagnostics, dict[str, str]]:
-    """The plan with a node for each whose records are shown, by what it shows."""
+    """The plan, with a node for each node whose records are shown; the last value maps these nodes to shown ones."""
     found = Diagnostics()
     file = document.open_text(setup.pipeline, found)
     options = _options(setup.config)
@@ -288,7 +288,7 @@ class _Form:
 
 
 def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_folder: Path) -> _Form:
-    """Write what a case gives to a source, where it is not in a file already."""
+    """Write the records that a case gives to a source, unless they are in a file already."""
     if given is not None and (given.text is not None or given.file is not None):
         if not step.file_format.has_files:
             text = f"source '{step.name}' reads a {step.format}, which has no file; give its records as `rows`"
@@ -304,7 +304,7 @@ def _provide(step: SourceStep, given: model.Given | None, folder: Path, case_fol
 
 
 def _source(step: SourceStep, form: _Form) -> SourceStep:
-    """A source that reads what a case gives."""
+    """A source that reads the records of a case."""
     match = FileMatch(path=str(form.path))
     if not form.is_rows:
         return replace(step, match=match, endpoint=None, passes=())

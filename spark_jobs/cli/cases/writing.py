@@ -141,7 +141,7 @@ def _edit(case: Case, path: tuple[str, ...], found: Sequence[Row]) -> Iterator[t
 
 
 def _is_here(case: Case, path: tuple[str, ...]) -> bool:
-    """Whether what stands under some keys is written there, and no alias of what is written elsewhere."""
+    """Whether the value at a path of keys is written in this place, and is no alias of a value elsewhere."""
     node, key, depth = reader.locate(case.tree, path)
     parent, _, _ = reader.locate(case.tree, path[:-1])
     return depth == len(path) and parent.span.start <= key.start <= node.span.start <= node.span.end <= parent.span.end
@@ -154,7 +154,7 @@ def _is_flow(case: Case, path: tuple[str, ...]) -> bool:
 
 
 def _end(text: str, end: int) -> int:
-    """The end of what is written, without blanks, and comments that belong to what follows."""
+    """The end of a node's text, without blanks and comments that belong to the next node."""
     while True:
         end = len(text[:end].rstrip())
         start = text.rfind("\n", 0, end) + 1

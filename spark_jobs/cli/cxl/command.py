@@ -141,7 +141,7 @@ class Program:
     engine: str = "interpreter"
 
 
-# ---- from arguments to options: what a command gets has a type, and no command sees what argparse found
+# ---- from arguments to options: commands get typed values, and never the namespace of argparse
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -242,7 +242,7 @@ def evaluate(program: Program) -> int:
 
 
 def _of_values(text: Text, given: dict[str, object], program: Program) -> list[Finding]:
-    """Indices that never find an element of the values that are given, where no schema says what they are."""
+    """Indices out of range in the given values, for columns without a schema."""
     from spark_jobs.cxl import compile as front
     from spark_jobs.cxl.checking.modules import Library
     from spark_jobs.cxl.checking.scope import Scope

@@ -21,8 +21,8 @@ def run(files: Sequence[str], how: str | None) -> int:
 
     Args:
         files: the programs; `-` is standard input.
-        how: `check` prints the names of those that would change, `diff` what would change, `write` rewrites them; None
-            prints them.
+        how: `check` prints the names of the files that would change, `diff` prints the changes, `write` rewrites the
+            files; None prints the formatted programs.
     """
     status = OK
     for file in files:

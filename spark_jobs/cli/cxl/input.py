@@ -109,7 +109,7 @@ def _json(text: str, what: str, number: Callable[[str], Any] | None = None) -> A
 
 
 def record(text: str, row: schema.Schema | None = None) -> dict[str, Any]:
-    """The record of a `--record` argument; its numbers keep their digits, as those of a source do.
+    """The record of a `--record` argument; its numbers keep their digits, as the numbers of a source do.
 
     Numbers for Decimal and String columns are texts, exactly as they are written.
 

@@ -173,7 +173,7 @@ class Repl(cmd.Cmd):
             self._run(entered)
 
     def _complain(self, analysis: Analysis, entered: str) -> None:
-        """Print what is wrong with the lines just entered; warnings of lines before them are known already."""
+        """Print the problems of the lines just entered; warnings about lines before them are known already."""
         start = sum(len(statement) + 1 for statement in self.program)
         for finding in analysis.findings:
             if finding.place[1] < start or finding.code.id in _FINE_HERE:

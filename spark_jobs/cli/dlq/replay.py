@@ -28,7 +28,7 @@ def main(path: Path, file: str, wanted: EntryFilter, options: RunOptions, *, int
         file: the dead-letter file.
         wanted: which of its entries.
         options: how the pipeline is planned and run.
-        into: the folder that gets the outputs; None: they are added to what the outputs have.
+        into: the folder that gets the outputs; None: the records are appended to the existing outputs.
     """
     with report.opened(options.diagnostics) as reporter:
         plan = pipeline.planned(path, options, reporter, quiet=True)

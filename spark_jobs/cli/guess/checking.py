@@ -52,7 +52,7 @@ class Read:
 
     Args:
         records: how many records there are, good and bad.
-        misfits: those that would be dead letters, by field and reason.
+        misfits: the number of records that would be dead letters, by field and reason.
         refusal: why a file cannot be read at all.
     """
 

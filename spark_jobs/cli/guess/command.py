@@ -45,7 +45,7 @@ _ALIGNED = (
 
 
 class NotGuessed(Exception):
-    """No source can be guessed for a file; the message says what the file is."""
+    """No source can be guessed for a file; the message describes the file."""
 
 
 def main(files: Sequence[Path], *, as_text: bool) -> int:
@@ -123,7 +123,7 @@ def look(path: Path, name: str, taken: set[str], *, as_text: bool = False) -> An
 
 
 def _of_marks(path: Path, sample: Sample, *, as_text: bool) -> tuple[Guess, int] | None:
-    """The source of a file whose first bytes say what it is: a workbook, or XML; None where they do not.
+    """The source of a file whose first bytes identify it as a workbook or XML; None for other files.
 
     Raises:
         FormatError: the file cannot be read.

@@ -34,7 +34,7 @@ class NoElements(Exception):
 
 @dataclass
 class _Path:
-    """Elements of one path from the root: how many there are, and what they have in them."""
+    """The elements at a path from the root: their number, and the names of their members."""
 
     count: int = 0
     members: Counter[str] = field(default_factory=Counter)
@@ -75,7 +75,7 @@ def guess(path: Path, name: str, head: bytes, *, is_whole: bool, as_text: bool) 
 
 
 def _records(head: bytes, *, is_whole: bool) -> str:
-    """The path of the elements that are most likely records: those that are many, with something in them."""
+    """The path of the elements that are most likely records: elements that are frequent and have members."""
     paths: dict[tuple[str, ...], _Path] = {}
     stack: list[str] = []
 
@@ -104,7 +104,7 @@ def _records(head: bytes, *, is_whole: bool) -> str:
     candidates = {path: one for path, one in paths.items() if len(path) > 1 and one.members}
     if not candidates:
         raise NoElements("no element has anything in it that could be a column")
-    # Records are many and have several things in them; what is within a record is no record of its own.
+    # Records are frequent and have several members. An element inside a record is no record of its own.
     best = max(candidates, key=lambda path: (_worth(candidates[path]), -len(path)))
     for end_of in range(2, len(best)):
         outer = candidates.get(best[:end_of])

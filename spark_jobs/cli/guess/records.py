@@ -23,9 +23,9 @@ _MOST_RECORDS = 200_000
 #: A text that is a number whose leading zeros say nothing.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
-#: How arrays begin that have objects, arrays or nothing in them, and those of other values.
+#: How an array begins: an array of objects, of arrays, or an empty one; and an array of other values.
 _ARRAY, _VALUES = re.compile(r"\[\s*[\[{\]]"), re.compile(r'\[\s*(?:["0-9-]|true|false|null)')
-#: What the decoder's messages mean.
+#: Explanations of the decoder's messages.
 _BROKEN = {
     "Extra data": "something follows the value: write one array, or each value on a line of its own",
     "Expecting value": "a value is missing, perhaps after a comma",

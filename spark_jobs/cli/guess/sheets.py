@@ -132,7 +132,7 @@ def _text(value: Any) -> str:
 
 
 def _column(name: str, cells: list[Any], records: int) -> values.Column:
-    """A column with its type, by what is in most of its cells."""
+    """A column with the type that most of its cells have."""
     kinds = Counter(str if isinstance(value, _Number) else type(value) for value in cells)
     others = {kind: count for kind, count in kinds.items() if kind is not str}
     texts = Counter(_text(value) for value in cells)

@@ -25,12 +25,12 @@ class Guess:
         name: the name of the source's node.
         paths: the files, as the source names them.
         type: their format.
-        options: what is said under `options:`.
+        options: the entries of `options:`.
         columns: their columns.
         layout: the fields of a fixed-width file under `format_schema:`.
-        about: what was looked at, in a few words.
-        remarks: what a person should know, the most important first.
-        doubts: what a person has to decide.
+        about: the inspected input, in a few words.
+        remarks: remarks for the user, the most important first.
+        doubts: questions that the user has to decide.
     """
 
     name: str

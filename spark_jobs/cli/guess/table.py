@@ -49,7 +49,7 @@ _EXCELS_LINE = re.compile(r'"?sep=([^\r\n])"?', re.IGNORECASE)
 #: A line that programs draw below headers and around tables.
 _RULER = re.compile(r"\+?[-=]{2,}(?:[ +|]+[-=]{2,})*\+?")
 _COMMENTS = ("#", "//", "%", "--", "!")
-#: So many records decide what a header is.
+#: The number of records that are compared with a possible header.
 _BODY_RECORDS = 2000
 _MOST_HEADER_ROWS = 4
 
@@ -61,7 +61,7 @@ class Table:
     Args:
         signs: the signs of its text.
         width: how many columns it has.
-        names: what they are called; none where it has no header.
+        names: the names of the columns; empty if the table has no header.
         header_rows: how many records the header has.
         skipped: how many lines of the text stand before the table.
         footer: how many lines follow it.
@@ -202,7 +202,7 @@ def _begins(row: Row, sign: str, starts: Sequence[str]) -> bool:
 
 
 def _width(found: Sequence[Row]) -> int:
-    """The width that most records have; of those that are about as frequent, the one that comes first."""
+    """The most frequent width of records; among widths that are about as frequent, the one that comes first."""
     widths = Counter(len(row.cells) for row in found)
     scores = {one: count * (one - 1 if one > 1 else 0.5) / one for one, count in widths.items()}
     best = max(scores.values())
@@ -302,9 +302,9 @@ def _names_sum(cell: str) -> bool:
 
 
 def totals(records: Sequence[Row]) -> tuple[list[int], bool]:
-    """Records that look like sums of others: the numbers of those that say so, and whether the last one may be one.
+    """Find totals: the numbers of the records with a word for totals, and whether the last record may be a total.
 
-    The last one may be where it has fewer values than usual, and none in the first column, in which others have one.
+    The last record may be a total if it has fewer values than usual, and none in the first column, which others fill.
     """
     if len(records) < 3:
         return [], False
@@ -419,7 +419,7 @@ def _points(cell: str, column: list[str]) -> float:
 def _continues(row: Row, first: Row, below: Sequence[Row]) -> bool:
     """Whether a record goes on with the header above it: texts where the columns below have other values.
 
-    Below headings over several columns, those that stand over one column may leave their second cell empty.
+    If some headings span several columns, a heading over a single column may have an empty cell in the second row.
     """
     if len(below) < 3 or len(row.cells) < len(first.cells) - 1:
         return False

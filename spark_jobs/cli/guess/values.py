@@ -1,8 +1,8 @@
-"""The type of a column and the spelling of its values, by all of them.
+"""Infers the type of a column and the spelling of its values from all of its values.
 
-What is guessed fits by the rules that sources have: a number is one by `formats/spelling.py`, a date by
-`formats/date_forms.py`. Where two readings give different values and nothing in the file tells which is right, the
-column stays text, and a remark says so.
+The inference applies the rules of sources: `formats/spelling.py` for numbers and `formats/date_forms.py` for dates. If
+two readings give different values and nothing in the file decides between them, the column stays text, and a remark
+says so.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Column:
         name: its name.
         type: its declared type.
         keys: further keys of it in `schema:`.
-        remarks: what a person should know.
+        remarks: remarks for the user.
         is_unique: whether each record has a value of its own.
         notes: remarks for the user about values that are read as something else than they look like.
     """
@@ -134,7 +134,7 @@ def _most_common(found: Counter[str]) -> Counter[str]:
 
 
 def _collect(found: Counter[str], evidence: Evidence) -> None:
-    """Note what a column says beyond doubt."""
+    """Add the evidence of a column that can be read in one way only."""
     core = _without_nulls(found)
     if not core:
         return
@@ -606,7 +606,7 @@ def _perhaps_year_first(texts: dict[str, list[str]]) -> Remark | None:
 
 
 def _with_short_years(column: Column, texts: dict[str, list[str]], chosen: Sequence[str]) -> Column:
-    """The column with what is to know about years of two digits; text where they may be of another century."""
+    """The column with remarks about two-digit years; a text column if the century is in doubt."""
     short = [form for form in chosen if "%y" in form]
     days = {text: _day(text, form) for form in short for text in texts if form in texts[text]}
     if not days:

@@ -54,7 +54,7 @@ class Proposal:
     """Something that may be written at a place.
 
     Args:
-        text: what is inserted.
+        text: the text to insert.
         kind: `column`, `method`, `function`, `node`, `type`, `key`, `variable` or `keyword`.
         detail: its type or signature.
         documentation: what there is to say of it, in Markdown.
@@ -91,7 +91,7 @@ class Program:
         node: the node it belongs to.
         scalar: the value that has it.
         text: the text with the places of its characters.
-        is_after: whether it sees the records that the node gives, and not those that come in.
+        is_after: whether it sees the node's output records, and not its input records.
         given: names of constants, which hide columns.
     """
 
@@ -196,7 +196,7 @@ class Analysis:
         return next((one for one in programs if one.offset_of(place) is not None), None)
 
     def columns(self, node: NodeSource) -> dict[str, str]:
-        """The columns that a node reads, with their types; those of a combine are `qualifier.column`."""
+        """The columns that a node reads, with their types; the columns of a combine are `qualifier.column`."""
         bindings = self._bindings
         if bindings is None or node.name not in bindings.graph.inputs:
             return {}
@@ -374,7 +374,7 @@ class Analysis:
         start, end = diagnostic.span.start, diagnostic.span.end
         found = []
         for proposed in dict.fromkeys(_PROPOSED.findall(said)):
-            # The place may have more than the name: the message quotes what is wrong.
+            # The span may hold more than the name: the message quotes the wrong word.
             wrong = [word for word in re.findall(r"[`'‘]([^`'’]+)[`'’]", diagnostic.message) if word != proposed]
             at = next(((begin, len(word)) for word in wrong if (begin := self.text.find(word, start, end)) >= 0), None)
             begin, size = at if at is not None else (start, end - start)
@@ -465,7 +465,7 @@ def _in_program(now: Analysis, last: Analysis, program: Program, written: str) -
 
 
 def _names_a_node(text: str, line_start: int, written: str) -> bool:
-    """Whether what is being written is the name of an input: on the line of `input:`, or in the mapping below it."""
+    """Whether the user is writing the name of an input: on the line of `input:`, or in the mapping below it."""
     if re.search(r"\b(input|inputs):\s*[\[{]?[^\]}#]*$", written):
         return True
     indent = len(written) - len(written.lstrip())

@@ -248,7 +248,7 @@ def _in_settings(
 def _in_output(text: Analysis, node: NodeSource, name: str) -> Iterator[tuple[int, int]]:
     """The places where an output names the column.
 
-    `columns` has names of the file, which may be those of other columns.
+    `columns` is left alone: it has names of the file, which may equal the names of other columns.
     """
     mapping = node.body.get("mapping") if isinstance(node.body, Mapping) else None
     given = {key: entry.value for key, entry in mapping.entries.items()} if isinstance(mapping, Mapping) else {}

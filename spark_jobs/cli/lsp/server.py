@@ -78,7 +78,7 @@ class _Server(LanguageServer):
         return known
 
     def check(self, uri: str) -> None:
-        """Tell the editor what is wrong with a text."""
+        """Send the diagnostics of a text to the editor."""
         known = self.keep(uri)
         found = [_diagnostic(one, known.now) for one in known.now.diagnostics if _is_of(one, known.now)]
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, known.version))
@@ -106,7 +106,7 @@ class _Server(LanguageServer):
 def main(planning: PlanOptions) -> int:
     """Serve an editor until it says that it ends."""
     server = _server(planning)
-    # The server closes its streams at the end, and what a library prints must not get between the messages.
+    # The server closes its streams at the end, and prints of libraries must not get between its messages.
     with (
         os.fdopen(os.dup(sys.stdin.fileno()), "rb") as requests,
         os.fdopen(os.dup(sys.stdout.fileno()), "wb") as replies,

@@ -82,7 +82,7 @@ def _needs_own_session(argv: Sequence[str]) -> bool:
 
 
 def _settings(argv: Sequence[str]) -> Settings:
-    """The settings of the workspace that a command line belongs to; what is wrong with them, planning tells."""
+    """The settings of the workspace that a command line belongs to; planning reports their problems."""
     wanted = os.environ.get(VARIABLE, "").strip().lower()
     if wanted and wanted not in _YES:
         return Settings()
@@ -162,7 +162,7 @@ def _connected(folder: Path, process: subprocess.Popen[bytes] | None) -> socket.
 
 
 def _served(connection: socket.socket, argv: Sequence[str]) -> int | None:
-    """Wait for a driver that does what a command line says; None where it is busy or has gone before it began."""
+    """Wait for a driver to run a command line; None if the driver is busy, or has ended before it began."""
     mask = os.umask(0o077)
     os.umask(mask)
     try:

@@ -24,7 +24,7 @@ from spark_jobs import engine_files
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: Environment variables that say where and how somebody sits, not what a run means.
+#: Environment variables of the user's terminal and session, which do not affect a run.
 _PASSING = frozenset({
     "_", "COLUMNS", "DISPLAY", "LINES", "OLDPWD", "PWD", "SHLVL", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "TERM",
     "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "TMUX", "TMUX_PANE", "WINDOWID", "XDG_SESSION_ID",

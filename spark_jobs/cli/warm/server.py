@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: A driver ends after so many commands: whatever it may have gathered goes with it.
 _MOST_RUNS = 2000
-#: Whoever connects says what it wants at once.
+#: A client must send its request within so many seconds after it has connected.
 _TIMEOUT_S = 5.0
 #: The exit code of Python for an uncaught exception.
 _UNCAUGHT = 1
@@ -41,7 +41,7 @@ class _Command:
     """A command that a client waits for, over a connection that closes when the client has gone.
 
     Args:
-        request: what the client has sent.
+        request: the client's request.
         descriptors: its standard input, output and error, and its working folder.
         connection: where it waits for the exit status.
         is_interrupted: whether it got a signal, or has gone.
@@ -211,9 +211,9 @@ class _Driver:
 
 @contextlib.contextmanager
 def _standing_in(command: _Command) -> Iterator[None]:
-    """Within, this process has the streams, the folder, the environment and the mask of a client.
+    """Gives this process the streams, working folder, environment and umask of a client, while the context lasts.
 
-    The streams are those of Python alone: programs that are started must not keep the client's open.
+    Only Python's stream objects are replaced: child processes must not keep the client's streams open.
     """
     request = command.request
     *given, folder = command.descriptors
@@ -246,7 +246,7 @@ def _standing_in(command: _Command) -> Iterator[None]:
 
 
 def _set_environment(wanted: Mapping[str, str]) -> None:
-    """Take a client's environment, with what the engine has added to that of this process, for the JVM or workers."""
+    """Take a client's environment, and keep the variables that the engine has set for the JVM or its workers."""
     added = {name: value for name, value in os.environ.items() if name not in _given}
     os.environ.clear()
     os.environ.update({**added, **wanted})
@@ -259,7 +259,7 @@ _given = dict(os.environ)
 
 
 def _opened(stream: int, name: str) -> Any:
-    """A stream as Python opens those of a process."""
+    """A stream, opened as Python opens the standard streams of a process."""
     if name == "stdin":
         return open(stream, encoding="utf-8", errors="surrogateescape")
     buffering = 1 if name == "stderr" or os.isatty(stream) else -1

@@ -83,7 +83,7 @@ def broken(reason: str, name: str) -> FormatError:
 
 
 class _Short(Exception):
-    """Bytes end within what they should hold."""
+    """The bytes end before the value is complete."""
 
 
 class _TooMuch(Exception):

@@ -39,9 +39,9 @@ class _Long:
     """Any number of bytes of each record.
 
     Args:
-        data: all of them.
-        ends: where those of each record end; they begin where those of the one before end, the first ones at `start`.
-        start: where these begin.
+        data: the bytes of all records.
+        ends: the end offset of each record's bytes in `data`; a record begins where the record before it ends.
+        start: the offset at which the first record begins.
     """
 
     def __init__(self, data: np.ndarray, ends: np.ndarray, start: int) -> None:
@@ -118,7 +118,7 @@ def _decimals(array: pa.Array) -> _Short:
 
 
 def _values(found: _Short, valid: np.ndarray) -> _Short:
-    """Values after their branches; nothing after that of null."""
+    """The branch number of each value's union, then the value; nothing follows the branch of null."""
     branch = np.where(valid, np.uint8(_VALUE), np.uint8(_NULL))[:, None]
     used = np.concatenate([np.ones(branch.shape, dtype=bool), found.used & valid[:, None]], axis=1)
     return _Short(np.concatenate([branch, found.places], axis=1), used)

@@ -118,7 +118,7 @@ class Shape:
     Args:
         schema: the schema of its records.
         name: the file's name.
-        declared: what the declared columns are called: a record among them is a column, too.
+        declared: the names of the declared columns. A nested record whose name is declared is a column, too.
 
     Raises:
         FormatError: it is no schema of records, or one that could stand for any number of values.
@@ -137,7 +137,7 @@ class Shape:
         self.least = self._least(schema, 0)
         if not self.least:
             raise broken("its records have no bytes", name)
-        #: Whether days and moments within values may be read as numbers: in a union nobody could tell what one is.
+        #: Whether days and moments within values may be read as numbers. A union could not tell them from numbers.
         self.has_plain_times = not self._is_mixed(schema, is_one_of_several=False)
         self.leaves = tuple(self._leaves(schema, (), 0))
         #: The number of values of a record, without those in arrays and maps.
@@ -257,7 +257,7 @@ class Shape:
         return fields
 
     def _leaves(self, schema: Any, path: tuple[str, ...], depth: int, *, inside: bool = False) -> Iterator[Leaf]:
-        """The columns of a record; `inside` of one that is a column itself those that are declared."""
+        """The columns of a record; `inside` a declared nested record, only its declared members are columns."""
         for field in self._fields(schema):
             given = inner = self._resolved(field["type"])
             if isinstance(inner, list):

@@ -77,7 +77,7 @@ class _File:
         )  # fmt: skip
 
     def write_table(self, table: pa.Table) -> None:
-        """Write some records, and hold those that are no block yet."""
+        """Write the complete blocks of some records, and buffer the rest."""
         for batch in table.to_batches(max_chunksize=_MOST_RECORDS):
             data, ends = encoding.records(batch)
             whole, at, row = memoryview(data), 0, 0  # type: ignore[arg-type]  # arrays are buffers
@@ -98,7 +98,7 @@ class _File:
         self._held, self._bytes, self._records = [], 0, 0
 
     def close(self) -> None:
-        """Write what is held."""
+        """Write the buffered records as the last block."""
         if self._records:
             self._close_block()
 

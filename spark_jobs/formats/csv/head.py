@@ -286,7 +286,7 @@ def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
     data, start, before, at_end = b"", 0, 0, False
     for _ in range(count):
         while not at_end and (byte_stream.next_line_start(data, start) or len(data)) == len(data):
-            # Nothing but a line end matters of what is left. A return at the end may be half of one.
+            # The rest of the line does not matter, except its line end: a CR at the end of `data` may be half of CR LF.
             kept = data[max(start, len(data) - 1) :] if data.endswith((b"\r", b"\n")) else b""
             before += len(data) - len(kept)
             chunk = stream.read(_READ_BYTES)
@@ -301,13 +301,13 @@ def _after_lines(stream: ByteStream, count: int) -> tuple[bytes, int]:
 def _records(
     stream: ByteStream, dialect: Dialect, data: bytes = b"", before: int = 0, *, most: int, is_marked: bool
 ) -> Iterator[_Record]:
-    """The records of a file; what comes after one that is not whole is not told.
+    """The records of a file, up to the first one that is not complete (inclusive).
 
     Args:
         stream: the bytes that were not read yet.
         dialect: their dialect.
-        data: those that were.
-        before: how many stand before these.
+        data: the bytes that were read already.
+        before: the number of bytes before `data`.
         most: how many bytes a record may have.
         is_marked: whether a byte order mark may stand at the beginning of the file.
     """

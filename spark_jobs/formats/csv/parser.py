@@ -107,7 +107,7 @@ class CsvParser:
             stream: the bytes of the range and no more, in UTF-8 and with the usual signs.
             stats: collects statistics of the range.
             is_last: whether the file ends with the range. Elsewhere an end inside quotes means that the range was
-                cut wrongly: then `stats.is_closed` is false at the end, and what was read must not be used.
+                cut wrongly: then `stats.is_closed` is false at the end, and the batches must not be used.
         """
         size, most = self._block_bytes, self._record_bytes
         found = whole_records.read(stream, self._dialect, size, stats, is_last=is_last, most=most)
@@ -203,7 +203,7 @@ class CsvParser:
         return format.Affected(rows[theirs], self._rewriting.original_text(first))
 
     def _block_of_some(self, data: bytes, mark: str | None, stats: RangeStats) -> Block:
-        """The block of records of which some are ragged or wrongly quoted; those that stay so are not parsed."""
+        """The block of records some of which are ragged or wrongly quoted; records beyond repair are not parsed."""
         found = quotes.Records.of(self._dialect, data)
         first, count = stats.records, len(found.starts)
         stats.records += count

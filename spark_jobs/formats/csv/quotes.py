@@ -299,7 +299,8 @@ class Dialect:
     def last_record_end(self, data: bytes) -> tuple[int, bool]:
         """The length of the complete records in a range, and whether the range ends inside quotes.
 
-        The range starts with a record; 0 when that is not complete. What is complete ends with a line end.
+        The range starts with a record. The length is 0 if this record is not complete. A complete record ends with a
+        line end.
         """
         toggles = self.toggles(data)
         complete = 0

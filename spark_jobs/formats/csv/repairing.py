@@ -2,8 +2,8 @@
 
 A quoted field ends at a quote that a delimiter or the end of the record follows. Any other single quote in it is text
 that should have been doubled. A field that begins with a quote, and in which another field begins with one before it
-ends, was never quoted: its quote is text, too. So is that of a field with such quotes that would go on over a line with
-as many delimiters as a record has. What is well-formed is read as ever.
+ends, was never quoted: its quote is text, too. The same holds for a field with such quotes that would swallow a line
+with as many delimiters as a record has. Well-formed records are read as always.
 """
 
 from __future__ import annotations

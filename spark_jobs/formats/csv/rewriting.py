@@ -2,10 +2,10 @@
 
 A delimiter of several characters, an escape character, records that are ended by other signs, a quote beyond ASCII or
 none at all, quotes that nobody escaped: the bytes of such a file are rewritten with one byte for each delimiter and a
-newline for each end of a record, and everything else reads that. What would then be taken for something that it is not,
-such as an escaped quote, is a *stand-in*: a character for private use and a letter. So rewriting can be undone to the
-last byte: the length of what was rewritten tells where a record begins in its file, and dead letters show what the file
-has.
+newline for each end of a record, and the parser reads this rewritten text. A sign that the parser would then
+misunderstand, such as an escaped quote, becomes a *stand-in*: a character for private use and a letter. So rewriting
+can be undone to the last byte: the original length of the text before a record tells where the record begins in its
+file, and dead letters show the bytes of the file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 #: The prefix of stand-ins. If a text contains it, a stand-in replaces it, too.
 _LEAD = "\U0010fffd".encode()
-#: The delimiter and the quote of rewritten files, where those of the file cannot be kept, are two of these.
+#: Candidates for the delimiter and the quote of rewritten files, if the file's own signs cannot be kept.
 _FREE = "\x1f\x1e\x1d\x1c"
 
 
 @dataclass(frozen=True)
 class _StandIn:
-    """A stand-in: its letter, what the file has in its place, and what a cell gets."""
+    """A stand-in: its letter, the bytes of the file that it replaces, and the bytes that a cell gets for it."""
 
     letter: bytes
     written: bytes
@@ -90,7 +90,7 @@ class Rewriting:
 
     @cached_property
     def _signs(self) -> list[tuple[bytes, bytes, bytes]]:
-        """The signs that are replaced, longer ones first: each with its stand-in on the way, and what it becomes."""
+        """The signs to replace, longest first: the sign, an interim stand-in, and the final replacement."""
         signs = []
         if self.separator:
             signs.append((self.separator.encode(), _LEAD + b"S", b"\n"))
@@ -166,7 +166,7 @@ class Rewriting:
         return self.original(text.encode()).decode(errors="replace")
 
     def cells(self, column: pa.StringArray) -> pa.StringArray:
-        """Restore the original cells from those of a rewritten file."""
+        """Restore the original cells from the cells of a rewritten file."""
         data = cell_text.characters(column)
         for old, new in self._restored:
             if old in data:

@@ -23,8 +23,8 @@ _HEAD_BYTES = format.RAW_TEXT_LIMIT * 4
 
 _OPEN = "quote is never closed"
 _RETURN = ord("\r")
-#: What the place of a quote takes, and how much of a task's memory a record may be long; in a record of so few bytes it
-#: does not matter how many there are.
+#: The bytes that the place of a quote takes, and the limit for the places of a record's quotes, as a multiple of the
+#: limit for the record itself. In records of at most `_FEW_BYTES`, quotes are not counted.
 _PLACE_BYTES, _SHARE = 16, 3
 _FEW_BYTES = 1 << 20
 _FEW_QUOTES = 4

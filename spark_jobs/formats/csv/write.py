@@ -82,7 +82,7 @@ class CsvWriter:
         return text if column.type.kind in self._plain_kinds else self._quoted(text)
 
     def _quoted(self, text: pa.StringArray) -> pa.StringArray:
-        """The texts with quotes around those that need them."""
+        """The texts, with quotes around each text that needs them."""
         data = cell_text.characters(text)
         if all(data.find(character) < 0 for character in self._special):
             return text

@@ -49,8 +49,8 @@ class DatabaseRead(Options):
         table: The table or view that is read, with its schema where it needs one.
         query: The statement whose rows are read, in place of a table.
         partition_by: The column of numbers, dates or moments whose values are cut into ranges, which tasks read in
-            parallel. Tables of PostgreSQL and SQLite are read in parallel without it, by their places; those of MySQL
-            and MariaDB are not.
+            parallel. Tables of PostgreSQL and SQLite are read in parallel without it, by the places of their rows;
+            tables of MySQL and MariaDB are not.
         partitions: How many ranges there are.
     """
 

@@ -111,7 +111,7 @@ class DatabaseReader(reader.Reader):
     def look(
         self, inputs: Iterable[InputFile], declared: Sequence[str], tracker: ColumnTracker
     ) -> tuple[list[FilePlan], list[str]]:
-        """Match the columns of the tables; those of a table without rows count, too."""
+        """Match the columns of the tables with the declared ones, even of a table without rows."""
         seen: list[tuple[InputFile, list[str]]] = []
         skipped: list[str] = []
         for file in inputs:

@@ -140,7 +140,7 @@ class IndexKeys:
         target = self._targets[column.name]
         found = self._taken(target, converted, {failure.row for failure in failures})
         texts = self._checks.comparable(target, found, collation)
-        # Each text says how long it is, so that those of several columns stay apart.
+        # Each text begins with its length, so that the texts of several columns cannot run into each other.
         marked = pc.binary_join_element_wise(pc.utf8_length(texts).cast(pa.string()), texts, ":")
         if not nulls_are_equal:
             return marked

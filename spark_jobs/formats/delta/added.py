@@ -99,7 +99,7 @@ def _added(root: str, place: Place, declared: Collection[str], wanted: News, num
             raise growth.taken(wanted, f"version {number}", found.operation, str(number + 1))
         added |= dict.fromkeys(found.added, number)
     chosen: list[InputFile] = []
-    # Files that were written together since, as by OPTIMIZE, are those of the versions that had them.
+    # The newest version no longer has a file that OPTIMIZE has rewritten since: look it up in earlier versions.
     for number in (numbers[-1], *reversed(numbers[:-1])):
         if any(at <= number for at in added.values()) and (number == numbers[-1] or number in added.values()):
             files = log.files(DeltaRead(version=number), place, declared, wanted.source)

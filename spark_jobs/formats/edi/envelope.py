@@ -30,7 +30,7 @@ class Message:
     Args:
         reference: its reference.
         kind: its type.
-        levels: the segments that opened what it stands in, from the header of the interchange on.
+        levels: the opening segments of the levels around it, from the header of the interchange on.
     """
 
     reference: str | None = None

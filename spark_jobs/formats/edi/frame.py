@@ -93,7 +93,7 @@ class Note:
         """Records of the last message, and further messages.
 
         Args:
-            marks: those of the records that open messages.
+            marks: the marks of the records that open messages.
             segments: how many segments the last message goes on for, and how many each further one has.
             size: how many bytes it goes on for.
         """
@@ -232,7 +232,7 @@ class InterchangeFrame(ABC):
     def _framed(
         self, records: pa.Array, marks: pa.StructArray, begins: np.ndarray, counts: np.ndarray, known: Note
     ) -> pa.Array:
-        """Records with what stands before those that begin messages, as far as that is known."""
+        """Records, with the closing and opening segments before each record that begins a message, if known already."""
         # The segment count of a part's first message is known only when parts are joined.
         inner = begins[1:] if known.messages == 1 else begins
         if not len(inner):

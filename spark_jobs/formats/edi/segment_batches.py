@@ -45,7 +45,7 @@ class Header:
 
 @dataclass(frozen=True)
 class SegmentBatch:
-    """Segments of a file, with the numbers of those that are records.
+    """Segments of a file, with the numbers of the segments that are records.
 
     Args:
         segments: the segments.
@@ -53,7 +53,7 @@ class SegmentBatch:
         owners: the message of each record, by its index in `messages`.
         messages: the messages around the records.
         headers: the headers among the segments.
-        warnings: what is wrong with some segments and does not end the run.
+        warnings: problems of segments that do not end the run.
     """
 
     segments: Segments

@@ -190,7 +190,7 @@ class InterchangeWriter:
         return format.Encoded(found.data, found.rows, failures, found.ends, marks)
 
     def _lines(self, texts: dict[int, pa.StringArray]) -> tuple[pa.StringArray, pa.StringArray]:
-        """The segments, without bytes where the frame writes them; of these what those that open messages have more."""
+        """The segments of records, empty where the frame writes them; and the further elements of opening segments."""
         frame, tags = self._frame, texts[self._places[TAG]]
         cells = {number: texts[place] for number, place in self._elements.items()}
         is_filled = {number: _is_filled(cell) for number, cell in cells.items()}

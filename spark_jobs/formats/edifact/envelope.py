@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LEVEL_A = Signs(ord("+"), ord("'"), ord("?"))
 _ADVICE = b"UNA"
 _ADVICE_BYTES = 9
-#: The encodings of the character sets that UNB can name, but for those of ASCII and UTF-8.
+#: The encodings of the character sets that UNB can name, except ASCII and UTF-8.
 _CHARSETS = {
     "UNOC": "iso8859-1",
     "UNOD": "iso8859-2",

@@ -14,7 +14,7 @@ class EdifactRead(InterchangeRead):
     """`options:` of an EDIFACT source.
 
     Args:
-        encoding: The encoding, by its Python name; when absent, UTF-8 if the file is valid UTF-8, else that of `UNB`.
+        encoding: The encoding, by its Python name; when absent, UTF-8 if the file is valid UTF-8, else as `UNB` says.
     """
 
     encoding: str | None = None  # type: ignore[assignment]  # the header may say it

@@ -20,7 +20,7 @@ NO_VALUE = "formula without a value"
 _NO_WORD = "#ERROR"
 #: A batch has so many records at most.
 _MOST_ROWS = 1 << 14
-#: What a cell takes beside its text.
+#: The bytes that a cell takes in addition to its text.
 _CELL_BYTES = 8
 
 

@@ -144,7 +144,7 @@ class Decoder:
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _arrays(self, column: Column, count: int) -> Iterator[tuple[str, pa.Array]]:
-        """The values of a column and what they are, and the errors of its cells."""
+        """The arrays of a column with their names: values, kinds of values, and errors of cells."""
         errors: list[tuple[int, str]] = []
         kind, array, rows = self._values(column, errors)
         if len(rows):

@@ -75,7 +75,7 @@ def _kind_of_text(text: str) -> Kind:
 
 
 class Unknown(Exception):
-    """A number that is no day; the message says what it would be."""
+    """A number that is no day in a workbook; the message says why."""
 
 
 def value_of(number: float, kind: Kind, *, from_1904: bool) -> date | datetime | str:

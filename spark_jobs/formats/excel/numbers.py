@@ -7,17 +7,17 @@ from decimal import Decimal
 
 from spark_jobs.cxl import values
 
-#: A number, and what is one of 64 bits for sure.
+#: A number, and an integer that certainly fits into 64 bits.
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 SHORT_INT = r"^-?[0-9]{1,18}$"
-#: So many digits of a decimal number are those of its float.
+#: A float keeps all digits of a decimal number with at most so many.
 _SAFE_DIGITS = 15
-#: Floats beyond have no digits of their own there.
+#: An integer with so many digits or more is beyond every float.
 _MOST_DIGITS = 400
 
 
 def value_of(text: str) -> int | float | str:
-    """The value of a number: one with more digits than a float or an int has stays a text, so that none is lost."""
+    """The value of a number. A number with more digits than an int or a float can hold stays a text."""
     digits = text.removeprefix("-")
     if digits.isdecimal():
         number = int(text) if len(digits) < _MOST_DIGITS else values.MAX_INT + 1

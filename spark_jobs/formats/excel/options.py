@@ -26,7 +26,7 @@ class ExcelRead(Options):
         has_header: Whether a row has the names of the columns; else columns follow `schema`.
         header_row: The number of the row that has them, as the sheet counts. The first row of `range`, or the first one
             with a value, when absent.
-        columns: The names of the first columns, in place of those of the header.
+        columns: The names of the first columns, in place of the names in the header.
         null_values: Texts and words of errors that are null, such as `n/a` or `#N/A`; a column may say otherwise.
     """
 

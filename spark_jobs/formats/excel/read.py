@@ -216,7 +216,7 @@ class _Shape:
 
 
 def _without(array: pa.Array, nulls: Sequence[str]) -> pa.StringArray:
-    """Texts, without those that are null."""
+    """Texts, with null in place of the texts that stand for null."""
     if not nulls:
         return array  # type: ignore[return-value]  # texts
     is_null = pc.is_in(array, value_set=pa.array(nulls, pa.string()))
@@ -224,7 +224,7 @@ def _without(array: pa.Array, nulls: Sequence[str]) -> pa.StringArray:
 
 
 def _numbers(texts: pa.Array, wanted: Kind) -> tuple[pa.Array, Type]:
-    """Numbers that are not all ints: floats where they are declared so, else each what it is."""
+    """Numbers that are not all ints: floats if the column is declared so, else each with its own type."""
     if wanted is Kind.FLOAT or (wanted is Kind.INT and pc.max(pc.binary_length(texts)).as_py() <= _SHORT):
         return texts.cast(pa.float64()), types.FLOAT
     distinct = pc.dictionary_encode(texts)

@@ -316,7 +316,7 @@ def _number(text: str | None) -> int:
 
 
 def _refuse_others(file: RemoteFile) -> None:
-    """Say of files that are no zip archives what they are.
+    """Refuse a file that is no zip archive, and name its real format.
 
     Raises:
         Refused: it is none.
@@ -327,7 +327,7 @@ def _refuse_others(file: RemoteFile) -> None:
         return
     if head == _OLE:
         file.seek(0)
-        # The names of what is inside stand in its directory.
+        # The directory of an OLE file has the names of its streams.
         is_encrypted = any(_ENCRYPTED in cell_batch for cell_batch in iter(lambda: file.read(_BUFFER_BYTES), b""))
         if is_encrypted:
             raise Refused("is protected by a password: save it without one")

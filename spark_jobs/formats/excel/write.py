@@ -1,7 +1,7 @@
 """Batches to Excel workbooks: cells by columns, rows of them as the XML of a sheet.
 
-A cell has a value of its column's type. What a spreadsheet would round or cannot hold is a text: whole numbers and
-Decimals of more than 15 digits, days before 1900, moments with parts of a millisecond, NaN and infinities.
+A cell has a value of its column's type. A value that a spreadsheet would round or cannot hold becomes a text: whole
+numbers and Decimals of more than 15 digits, days before 1900, moments with parts of a millisecond, NaN and infinities.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def _floats(letter: str, rows: pa.Array, column: pa.Array) -> pa.Array:
 
 
 def _moments(letter: str, rows: pa.Array, static: Type, column: pa.Array) -> pa.Array:
-    """Days and moments as numbers of days; those that have no number, or none that keeps them, are texts."""
+    """Days and moments as numbers of days; a value that no such number holds exactly becomes a text."""
     is_valid = column.is_valid()
     if static.kind is Kind.DATE:
         days = pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -297,7 +297,7 @@ def _places(places: int) -> int:
 
 
 def _width(name: str, static: Type, column: pa.Array | None) -> int:
-    """The width of a column, in characters: that of its name, and of the first records."""
+    """The width of a column in characters: enough for its name and the first records."""
     longest = len(name)
     if static.kind is Kind.DATETIME and not static.is_dynamic:
         longest = max(longest, len("2026-01-01 00:00:00"))

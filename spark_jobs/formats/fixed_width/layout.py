@@ -208,7 +208,7 @@ def _of_fields(fields: Any, is_written: bool) -> Iterator[str]:
 
 
 def _of_kinds(records: Any, is_written: bool) -> Iterator[str]:
-    """The problems of several kinds of records, except those of the discriminator."""
+    """The problems of several kinds of records, except problems of the discriminator."""
     if not records:
         yield "`records` has no kind of records"
     tags: set[str] = set()

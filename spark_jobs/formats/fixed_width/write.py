@@ -44,9 +44,9 @@ class _Unwritable:
     """The problems of a batch's records, by their rows.
 
     Args:
-        failed: those that cannot be written.
-        unfit: those with a value that must not be cut.
-        cuts: what to say of values that were cut, with these.
+        failed: failures of the records that cannot be written.
+        unfit: failures of the records with a value that must not be cut.
+        cuts: the values that were cut, for warnings.
     """
 
     failed: dict[int, Failure] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class _Unwritable:
     cuts: list[format.Cut] = field(default_factory=list)
 
     def take(self, other: _Unwritable, rows: NDArray[np.int64]) -> None:
-        """Add what is said of some of the rows."""
+        """Add the problems of another batch; `rows` are the places of its records in this batch."""
         for mine, its in ((self.failed, other.failed), (self.unfit, other.unfit)):
             mine |= {int(rows[row]): failure for row, failure in its.items()}
         for cut in other.cuts:
@@ -113,7 +113,7 @@ class FixedWidthWriter:
         )
 
     def _lines(self, batch: pa.RecordBatch) -> tuple[pa.StringArray, _Unwritable]:
-        """The records of a batch, and what is wrong with some of them."""
+        """The records of a batch as lines, and the problems of records that cannot be written."""
         unwritable = _Unwritable()
         if self._kinds.tags is None:
             return self._joined(self._kinds.kinds[0].fields, batch, unwritable), unwritable
@@ -211,7 +211,7 @@ class FixedWidthWriter:
         return "error" if is_whole else "warn"
 
     def _scaled(self, field: Field, text: pa.StringArray, failed: dict[int, Failure]) -> pa.StringArray:
-        """Numbers without their points; what is no number is an error of its record."""
+        """Numbers without their decimal points; a text that is no number is a failure of its record."""
         found, bad = scales.without_point(text, field.scale)
         for row in bad:
             shown = text[row].as_py()
@@ -220,7 +220,7 @@ class FixedWidthWriter:
         return found
 
     def _is_number(self, field: Field) -> bool:
-        """Whether a field holds numbers, by its own type or else that of its column."""
+        """Whether a field holds numbers, by its own type, or else by the type of its column."""
         return field.is_number or (field.type is None and self._kind_of(field) in _NUMBERS)
 
     def _is_time(self, field: Field) -> bool:

@@ -166,7 +166,7 @@ def is_of_library(error: BaseException) -> bool:
     """Whether an error comes from the library, or from a client that it uses, and not from this product."""
     if isinstance(error, (OSError, ValueError, pa.ArrowException, ImportError, NotImplementedError)):
         return True
-    # Exceptions of the library have no base class, and those of databases and of the network pass through.
+    # The library's exceptions have no common base class, and it passes on exceptions of databases and of the network.
     modules = {each.__module__.partition(".")[0] for each in type(error).__mro__}
     return bool(modules & {"pyiceberg", "sqlalchemy", "requests", "pydantic_core", "botocore", "boto3", "thrift"})
 

@@ -279,7 +279,7 @@ def _small(field: pa.Field, facts: _ColumnFacts | None) -> pa.Field:
 
 
 def _identities(spec: PartitionSpec, schema: Schema, columns: pa.Schema) -> dict[int, pa.Field]:
-    """The columns whose own values are those of partitions, by their places among these; without doubles.
+    """The columns with an identity partition transform, by their places in the partition; without doubles.
 
     The library reads doubles in manifests with the digits of floats, so they are read from the files, which have them.
     """

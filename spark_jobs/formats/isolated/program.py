@@ -160,12 +160,12 @@ def main() -> None:
         os.dup2(nowhere, number)
     with contextlib.suppress(EOFError, BrokenPipeError):
         serve(source, sink)
-    # What is still buffered has nobody to read it.
+    # End without flushing: nobody reads the buffered output any more.
     os._exit(0)
 
 
 if __name__ == "__main__":
-    # By its name: decoders raise what the module of that name has.
+    # Imported by its full name: decoders raise the exceptions of that module, not of `__main__`.
     from spark_jobs.formats.isolated import program
 
     program.main()

@@ -1,9 +1,9 @@
 """The JSON files of a source: layouts and undeclared leaves found, splits read and counted.
 
-JSON records bring their names along, so undeclared columns are known only when all records were seen. Where they are
-to be carried or rejected, the files are read once for their names alone, part by part; the parts can be looked at
-anywhere, for the first-seen order is that of the parts and within them. `drop` needs no such pass; nor do large files,
-of which the first records are looked at, and readers tell where others have more.
+Each JSON record names its own members, so undeclared columns are known only after all records have been seen. To carry
+or reject undeclared columns, a first pass collects the names alone, split by split. Tasks may do this in any order,
+because names are ordered by split and then by position. `drop` needs no such pass. Of a large file, only the first
+records are inspected, and the readers report further names.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def checked_size(stream: Stream, most: int, name: str) -> int | None:
 
     Args:
         stream: the file.
-        most: what a task may hold of one record, in bytes.
+        most: the most bytes of one record that a task may hold.
         name: the file's name.
 
     Raises:
@@ -169,7 +169,7 @@ def _group(found: dict[int, Any], elements: list[dict[int, Any]], orders: list[b
             raise Unclear  # Arrow refuses such a file, if it is read.
         if about is None or len(about[3]) != 1:
             continue
-        # Only where the order of values is that of their type, lowest and highest are what they seem to be.
+        # Minimum and maximum count only if values are sorted in the order that their type defines.
         is_ordered = place < len(orders) and orders[place]
         chunks[about[3][0].decode()] = _chunk(element, about.get(12, {}), is_ordered=is_ordered)
     return Group(_count(found[3]), chunks)

@@ -105,7 +105,7 @@ def _row_bytes(
     """An upper bound of the bytes of a column's row, if other columns take about as much at the same time."""
     densest, longest, values, largest = 0.0, 0, 0, 0
     pages: list[_Page] = []
-    # What is short enough for as many values as are read at a time needs no closer look.
+    # A page whose longest possible value fits as often as values are read at a time needs no closer look.
     at_once = extent.values if extent.column.repetition else batch_rows
     for page in _pages(stream, extent, name):
         if max(page.size, page.packed) > most:

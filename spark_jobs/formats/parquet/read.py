@@ -52,10 +52,11 @@ def _translated_errors(file: InputFile) -> Iterator[None]:
 def _batches(
     opened: parquet.ParquetFile, file: InputFile, fields: Sequence[pa.Field], rows_of: Callable[[int], int], group: int
 ) -> Iterator[pa.RecordBatch]:
-    """Some columns of a row group; how they are cut depends on nothing else.
+    """Some columns of a row group, in batches whose borders depend on the row group alone.
 
-    Arrow compares what the footer says of columns with the schema in the first row group of a call only, and it cannot
-    join the dictionaries of several row groups within lists, maps and structures: so each is a call.
+    Each row group is read by a call of its own, for two reasons. Arrow compares the footer's columns with the schema
+    only in the first row group of a call. And it cannot join the dictionaries of several row groups within lists, maps
+    and structs.
 
     Raises:
         FormatError: the row group is broken, or has other columns or records than the footer says.
@@ -68,7 +69,7 @@ def _batches(
         with _translated_errors(file):
             batch = next(found, None)
             if batch is not None:
-                # Arrow takes texts as they are, and what is no text would break whatever reads it.
+                # Arrow does not check that texts are UTF-8, and later code relies on it.
                 batch.validate(full=True)
         if batch is None:
             break
@@ -183,7 +184,7 @@ class OpenFile:
 
         Args:
             fields: the columns, in the order of the file.
-            most_bytes: what the values of a batch have, of all columns.
+            most_bytes: the most bytes that the values of a batch may have, over all columns.
 
         Raises:
             FormatError: the file is broken.
@@ -251,9 +252,9 @@ def _spared(
 
 
 def _groups(split: Split, metadata: parquet.FileMetaData, file_size: int) -> list[int]:
-    """The row groups of a split: those whose middle lies in it, were the file's bytes row groups alone.
+    """The row groups of a split: every row group whose middle lies in it, as if row groups filled the whole file.
 
-    What the footer says of columns is not asked: Arrow ends the process where that is broken.
+    The footer's column metadata is not used: Arrow aborts the process if it is broken.
     """
     if split.index == 0 and split.is_last:
         return list(range(metadata.num_row_groups))

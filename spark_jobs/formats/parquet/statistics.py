@@ -127,7 +127,7 @@ def _as_known(test: Test, kind: pa.DataType) -> Any:
 
 
 def _converts(group: Group, required: Sequence[str], limited: Sequence[tuple[str, tuple[int, int]]]) -> bool:
-    """Whether all records have what is required, and days and moments that there are."""
+    """Whether the statistics prove that no record lacks a required value or has a date or moment out of range."""
     for name in required:
         if name not in group.chunks or group.chunks[name].nulls != 0:
             return False

@@ -33,7 +33,7 @@ class Rule:
 
     Args:
         bad: whether each value fails it; nulls fail none.
-        says: what is wrong, in words that follow the value.
+        says: the problem, in words that follow the value.
     """
 
     bad: pa.Array

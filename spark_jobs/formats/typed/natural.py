@@ -47,9 +47,9 @@ def leaves(
     *,
     inside: bool = False,
 ) -> Iterator[tuple[str, pa.DataType]]:
-    """The columns of a file: dotted names and Arrow types, those of structures in their place.
+    """The columns of a file: dotted names and Arrow types, with the members of a struct in place of the struct.
 
-    A structure that is declared itself is a column, too; what is `inside` of it is one only where it is declared.
+    A declared struct is a column, too. A member `inside` a declared struct is a column only if it is declared itself.
     """
     for field in fields:
         name = prefix + field.name
@@ -162,7 +162,7 @@ def _texts(array: pa.Array) -> pa.StringArray:
 
 
 def _each(array: pa.Array) -> tuple[pa.Array, Type]:
-    """Values of any kind, each as what it is alone."""
+    """Values of any kind, each with the type that it has by itself."""
     found = array.cast(_bare(array.type)).to_pylist()
     return values.to_arrow((_plain(value, array.type) for value in found), types.ANY), types.ANY
 
@@ -212,7 +212,7 @@ _FIRST_NANOSECONDS = -(1 << 63) + 1_000_000
 
 
 def _moments(array: pa.Array) -> pa.Array:
-    """Moments in UTC; what is finer than a microsecond goes, toward the past."""
+    """Moments in UTC, rounded down to microseconds."""
     # Without its zone first: an hour that a place has twice could not be rounded there.
     array = array.cast(pa.timestamp(array.type.unit))
     if array.type.unit == "ns":

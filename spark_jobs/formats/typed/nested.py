@@ -16,7 +16,7 @@ from spark_jobs.cxl import values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    #: The texts of some parts; that of a null is `null`.
+    #: Converts parts of nested values to JSON texts; a null becomes `null`.
     Texts = Callable[[pa.Array], pa.StringArray]
 
 
@@ -25,7 +25,7 @@ def texts(array: pa.Array, texts_of: Texts) -> pa.Array | None:
 
     Args:
         array: lists, maps or structures.
-        texts_of: for what is inside.
+        texts_of: makes the texts of the elements and members.
     """
     kind = array.type
     if _has_untyped(kind):

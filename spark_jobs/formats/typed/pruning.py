@@ -30,10 +30,10 @@ class Test:
 
     Args:
         column: the declared column.
-        comparison: what is asked.
+        comparison: the operator.
         value: a value of the column's type to compare with.
-        only_values: whether the test says nothing where the column has nulls: with them the filter looks further, at
-            what may fail.
+        only_values: whether the test proves nothing for ranges with nulls: for a null, the filter goes on to another
+            operand, which may fail.
     """
 
     column: str
@@ -70,8 +70,8 @@ def can_skip(test: Test, value: Any, known: Known) -> bool:
 
     Args:
         test: the test.
-        value: the value that it compares with, as what is known has values.
-        known: the column there.
+        value: the test's value, as the statistics spell values of the column.
+        known: the statistics of the column in the range.
     """
     if test.comparison is Comparison.IS_NULL:
         return known.nulls == 0

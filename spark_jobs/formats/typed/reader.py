@@ -141,7 +141,7 @@ def refuse_doubles(names: Iterable[str], file: InputFile, where: str) -> None:
     """Refuse two columns with one name.
 
     Args:
-        names: those of all columns.
+        names: the names of all columns.
         file: the file.
         where: what names them: "the footer".
 
@@ -193,7 +193,7 @@ class FooterReader(TypedReader):
 
     texts: frozenset[str] = frozenset()
 
-    #: So many bytes at its beginning say what a file is.
+    #: The number of bytes at the beginning of a file that identify the format.
     magic_bytes: ClassVar[int]
 
     @abstractmethod

@@ -41,11 +41,11 @@ Found = tuple[pa.Array, Type]
 
 @dataclass(frozen=True)
 class Refusals:
-    """Values of a column that are none: the records with one fail if the column is declared.
+    """Invalid values of a column. A record with an invalid value fails if the column is declared.
 
     Args:
-        texts: what stands there instead, null for all other records.
-        before: what is wrong, before the text.
+        texts: the invalid value of each record as a text; null for all other records.
+        before: the words of the message before this text.
     """
 
     texts: pa.StringArray
@@ -66,7 +66,7 @@ NONE_REFUSED: Mapping[int, Refusals] = MappingProxyType({})
 
 
 class TypedShape(blocks.Shape[Found]):
-    """Converts the typed columns of a file to those of its source."""
+    """Converts the typed columns of a file to the columns that its source declares."""
 
     _refused: Mapping[int, Refusals] = NONE_REFUSED
 
@@ -79,7 +79,7 @@ class TypedShape(blocks.Shape[Found]):
             first: the place of the first record in the split.
             count: how many records there are.
             found: the columns of the file that are needed, by their places.
-            refused: what is no value in them, and null there.
+            refused: the invalid values, by the places of their columns; the columns have null in their place.
         """
         self._refused = refused
         return self.shaped(first, count, found, _Texts(found, refused))
@@ -173,7 +173,7 @@ def convert(
 
 
 def _of_bytes(array: pa.Array) -> coerce.Converted:
-    """Bytes as texts; those that are no UTF-8 fail."""
+    """Binary values as texts; bytes that are not UTF-8 fail."""
     try:
         return coerce.Converted(array.cast(pa.string()), coerce.NO_ROWS)
     except pa.ArrowInvalid:

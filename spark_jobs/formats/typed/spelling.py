@@ -41,7 +41,7 @@ def escaped(column: pa.StringArray) -> pa.StringArray:
 
 
 def floats(array: pa.Array, smallest: float, exact: Callable[[float], str | None]) -> pa.StringArray:
-    """Numbers with a point; `exact` spells those that Arrow would spell in another way.
+    """Numbers with a decimal point; `exact` spells the numbers that Arrow would spell in another way.
 
     Args:
         array: the numbers.

@@ -118,7 +118,7 @@ class TypedWriter(ABC):
 
 
 def groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The records in groups of rows, cut by what the records are and by nothing else."""
+    """The records in row groups. The cuts depend on the records alone, not on how batches divide them."""
     held: list[pa.RecordBatch] = []
     rows, size = 0, 0
     for batch in batches:

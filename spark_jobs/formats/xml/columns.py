@@ -157,10 +157,10 @@ class _Grown:
 
     Args:
         names: the columns.
-        wholes: those that hold all that is in their elements.
-        declared: the declared columns that do not.
+        wholes: the columns that hold whole elements: text, attributes and child elements.
+        declared: the declared columns that hold only the text of their elements.
         lists: undeclared columns that hold an array in each record.
-        listed: the names of arrays of elements, also where a declared column has their texts.
+        listed: the names of arrays of elements, even where a declared column holds their texts.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class _Grown:
         self.count += 1
 
     def _walk(self, members: Tree, prefix: str, is_taken: bool = False) -> None:
-        """Take the values of members; `is_taken` where an array already has what is undeclared of them."""
+        """Take the values of members; `is_taken` if an array already holds their undeclared values."""
         for key, value in members.items():
             name = prefix + key
             whole, texts = self.wholes.get(name), self.texts.get(name)
@@ -214,7 +214,7 @@ class _Grown:
                     self._walk(item, name + ".", is_in)
 
     def _take_split(self, items: Sequence[Any], name: str) -> None:
-        """Take what elements have beside their texts, which a declared column has: a place for each of them."""
+        """Take attributes and child elements into arrays, one item per element; a declared column has the texts."""
         maps = [item if isinstance(item, dict) else {} for item in items]
         for key in dict.fromkeys(key for item in maps for key in item if key != TEXT):
             own = f"{name}.{key}"

@@ -142,8 +142,8 @@ class Document:
         self._leave()
 
     def _begin(self) -> Any:
-        # Names are not interned: there may be any number of them. What a declaration says of the encoding was obeyed or
-        # overruled before.
+        # Names are not interned: there may be any number of them. The text is UTF-8 here, whatever encoding the XML
+        # declaration names: the reader has decoded it before.
         parser: Any = expat.ParserCreate("utf-8", _SEPARATOR, intern=None)
         parser.namespace_prefixes = True
         parser.buffer_text = True

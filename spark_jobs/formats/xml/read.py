@@ -247,7 +247,7 @@ class _Looked:
 
 
 def _report_missing(looked: Sequence[_Looked], declared: Sequence[str], tracker: ColumnTracker) -> None:
-    """Note which files surely lack declared columns, and warn of those that no file has."""
+    """Note which files certainly lack declared columns, and warn of declared columns that no file has."""
     known = [one for one in looked if one.is_whole and one.names]
     for one in known:
         tracker.note_missing(name for name in declared if name not in one.names)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
-#: The columns of a staging table besides those of records, whose names have no `$`. The note has no part.
+#: The extra columns of a staging table; columns of records have no `$` in their names. The row of the note has no part.
 PART, ROW, NOTE = "$part", "$row", "$note"
 _PART, _ROW, _NOTE, _AGAIN = "`$part`", "`$row`", "`$note`", "`$again`"
 _PREFIX = "clinker_stage_"
@@ -177,7 +177,7 @@ def opened(connection: Connection, name: str = "", *, isolation: str = "REPEATAB
 
 
 def _forget(found: Session) -> None:
-    """Drop published staging tables; the next run drops those that remain, because they have no note."""
+    """Drop published staging tables. If this fails, the next run drops them, because they have no note any more."""
     import pymysql
 
     with contextlib.suppress(pymysql.Error, OSError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.formats.database.targets import Constraint, Target, TargetColumn
     from spark_jobs.scan.connections import Connection
 
-#: Errors about values: those that a column or a check refuses.
+#: Error numbers for a value that a column or a CHECK constraint refuses.
 _ABOUT_VALUES = frozenset(
     [1048, 1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1525, 1690, 3140, 3156, 3819, 4025, 4078]
 )

@@ -190,7 +190,7 @@ _SSL: dict[str, Any] = {
 
 
 def _texts() -> dict[Any, Any]:
-    """Give the converters of a connection: the usual ones for parameters, and for results only those of numbers."""
+    """Return PyMySQL's converters: the usual ones for parameters, and for results only the converters of numbers."""
     converters = importlib.import_module("pymysql.converters")
     found: dict[Any, Any] = dict(converters.encoders)
     found |= dict.fromkeys((1, 2, 3, 8, 9, 13), int)

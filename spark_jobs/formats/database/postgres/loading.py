@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: See `formats/staging.py:Loader`.
 IS_FILLED_BY_TASKS = True
-#: The columns of a staging table besides those of records, whose names have no `$`.
+#: The extra columns of a staging table; columns of records have no `$` in their names.
 PART, ROW = "$part", "$row"
 _PART, _ROW, _AGAIN = '"$part"', '"$row"', '"$again"'
 _PREFIX = "clinker_stage_"

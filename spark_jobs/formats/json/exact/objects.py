@@ -128,7 +128,7 @@ class Undeclared:
         return self._leaves(record, "", 0)
 
     def values(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The values by their names; where a key with dots and a path have one name, the value is that of `find`."""
+        """The values by name. If a key with dots and a path share a name, `find` decides which value counts."""
         found: dict[str, Any] = {}
         for name, value in self.leaves(record):
             found[name] = find(record, name) if name in found else value

@@ -1,8 +1,8 @@
-"""Cuts odd records out of portions of lines, so that all others are read in the quick way.
+"""Separates odd records from portions of lines, so that the fast path reads all others.
 
-Where Arrow's reader refuses a record and says which, the lines before and after it are read without it; where it does
-not say, the halves are tried. A portion with many odd records is not searched to its end: after some attempts the rest
-goes the exact way, and the next portions have fewer attempts until one succeeds again.
+If Arrow's reader refuses a record and names it, the lines before and after it are read without it. If it names none,
+each half is tried. The search stops after some attempts: the exact path reads the rest of the portion, and the next
+portions get fewer attempts until one succeeds again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class QuickReader(Protocol):
         """Begin a portion; gives the rows of objects that must not be read."""
 
     def read(self, text: bytes, count: int) -> tuple[Any, Mask | None]:
-        """Read some objects; gives them, and a mask of those that are missing (None: none is).
+        """Read some objects; returns them, and a mask of the objects left out (None: every object was read).
 
         Raises:
             Refused: there is an odd one.

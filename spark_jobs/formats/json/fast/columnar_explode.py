@@ -1,8 +1,8 @@
 """Explodes or joins arrays of objects by columns; `objects.spread` defines the records.
 
-Arrow reads a structure of all members that matter. Each path transforms it: into one with a row for each element, whose
-members take precedence over those of the object around it, or into one with a text in the array's place. A row that is
-not certain makes its object odd, because Arrow does not say whether a member is absent or null.
+Arrow reads the needed members into a struct array. Each path transforms this array. `explode` makes a row for each
+element, whose members take precedence over the members of the enclosing object. `join` puts a text in the array's
+place. Arrow does not tell an absent member from a null one; where that matters, the object is marked as odd.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _joined(array: pa.Array, separator: str, parents: Places, odd: Mask) -> pa.A
 
 
 def _over(outer: pa.Array, inner: pa.Array, name: str, text: bytes, parents: Places, odd: Mask) -> pa.Array:
-    """A member of elements, or else that of the objects around them; a null of an element hides what is around it."""
+    """A member of elements, or else the enclosing object's member; an element's null hides the enclosing value."""
     if not len(inner) or inner.null_count == 0 or outer.null_count == len(outer):
         return inner
     is_around = np.asarray(pc.and_(pc.is_null(inner), pc.is_valid(outer)).to_numpy(zero_copy_only=False))
@@ -226,7 +226,7 @@ def _over(outer: pa.Array, inner: pa.Array, name: str, text: bytes, parents: Pla
 
 
 def _may_be_null(name: str, text: bytes, count: int) -> Mask:
-    """Which objects may say null of a member, wherever it stands in them."""
+    """A mask of the objects in which a member of this name may be null, at any depth."""
     found = np.zeros(count, dtype=np.bool_)
     if b"\\" in text and arrow.ESCAPED_KEY.search(text):
         return ~found

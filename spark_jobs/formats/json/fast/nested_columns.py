@@ -1,8 +1,8 @@
 """Columns of arrays, maps and values of mixed kinds, cut out of the text of objects.
 
-How values are written is mostly how dynamic columns hold them. Whoever cuts has parsed the objects before, so that each
-value is JSON. Spaces between its parts go; a value with anything else that is written in another way in dynamic columns
-is read on its own.
+Dynamic columns hold most values exactly as the file writes them. The caller has parsed the objects before, so each
+value is valid JSON. Spaces between the parts of a value are removed. A value that dynamic columns write in any other
+way than the file is parsed on its own.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _NUMBER = (
     r"|-?[1-9][0-9]{0,7}\.(?:0|[0-9]{0,6}[1-9])"
     r"|-?0\.(?:0|[0-9]{0,3}[1-9](?:[0-9]{0,9}[1-9])?)"
 )
-#: Of JSON, what stands in dynamic columns as it does here.
+#: JSON that dynamic columns hold without a change.
 _AS_IT_IS = rf"^(?:[\[\]{{}},:]|{_TEXT}|(?:{_NUMBER}|true|false|null)(?:[,\]}}]|$))*$"
-#: Texts with all that is in them, or spaces between parts.
+#: A whole text (captured), or spaces between parts.
 _SPACES = r'("(?:[^"\\]|\\.)*")|[ \t]+'
-#: What a text begins with that stands for a value of another kind, and a key that needs an escape because of that.
+#: The first characters of a text that encodes a value of another kind. Keys that begin like this are escaped.
 _TAG = '"$'
 #: How values of a declared kind begin.
 _BEGINNING = {Kind.ARRAY: ord("["), Kind.MAP: ord("{")}
 
 
 class NestedColumns:
-    """Objects of which some members are cut out.
+    """The text of JSON objects, from which members are cut out as columns.
 
     Args:
         text: one object a line, with LF between them; Arrow's reader has taken all of them.
@@ -58,7 +58,7 @@ class NestedColumns:
         """
         found, unclear = self._objects.member(path)
         odd |= unclear
-        # A key with an escape may be any.
+        # A key with an escape may spell any name.
         odd[self._objects.rows(self._escaped)] = True
         is_value = found.is_there & (found.firsts != ord("n"))
         if kind is None:

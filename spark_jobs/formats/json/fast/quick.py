@@ -1,7 +1,7 @@
 """JSON objects to typed records by columns, with Arrow's JSON reader: for records that match their declared columns.
 
-A record is taken only if the columns that Arrow makes of it are provably those of the exact way
-(`exact/one_by_one.py`). All others are left to the exact way: values of another kind than declared, dates that do not
+A record is read here only if Arrow's columns are provably equal to the columns of the exact path
+(`exact/one_by_one.py`). The exact path reads all others: values of another kind than declared, dates that do not
 convert, numbers out of range, absent required members, names with a literal dot, and texts that Arrow's reader refuses.
 """
 
@@ -62,12 +62,12 @@ _ALSO: dict[Kind, tuple[type, ...]] = {
     Kind.DECIMAL: (str,),
     Kind.BOOL: (str, int),
 }
-#: A column that no object has, for objects of which nothing is wanted.
+#: A column that no object has, for reading objects without any column.
 _NOTHING = pa.schema([pa.field("\0", pa.null())])
-#: Of so many columns each must have so many members in a portion, on the average, or records are read one by one.
+#: From so many columns on, a portion needs so many members for each column on average; else the exact path reads it.
 _MANY_COLUMNS = 256
 _LEAST_MEMBERS = 64
-#: Numbers below the least of which a double has all digits: so small, or written with so many zeros.
+#: Numbers so small, or written with so many zeros, that a double may not hold all their digits.
 _TINY = rb"-?(?:[0-9.]+[eE]-[0-9]{3}|0\.0{300})"
 #: Numbers that Arrow accepts and Decimals cannot hold: with many zeros, or many digits after the point.
 _ZEROS, _FAR = b"0" * 39, re.compile(rb"[eE]-(?:39|[4-9][0-9]|[0-9]{3})")
@@ -87,7 +87,7 @@ class Part:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column that is read: its name in the object, where that leads, and how it is declared (None if it is not)."""
+    """A column to read: its name in the object, its path, and its declaration (None if it is undeclared)."""
 
     name: str
     path: tuple[str, ...]
@@ -103,7 +103,7 @@ class _Leaf:
 
     @property
     def may_be_cut(self) -> bool:
-        """Whether values of any kind can be told by their texts alone."""
+        """Whether the column takes its values as JSON texts, without a type."""
         return self.column is None or self.column.type.kind is Kind.ANY or self.is_container
 
 
@@ -156,8 +156,8 @@ class QuickRecords:
     def begin(self, lines: Portion) -> set[int]:
         """Begin a portion, in which each column may change its Arrow type once.
 
-        Gives the rows of objects that must not be read: traps, and those that may have a dotted name as one key, which
-        takes precedence over members of objects.
+        Returns the rows of objects that must not be read: traps, and objects that may have a dotted name as one key,
+        which takes precedence over the members of nested objects.
         """
         self._retyped.clear()
         self._may_respread = True

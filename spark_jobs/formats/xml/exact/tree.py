@@ -117,7 +117,7 @@ class TreeRecords:
 
 
 class NamedRecords(TreeRecords):
-    """Makes trees for their names alone: what has a text has a short one."""
+    """Makes trees for the names in them: every text that is not empty becomes `-`."""
 
     def __init__(self, options: XmlRead, taken: Callable[[Tree], None]) -> None:
         super().__init__(options, taken)
@@ -144,7 +144,7 @@ class NamedRecords(TreeRecords):
 
 
 def _add(members: Tree, name: str, value: Any) -> None:
-    """Another member; several of one name are a list."""
+    """Add a member. Several members with the same name become a list."""
     if name not in members:
         members[name] = value
     elif isinstance(members[name], list):
@@ -159,16 +159,16 @@ def items_of(value: Any) -> Sequence[Any]:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a member is several elements of which some have attributes or elements."""
+    """Whether a member stands for several elements, and some of these have attributes or child elements."""
     return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
 def undeclared(
     tree: Tree, declared: Collection[str], wholes: Collection[str] = (), prefix: str = "", way: str = ""
 ) -> Iterator[str]:
-    """The ways to a record's texts that no declared column takes, in document order; see `Undeclared`.
+    """The paths of a record's texts that no declared column takes, in document order; see `Undeclared`.
 
-    A declared column has the text of its elements; one of `wholes` has all that is in them.
+    A declared column takes the text of its elements; a column of `wholes` also takes attributes and child elements.
     """
     for key, value in tree.items():
         name, here = prefix + key, way + key
@@ -191,7 +191,7 @@ def undeclared(
 def _undeclared_in(
     items: Sequence[Any], name: str, here: str, declared: Collection[str], wholes: Collection[str]
 ) -> Iterator[str]:
-    """The ways to what is in some elements of one name."""
+    """The paths of the undeclared texts in elements that have the same name."""
     for item in items:
         if isinstance(item, dict):
             if TEXT in item and name not in declared:
@@ -202,14 +202,15 @@ def _undeclared_in(
 
 
 class Undeclared:
-    """The undeclared columns of a source, from the ways to its texts.
+    """The undeclared columns of a source, from the paths of its texts.
 
-    Elements that repeat within some record and have attributes or elements are an array of maps in all records. Where
-    a declared column has their text, what is beside it is an array with a place for each of them.
+    Elements that repeat within some record and have attributes or child elements become an array of maps in all
+    records. If a declared column has their text, each attribute and child becomes an array with one item per element.
 
     Args:
         declared: the declared columns.
-        ways: the names around a text and its own, joined with `STEP`; those of an array end with `STEP`.
+        ways: paths: element names from the record down to the text, joined with `STEP`. The path of an array ends with
+            `STEP`.
     """
 
     def __init__(self, declared: Collection[str], ways: Iterable[str]) -> None:
@@ -274,7 +275,7 @@ def _exploded(record: Tree, path: str, item: Any) -> Tree:
 
 
 def _holder(tree: Tree, path: str) -> tuple[Tree | None, str]:
-    """The dictionary that has what a path leads to, and its key there."""
+    """The dictionary that holds a path's last member, and the member's key; None and the path if there is none."""
     if path in tree:
         return tree, path
     at = path.find(".")
@@ -289,7 +290,7 @@ def _holder(tree: Tree, path: str) -> tuple[Tree | None, str]:
 
 
 def _with(tree: Tree, path: str, replacement: Tree) -> Tree:
-    """A copy of a tree with other members in the place of one."""
+    """A copy of a tree in which the members of `replacement` stand in place of the member at a path."""
     if path in tree:
         changed: Tree = {}
         for key, value in tree.items():

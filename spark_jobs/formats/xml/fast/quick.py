@@ -37,7 +37,7 @@ def take(wanted: TextColumnRecords, data: bytes, record: str, prefixes: Collecti
         wanted: the wanted parts of a record.
         data: the records in UTF-8, with nothing but blanks between them.
         record: the name of their element, as it is written.
-        prefixes: those that have a namespace around the records.
+        prefixes: the prefixes that the elements around the records bind to a namespace.
     """
     try:
         tags = Tags(data, record, prefixes)

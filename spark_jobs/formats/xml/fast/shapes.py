@@ -41,7 +41,7 @@ class Shapes:
         Args:
             data: whole records in UTF-8, with nothing but blanks between them.
             record: the name of their element, as it is written.
-            prefixes: those that have a namespace around the records.
+            prefixes: the prefixes that the elements around the records bind to a namespace.
         """
         if len(self._seen) > _MOST_SHAPES:
             return None

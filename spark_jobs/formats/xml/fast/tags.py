@@ -115,7 +115,7 @@ class Tags:
     Args:
         data: whole records in UTF-8, and nothing but blanks between them.
         record: the name of their element, as it is written.
-        prefixes: those that have a namespace around the records.
+        prefixes: the prefixes that the elements around the records bind to a namespace.
 
     Raises:
         Irregular: Expat has to read them.

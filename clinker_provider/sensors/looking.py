@@ -18,14 +18,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.providers.common.compat.sdk import Context
+    from airflow.triggers.base import BaseTrigger
 
     from clinker_provider.files import Files
 
 
-class _LookingSensor(BaseSensorOperator):
-    """Looks again and again, in the worker or in the triggerer."""
+class LookingSensor(BaseSensorOperator):
+    """Waits for files, in the worker or in the triggerer."""
 
+    #: The function of the trigger, and the beginning of error messages.
     looks_for: ClassVar[str]
+    cannot_look: ClassVar[str] = ""
 
     def __init__(self, *, store_conn_id: str | None = None, deferrable: bool | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -39,8 +42,22 @@ class _LookingSensor(BaseSensorOperator):
         raise NotImplementedError
 
     def look(self, files: Files) -> dict[str, Any] | None:
-        """Look once."""
+        """Look once; None if nothing is found.
+
+        Raises:
+            OSError: a file cannot be read, or its store refuses.
+            ValueError: a parameter is wrong.
+        """
         raise NotImplementedError
+
+    def trigger(self) -> BaseTrigger:
+        """The trigger that waits in the triggerer."""
+        return LookingTrigger(
+            looks_for=self.looks_for,
+            arguments=self.arguments(),
+            poke_interval_s=float(self.poke_interval),
+            store_conn_id=self.store_conn_id,
+        )
 
     def poke(self, context: Context) -> PokeReturnValue:
         """Look once, as Airflow asks for it."""
@@ -54,12 +71,7 @@ class _LookingSensor(BaseSensorOperator):
         if (found := self._looked()) is not None:
             return found
         self.defer(
-            trigger=LookingTrigger(
-                looks_for=self.looks_for,
-                arguments=self.arguments(),
-                poke_interval_s=float(self.poke_interval),
-                store_conn_id=self.store_conn_id,
-            ),
+            trigger=self.trigger(),
             method_name="execute_complete",
             # Deferred tasks know no execution timeout of their own (Airflow enforces this one).
             timeout=timedelta(seconds=float(self.timeout)),
@@ -70,10 +82,14 @@ class _LookingSensor(BaseSensorOperator):
         """Go on after the trigger fired.
 
         Raises:
-            ClinkerIOError: when it could not look.
+            ClinkerIOError: the trigger could not look.
         """
         if event["status"] != "found":
-            raise ClinkerIOError(str(event["message"]), exit_code=contract.ExitCode.IO)
+            raise ClinkerIOError(f"{self.cannot_look}{event['message']}", exit_code=contract.ExitCode.IO)
+        return self.value(event)
+
+    def value(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """The XCom `return_value`, from the event of the trigger."""
         found: dict[str, Any] = event["value"]
         return found
 
@@ -81,10 +97,10 @@ class _LookingSensor(BaseSensorOperator):
         try:
             return self.look(clinker_connection.files_of(self.store_conn_id))
         except (OSError, ValueError) as error:
-            raise ClinkerIOError(str(error), exit_code=contract.ExitCode.IO) from error
+            raise ClinkerIOError(f"{self.cannot_look}{error}", exit_code=contract.ExitCode.IO) from error
 
 
-class ClinkerResultSensor(_LookingSensor):
+class ClinkerResultSensor(LookingSensor):
     """Succeed when a run has left its result record, whatever it says; XCom `return_value`: the record.
 
     For runs that something else starts: `clinker run --execution-id NAME --work-dir FOLDER`.
@@ -114,7 +130,7 @@ class ClinkerResultSensor(_LookingSensor):
         return looking.for_result(files, **self.arguments())
 
 
-class ClinkerMetricsSensor(_LookingSensor):
+class ClinkerMetricsSensor(LookingSensor):
     """Succeed when a spool folder has metrics files; XCom `return_value`: `paths`, `count`, `records`, `dlq_count`.
 
     :param spool_dir: the folder that runs write their metrics to, or a URI (templated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
 from contextlib import closing
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from spark_jobs.cxl import types, values
 from spark_jobs.cxl.schema import Column, Schema
@@ -24,6 +27,8 @@ from spark_jobs.scan import connections
 from tests.formats.database.test_table_outputs import Warehouse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_jobs.cxl.types import Type
     from tests.mariadb import MariaDatabase
 
@@ -137,3 +142,44 @@ def read_again(reading: Any, connection: connections.Connection, table: str) -> 
         (ids, _), (read, static) = arrays
         again |= dict(zip(ids.to_pylist(), values.from_arrow(read, static), strict=True))
     return again
+
+
+def check_values(
+    warehouse: Warehouse,
+    loading: Any,
+    reading: Any,
+    case: tuple[Type, st.SearchStrategy[Any], list[str]],
+    *,
+    key: str,
+    examples: int,
+    is_same: Callable[[Any, Any], bool],
+) -> None:
+    """Check that each value is refused, or read again as it was by our own source.
+
+    Args:
+        warehouse: the database.
+        loading: the module that writes into its tables.
+        reading: the module that reads them.
+        case: the type of the values, the values, and the column types of the tables that they are written to.
+        key: the type of the key column.
+        examples: how many lists of values are tried.
+        is_same: compares a value that was read with the one that was written.
+    """
+    static, drawn, columns = case
+    connection = connections.Connection("warehouse", warehouse.database.uri)
+    for number, column in enumerate(columns):
+        warehouse.database.run(f"CREATE TABLE c{number} (id {key} PRIMARY KEY, v {column})")
+    runs = itertools.count()
+
+    @settings(max_examples=examples, deadline=None, suppress_health_check=[*HealthCheck])
+    @given(st.lists(drawn, min_size=20, max_size=100))
+    def check(found: list[Any]) -> None:
+        for number, column in enumerate(columns):
+            refused = put(loading, connection, f"c{number}", static, found, f"r{next(runs)}")
+            again = read_again(reading, connection, f"c{number}")
+            assert again.keys() == {*range(len(found))} - refused.keys()
+            for at, read in again.items():
+                assert is_same(read, found[at]), (column, found[at], read)
+
+    check()
+    assert warehouse.staged == []

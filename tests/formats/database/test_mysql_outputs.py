@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import itertools
 import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
@@ -20,7 +18,7 @@ from spark_jobs.formats.database.mysql import reading as mysql
 from spark_jobs.formats.database.options import DatabaseWrite
 from spark_jobs.scan import connections
 from tests.execute import pipelines, without_spark
-from tests.formats.database.table_outputs import MariaWarehouse, SqliteDatabase, put, read_again
+from tests.formats.database.table_outputs import MariaWarehouse, SqliteDatabase, check_values, put
 from tests.formats.database.test_table_outputs import FILES, PIPELINE, watched
 from tests.postgres import PASSWORD
 
@@ -346,24 +344,7 @@ VALUES: dict[str, tuple[Any, Any, list[str]]] = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_what_survives_comes_back_as_it_was(name: str, warehouse: MariaWarehouse) -> None:
-    """Each value is refused, or our own source and the driver itself read it again as it was."""
-    static, values, columns = VALUES[name]
-    connection = connections.Connection("warehouse", warehouse.database.uri)
-    for number, column in enumerate(columns):
-        warehouse.database.run(f"CREATE TABLE c{number} (id bigint PRIMARY KEY, v {column})")
-    runs = itertools.count()
-
-    @settings(max_examples=5, deadline=None, suppress_health_check=[*HealthCheck])
-    @given(st.lists(values, min_size=20, max_size=100))
-    def check(found: list[Any]) -> None:
-        for number, column in enumerate(columns):
-            refused = put(loading, connection, f"c{number}", static, found, f"r{next(runs)}")
-            again = read_again(mysql, connection, f"c{number}")
-            assert again.keys() == {*range(len(found))} - refused.keys()
-            for at, read in again.items():
-                assert same(read, found[at]), (column, found[at], read)
-
-    check()
+    check_values(warehouse, loading, mysql, VALUES[name], key="bigint", examples=5, is_same=same)
 
 
 def same(read: Any, value: Any) -> bool:

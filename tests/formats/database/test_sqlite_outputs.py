@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import itertools
 import json
 import os
 import sqlite3
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.cxl import types
@@ -29,7 +27,7 @@ from spark_jobs.formats.database.sqlite import loading
 from spark_jobs.formats.database.sqlite import reading as sqlite
 from spark_jobs.scan import connections
 from tests.execute import pipelines, without_spark
-from tests.formats.database.table_outputs import SqliteDatabase, SqliteWarehouse, put, read_again
+from tests.formats.database.table_outputs import SqliteDatabase, SqliteWarehouse, check_values, put
 from tests.formats.database.test_mysql_outputs import KINDS, MOMENTS, NUMBERS, TEXTS, same
 from tests.formats.database.test_table_outputs import FILES, dying, killed
 
@@ -360,25 +358,7 @@ VALUES: dict[str, tuple[Any, Any, list[str]]] = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_what_survives_comes_back_as_it_was(name: str, warehouse: SqliteWarehouse) -> None:
-    """Each value is refused, or our own source and the driver itself read it again as it was."""
-    static, values, columns = VALUES[name]
-    connection = connections.Connection("warehouse", warehouse.database.uri)
-    for number, column in enumerate(columns):
-        warehouse.database.run(f"CREATE TABLE c{number} (id INTEGER PRIMARY KEY, v {column})")
-    runs = itertools.count()
-
-    @settings(max_examples=10, deadline=None, suppress_health_check=[*HealthCheck])
-    @given(st.lists(values, min_size=20, max_size=100))
-    def check(found: list[Any]) -> None:
-        for number, column in enumerate(columns):
-            refused = put(loading, connection, f"c{number}", static, found, f"r{next(runs)}")
-            again = read_again(sqlite, connection, f"c{number}")
-            assert again.keys() == {*range(len(found))} - refused.keys()
-            for at, read in again.items():
-                assert is_same(read, found[at]), (column, found[at], read)
-
-    check()
-    assert warehouse.staged == []
+    check_values(warehouse, loading, sqlite, VALUES[name], key="INTEGER", examples=10, is_same=is_same)
 
 
 def is_same(read: Any, value: Any) -> bool:
